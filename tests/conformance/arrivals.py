@@ -1,7 +1,7 @@
 """Requests as they reach the service of a broker, by whichever endpoint they came in.
 
 A step that is started and not waited for must be at the broker before the next one begins, or another one may overtake
-it: how long that takes is nobody's to guess, so it is seen where it happens.
+it: how long that takes is unknown, so the arrival itself is observed.
 """
 
 import asyncio

@@ -68,12 +68,12 @@ class Grpc:
 
 
 def error_of(failure: grpc.aio.AioRpcError) -> FlotillaError:
-    """Told by its trailing metadata alone."""
-    told = dict(failure.trailing_metadata() or ())
-    kind = _ERRORS[str(told["flotilla-error"])]
+    """From its trailing metadata alone."""
+    trailing = dict(failure.trailing_metadata() or ())
+    kind = _ERRORS[str(trailing["flotilla-error"])]
     assert failure.code().name == kind.row.grpc_status
-    assert told["flotilla-code"] == str(kind.row.code)
-    assert told["flotilla-retryable"] == str(kind.row.retryable).lower()
+    assert trailing["flotilla-code"] == str(kind.row.code)
+    assert trailing["flotilla-retryable"] == str(kind.row.retryable).lower()
     return NotLeaderError() if kind is NotLeaderError else kind(failure.details())
 
 

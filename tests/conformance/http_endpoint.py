@@ -279,11 +279,11 @@ def _deliveries(messages: list[_BY_NAME]) -> list[queue.Delivery]:
 
     found: list[queue.Delivery] = []
     for (partition, lease_id, attempt, _), group in groupby(enumerate(messages), alike):
-        told = [message for _, message in group]
-        batch = bytearray(encode_batch([_record(message) for message in told]))
-        first = told[0]["offset"]
+        run = [message for _, message in group]
+        batch = bytearray(encode_batch([_record(message) for message in run]))
+        first = run[0]["offset"]
         patch_base_offset(memoryview(batch), first, 0)
-        found.append(queue.Delivery(partition, lease_id, first, len(told), attempt, bytes(batch)))
+        found.append(queue.Delivery(partition, lease_id, first, len(run), attempt, bytes(batch)))
     return found
 
 

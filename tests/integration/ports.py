@@ -1,7 +1,7 @@
 """Ports for the processes of tests: no two clusters that run side by side get the same one.
 
-A port is free as long as nobody listens, also between the choice and the start of its broker, or while that is down. So
-every process of the test runner hands out its own share, and each port once before any of them again.
+A port is free as long as no process listens, also between its choice and the start of its broker, or while it is down.
+So every process of the test runner hands out its own share, and each port once before any of them again.
 """
 
 import itertools

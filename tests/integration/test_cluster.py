@@ -1,4 +1,4 @@
-"""Real processes, real disks, real sockets: what was acknowledged is there, whoever dies."""
+"""Real processes, real disks, real sockets: what was acknowledged is there, whichever process dies."""
 
 import asyncio
 from pathlib import Path
@@ -15,20 +15,20 @@ pytestmark = pytest.mark.slow
 async def begin_many(cluster: Cluster, node: NodeProcess, count: int, padding: int) -> "asyncio.Future[int]":
     """Proposals that the node has got: it reads in order, and has answered what was asked behind them."""
     before = len(cluster.unknown)
-    under_way = asyncio.ensure_future(cluster.propose_many(node, count, padding))
+    in_flight = asyncio.ensure_future(cluster.propose_many(node, count, padding))
     while len(cluster.unknown) < before + count:
         await asyncio.sleep(0)
     await node.ask("status")
-    return under_way
+    return in_flight
 
 
 def test_the_leader_is_killed_under_load_and_comes_back(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         first = await cluster.wait_leader()
         assert await cluster.propose_many(first, 200) == 200
-        under_way = await begin_many(cluster, first, 300, padding=2000)
+        in_flight = await begin_many(cluster, first, 300, padding=2000)
         await first.kill()
-        await under_way
+        await in_flight
 
         second = await cluster.wait_leader(excluded=first.node)
         assert await cluster.propose_many(second, 200) == 200
@@ -44,9 +44,9 @@ def test_all_are_killed_at_once(tmp_path: Path) -> None:
         for _ in range(2):
             leader = await cluster.wait_leader()
             assert await cluster.propose_many(leader, 100, padding=4000) == 100
-            under_way = await begin_many(cluster, leader, 100, padding=4000)
+            in_flight = await begin_many(cluster, leader, 100, padding=4000)
             await cluster.kill()
-            await under_way
+            await in_flight
             await cluster.start()
         await cluster.check()
         assert len(cluster.promised) >= 200
@@ -101,7 +101,7 @@ def test_a_node_that_is_stopped_in_order_hands_over_first(tmp_path: Path) -> Non
         first = await cluster.wait_leader()
         assert await cluster.propose_many(first, 50) == 50
         await first.stop()
-        # By the time it is gone somebody else leads already; nobody had to miss it first.
+        # By the time it is gone another node leads already, without an election timeout.
         statuses = [await node.ask("status") for node in cluster.nodes.values() if node.is_running]
         assert [status["leads"] for status in statuses].count(True) == 1
         second = await cluster.wait_leader()
@@ -124,7 +124,7 @@ def test_idle_nodes_do_not_sync(tmp_path: Path) -> None:
         assert [status["syncs"] for status in after] == [status["syncs"] for status in before]
 
     async def idle(cluster: Cluster) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """How all are before and after half a second in which nobody asks for anything."""
+        """The state of all nodes before and after half a second without requests."""
         before = [await node.ask("status") for node in cluster.nodes.values()]
         await asyncio.sleep(0.5)
         return before, [await node.ask("status") for node in cluster.nodes.values()]

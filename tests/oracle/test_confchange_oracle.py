@@ -1,7 +1,7 @@
 """Simple and joint membership changes as others carried them out, to the letter.
 
 The scripts also show what a leader tracks of each member. A member's record begins when it joins
-and lasts until it is no member any more, so the first index it would be sent (`next`) tells when
+and lasts until it is no member any more, so the first index it would be sent (`next`) shows when
 that was: `last_index` grows by one with every directive.
 """
 

@@ -56,7 +56,7 @@ def tick(cluster: Cluster, node_id: NodeId, count: int = 1) -> None:
         cluster.call(node_id, lambda node: node.tick())
 
 
-def tell(cluster: Cluster, message: Message) -> list[Message]:
+def inject(cluster: Cluster, message: Message) -> list[Message]:
     """Delivers an injected message; returns what the receiver sends because of it."""
     cluster.network.clear()
     cluster.call(message.to, lambda node: node.step(message))

@@ -7,7 +7,7 @@ import pytest
 from flotilla.raft.messages import Append, AppendReply, Configuration, Heartbeat, HeartbeatReply, VoteReply, VoteRequest
 from flotilla.raft.node import RaftNode
 from flotilla.raft.roles import CANDIDATE, FOLLOWER, LEADER
-from tests.paper.group import ELECTION_TICKS, append, elect, flush, group, only, tell, tick, vote_request
+from tests.paper.group import ELECTION_TICKS, append, elect, flush, group, inject, only, tick, vote_request
 from tests.scenarios.store import MemoryLog
 
 
@@ -19,14 +19,14 @@ def test_5_1_a_server_that_sees_a_larger_term_adopts_it_and_follows(role: int) -
     elif role == LEADER:
         elect(cluster, 1)
     assert cluster.node(1).role == role
-    tell(cluster, Heartbeat(2, 1, 7, commit=0))
+    inject(cluster, Heartbeat(2, 1, 7, commit=0))
     assert (cluster.node(1).role, cluster.node(1).term, cluster.node(1).leader) == (FOLLOWER, 7, 2)
 
 
 def test_5_1_a_request_with_a_stale_term_is_rejected() -> None:
     cluster = group([3, 3], [3, 3], [3, 3])
-    assert tell(cluster, vote_request(2, 1, 2, last=(3, 2))) == []
-    (refusal,) = only(tell(cluster, append(2, 1, 2, (3, 2), 2)), AppendReply)
+    assert inject(cluster, vote_request(2, 1, 2, last=(3, 2))) == []
+    (refusal,) = only(inject(cluster, append(2, 1, 2, (3, 2), 2)), AppendReply)
     assert (refusal.accepted, refusal.term) == (False, 3)
     assert cluster.node(1).log.last_index == 2
 
@@ -37,7 +37,7 @@ def test_5_1_a_stale_answer_is_ignored() -> None:
     flush(cluster, 1)
     cluster.node(1).campaign()
     flush(cluster, 1)
-    tell(cluster, VoteReply(2, 1, 1, granted=True))
+    inject(cluster, VoteReply(2, 1, 1, granted=True))
     assert (cluster.node(1).role, cluster.node(1).term) == (CANDIDATE, 2)
 
 
@@ -65,7 +65,7 @@ def test_5_2_a_server_stays_follower_while_it_hears_from_a_leader() -> None:
     elect(cluster, 1)
     for _ in range(10):
         tick(cluster, 2, ELECTION_TICKS)
-        tell(cluster, Heartbeat(1, 2, 1, commit=0))
+        inject(cluster, Heartbeat(1, 2, 1, commit=0))
     assert cluster.node(2).role == FOLLOWER
 
 
@@ -79,9 +79,9 @@ def test_5_2_a_follower_that_hears_nothing_starts_an_election() -> None:
 
 def test_5_2_a_server_votes_at_most_once_per_term() -> None:
     cluster = group()
-    (first,) = only(tell(cluster, vote_request(2, 1, 1)), VoteReply)
-    (second,) = only(tell(cluster, vote_request(3, 1, 1)), VoteReply)
-    (again,) = only(tell(cluster, vote_request(2, 1, 1)), VoteReply)
+    (first,) = only(inject(cluster, vote_request(2, 1, 1)), VoteReply)
+    (second,) = only(inject(cluster, vote_request(3, 1, 1)), VoteReply)
+    (again,) = only(inject(cluster, vote_request(2, 1, 1)), VoteReply)
     assert (first.granted, second.granted, again.granted) == (True, False, True)
 
 
@@ -89,7 +89,7 @@ def test_5_2_a_candidate_votes_for_itself_only() -> None:
     cluster = group()
     cluster.node(1).campaign()
     flush(cluster, 1)
-    (reply,) = only(tell(cluster, vote_request(2, 1, 1)), VoteReply)
+    (reply,) = only(inject(cluster, vote_request(2, 1, 1)), VoteReply)
     assert not reply.granted
 
 
@@ -110,7 +110,7 @@ def test_5_2_a_candidate_wins_with_the_votes_of_a_majority(voters: int, granted:
     cluster.node(1).campaign()
     flush(cluster, 1)
     for voter in range(2, 2 + granted):
-        tell(cluster, VoteReply(voter, 1, 1, granted=True))
+        inject(cluster, VoteReply(voter, 1, 1, granted=True))
     assert cluster.node(1).role == role
 
 
@@ -119,7 +119,7 @@ def test_5_2_a_repeated_vote_counts_once() -> None:
     cluster.node(1).campaign()
     flush(cluster, 1)
     for _ in range(3):
-        tell(cluster, VoteReply(2, 1, 1, granted=True))
+        inject(cluster, VoteReply(2, 1, 1, granted=True))
     assert cluster.node(1).role == CANDIDATE
 
 
@@ -127,7 +127,7 @@ def test_5_2_a_candidate_yields_to_a_leader_of_its_term() -> None:
     cluster = group()
     cluster.node(1).campaign()
     flush(cluster, 1)
-    tell(cluster, append(2, 1, 1, (0, 0), 1))
+    inject(cluster, append(2, 1, 1, (0, 0), 1))
     assert (cluster.node(1).role, cluster.node(1).leader) == (FOLLOWER, 2)
     assert cluster.node(1).log.last_index == 1
 
@@ -136,7 +136,7 @@ def test_5_2_a_candidate_ignores_a_leader_of_an_older_term() -> None:
     cluster = group([2], [2], [2])
     cluster.node(1).campaign()
     flush(cluster, 1)
-    tell(cluster, Heartbeat(2, 1, 2, commit=0))
+    inject(cluster, Heartbeat(2, 1, 2, commit=0))
     assert (cluster.node(1).role, cluster.node(1).term) == (CANDIDATE, 3)
 
 
@@ -166,11 +166,11 @@ def test_5_2_election_timeouts_are_random_between_once_and_twice_the_time() -> N
 def test_5_2_heartbeats_are_answered() -> None:
     cluster = group()
     elect(cluster, 1)
-    assert len(only(tell(cluster, Heartbeat(1, 2, 1, commit=1)), HeartbeatReply)) == 1
+    assert len(only(inject(cluster, Heartbeat(1, 2, 1, commit=1)), HeartbeatReply)) == 1
 
 
 def test_5_2_a_new_leader_makes_itself_known_at_once() -> None:
     cluster = group()
     cluster.node(1).campaign()
     flush(cluster, 1)
-    assert [message.to for message in only(tell(cluster, VoteReply(2, 1, 1, granted=True)), Append)] == [2, 3]
+    assert [message.to for message in only(inject(cluster, VoteReply(2, 1, 1, granted=True)), Append)] == [2, 3]

@@ -5,7 +5,7 @@ import pytest
 from flotilla.raft.messages import Append, AppendReply, CommitNews, Heartbeat, HeartbeatReply
 from flotilla.types.errors import NotLeaderError
 from flotilla.types.ids import Index, Term
-from tests.paper.group import append, elect, flush, group, only, propose, tell, terms, tick
+from tests.paper.group import append, elect, flush, group, inject, only, propose, terms, tick
 
 
 def test_5_3_a_leader_appends_a_command_and_sends_it_to_all() -> None:
@@ -31,7 +31,7 @@ def test_5_3_an_entry_commits_when_a_majority_stored_it(voters: int, copies: int
     propose(cluster, 1, b"x")
     flush(cluster, 1)
     for follower in range(2, 2 + copies):
-        tell(cluster, AppendReply(follower, 1, 1, index=2, accepted=True))
+        inject(cluster, AppendReply(follower, 1, 1, index=2, accepted=True))
     assert cluster.node(1).log.committed == committed
 
 
@@ -69,7 +69,7 @@ def test_5_3_a_leader_retries_until_all_followers_stored_all() -> None:
 )
 def test_5_3_an_append_fits_only_after_a_matching_entry(previous: tuple[Term, Index], accepted: bool) -> None:
     cluster = group([1, 2], [], [])
-    (reply,) = only(tell(cluster, append(2, 1, 3, previous, 3)), AppendReply)
+    (reply,) = only(inject(cluster, append(2, 1, 3, previous, 3)), AppendReply)
     assert reply.accepted == accepted
 
 
@@ -94,22 +94,22 @@ def test_5_3_conflicting_entries_go_and_agreeing_ones_stay(
     before: list[Term], previous: tuple[Term, Index], sent: list[Term], after: list[Term]
 ) -> None:
     cluster = group(before, [], [])
-    tell(cluster, append(2, 1, 4, previous, *sent))
+    inject(cluster, append(2, 1, 4, previous, *sent))
     assert terms(cluster, 1) == after
 
 
 def test_5_3_a_repeated_append_changes_nothing() -> None:
     cluster = group()
     message = append(2, 1, 1, (0, 0), 1, 1)
-    first = tell(cluster, message)
-    assert tell(cluster, message) == first
+    first = inject(cluster, message)
+    assert inject(cluster, message) == first
     assert terms(cluster, 1) == [1, 1]
 
 
 @pytest.mark.parametrize(("commit", "known"), [(0, 0), (1, 1), (2, 2), (9, 2)])
 def test_5_3_a_follower_commits_no_more_than_it_was_sent(commit: Index, known: Index) -> None:
     cluster = group([1, 1, 1], [], [])
-    tell(cluster, append(2, 1, 2, (1, 1), 1, commit=commit))
+    inject(cluster, append(2, 1, 2, (1, 1), 1, commit=commit))
     assert cluster.node(1).log.committed == known
 
 
@@ -176,8 +176,8 @@ def test_5_3_a_leader_that_hears_a_lagging_follower_brings_it_up() -> None:
     elect(cluster, 1)
     propose(cluster, 1, b"x")
     flush(cluster, 1)
-    (probe,) = only(tell(cluster, HeartbeatReply(3, 1, 1)), Append)
-    (again,) = only(tell(cluster, AppendReply(3, 1, 1, index=probe.prev_index, accepted=False, hint_index=1)), Append)
+    (probe,) = only(inject(cluster, HeartbeatReply(3, 1, 1)), Append)
+    (again,) = only(inject(cluster, AppendReply(3, 1, 1, index=probe.prev_index, accepted=False, hint_index=1)), Append)
     assert [entry.index for entry in again.entries] == [2]
 
 
@@ -186,5 +186,5 @@ def test_5_3_news_of_a_commit_needs_no_entry() -> None:
     elect(cluster, 1)
     propose(cluster, 1, b"x")
     flush(cluster, 1)
-    sent = tell(cluster, AppendReply(2, 1, 1, index=2, accepted=True))
+    sent = inject(cluster, AppendReply(2, 1, 1, index=2, accepted=True))
     assert [(message.to, message.commit) for message in only(sent, CommitNews)] == [(2, 2)]

@@ -5,7 +5,7 @@ import pytest
 from flotilla.raft.messages import Append, AppendReply, VoteReply, VoteRequest
 from flotilla.raft.roles import CANDIDATE, LEADER
 from flotilla.types.ids import Index, Term
-from tests.paper.group import append, elect, flush, group, only, propose, tell, terms, tick, vote_request
+from tests.paper.group import append, elect, flush, group, inject, only, propose, terms, tick, vote_request
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,14 @@ def test_5_4_1_a_vote_goes_only_to_a_log_at_least_as_complete(
     own: list[Term], last: tuple[Term, Index], granted: bool
 ) -> None:
     cluster = group(own, [], [])
-    (reply,) = only(tell(cluster, vote_request(2, 1, 5, last=last)), VoteReply)
+    (reply,) = only(inject(cluster, vote_request(2, 1, 5, last=last)), VoteReply)
     assert reply.granted == granted
 
 
 def test_5_4_1_a_refused_vote_is_still_free() -> None:
     cluster = group([2, 2], [], [])
-    tell(cluster, vote_request(2, 1, 5, last=(1, 1)))
-    (reply,) = only(tell(cluster, vote_request(3, 1, 5, last=(2, 2))), VoteReply)
+    inject(cluster, vote_request(2, 1, 5, last=(1, 1)))
+    (reply,) = only(inject(cluster, vote_request(3, 1, 5, last=(2, 2))), VoteReply)
     assert reply.granted
 
 
@@ -55,11 +55,11 @@ def test_5_4_2_an_entry_of_an_earlier_term_does_not_commit_by_counting() -> None
     cluster = group([1, 2], [1], [1])
     cluster.node(1).campaign()
     flush(cluster, 1)
-    tell(cluster, VoteReply(2, 1, 3, granted=True))
+    inject(cluster, VoteReply(2, 1, 3, granted=True))
     assert cluster.node(1).role == LEADER
-    tell(cluster, AppendReply(2, 1, 3, index=2, accepted=True))
+    inject(cluster, AppendReply(2, 1, 3, index=2, accepted=True))
     assert cluster.node(1).log.committed == 0
-    tell(cluster, AppendReply(2, 1, 3, index=3, accepted=True))
+    inject(cluster, AppendReply(2, 1, 3, index=3, accepted=True))
     assert cluster.node(1).log.committed == 3
 
 
@@ -94,10 +94,10 @@ def test_5_5_a_follower_that_crashed_gets_what_it_missed() -> None:
 def test_5_5_a_crash_before_the_answer_makes_the_same_append_come_twice() -> None:
     cluster = group()
     message = append(2, 1, 1, (0, 0), 1, 1)
-    tell(cluster, message)
+    inject(cluster, message)
     cluster.crash(1)
     cluster.restart(1)
-    (reply,) = only(tell(cluster, message), AppendReply)
+    (reply,) = only(inject(cluster, message), AppendReply)
     assert (reply.accepted, reply.index) == (True, 2)
     assert terms(cluster, 1) == [1, 1]
 
@@ -105,7 +105,7 @@ def test_5_5_a_crash_before_the_answer_makes_the_same_append_come_twice() -> Non
 def test_5_6_a_vote_is_on_disk_before_it_is_sent() -> None:
     cluster = group()
     cluster.members[1].is_slow = True
-    assert tell(cluster, vote_request(2, 1, 1)) == []
+    assert inject(cluster, vote_request(2, 1, 1)) == []
     cluster.finish_write(1)
     assert cluster.members[1].disk.hard_state.vote == 2
     assert len(only(cluster.network, VoteReply)) == 1
@@ -113,28 +113,28 @@ def test_5_6_a_vote_is_on_disk_before_it_is_sent() -> None:
 
 def test_5_6_a_vote_survives_a_crash() -> None:
     cluster = group()
-    tell(cluster, vote_request(2, 1, 1))
+    inject(cluster, vote_request(2, 1, 1))
     cluster.crash(1)
     cluster.restart(1)
-    (reply,) = only(tell(cluster, vote_request(3, 1, 1)), VoteReply)
+    (reply,) = only(inject(cluster, vote_request(3, 1, 1)), VoteReply)
     assert not reply.granted
 
 
 def test_5_6_a_vote_that_was_not_written_was_not_sent() -> None:
     cluster = group()
     cluster.members[1].is_slow = True
-    assert tell(cluster, vote_request(2, 1, 1)) == []
+    assert inject(cluster, vote_request(2, 1, 1)) == []
     cluster.crash(1)
     cluster.restart(1)
     cluster.members[1].is_slow = False
-    (reply,) = only(tell(cluster, vote_request(3, 1, 1)), VoteReply)
+    (reply,) = only(inject(cluster, vote_request(3, 1, 1)), VoteReply)
     assert reply.granted
 
 
 def test_5_6_entries_are_on_disk_before_they_are_acknowledged() -> None:
     cluster = group()
     cluster.members[1].is_slow = True
-    assert tell(cluster, append(2, 1, 1, (0, 0), 1)) == []
+    assert inject(cluster, append(2, 1, 1, (0, 0), 1)) == []
     cluster.finish_write(1)
     assert len(cluster.members[1].disk.stored) == 1
     assert [reply.index for reply in only(cluster.network, AppendReply)] == [1]
@@ -185,7 +185,7 @@ def test_thesis_10_2_1_the_leaders_copy_counts_when_it_is_on_disk() -> None:
     cluster.members[1].is_slow = True
     propose(cluster, 1, b"x")
     flush(cluster, 1)
-    tell(cluster, AppendReply(2, 1, 1, index=2, accepted=True))
+    inject(cluster, AppendReply(2, 1, 1, index=2, accepted=True))
     assert cluster.node(1).log.committed == 1
     while cluster.members[1].writes:
         cluster.finish_write(1)
@@ -198,8 +198,8 @@ def test_thesis_10_2_1_followers_alone_can_commit_and_the_leader_applies_when_it
     cluster.members[1].is_slow = True
     propose(cluster, 1, b"x")
     flush(cluster, 1)
-    tell(cluster, AppendReply(2, 1, 1, index=2, accepted=True))
-    tell(cluster, AppendReply(3, 1, 1, index=2, accepted=True))
+    inject(cluster, AppendReply(2, 1, 1, index=2, accepted=True))
+    inject(cluster, AppendReply(3, 1, 1, index=2, accepted=True))
     assert cluster.node(1).log.committed == 2
     assert cluster.members[1].state == []
     while cluster.members[1].writes:

@@ -7,7 +7,7 @@ from flotilla.raft.messages import Append, AppendReply, Configuration, VoteReply
 from flotilla.raft.roles import CANDIDATE, FOLLOWER, LEADER
 from flotilla.types.errors import ConfigurationChangeError
 from flotilla.types.ids import NodeId
-from tests.paper.group import ELECTION_TICKS, elect, flush, group, only, propose, tell, tick, vote_request
+from tests.paper.group import ELECTION_TICKS, elect, flush, group, inject, only, propose, tick, vote_request
 from tests.scenarios.cluster import Cluster
 
 
@@ -49,7 +49,7 @@ def test_6_in_the_joint_phase_agreement_needs_both_majorities(copies: tuple[Node
     propose(cluster, 1, b"x")
     flush(cluster, 1)
     for node in copies:
-        tell(cluster, AppendReply(node, 1, 1, index=before + 1, accepted=True))
+        inject(cluster, AppendReply(node, 1, 1, index=before + 1, accepted=True))
     assert (cluster.node(1).log.committed == before + 1) == commits
 
 
@@ -60,7 +60,7 @@ def test_6_in_the_joint_phase_an_election_needs_both_majorities(voters: tuple[No
     cluster.node(1).campaign()
     flush(cluster, 1)
     for voter in voters:
-        tell(cluster, VoteReply(voter, 1, 2, granted=True))
+        inject(cluster, VoteReply(voter, 1, 2, granted=True))
     assert cluster.node(1).role == role
 
 
@@ -117,9 +117,9 @@ def test_6_a_leader_outside_the_new_configuration_does_not_count_itself_and_step
     cluster.node(1).propose_change(ConfigurationChange((Change(REMOVE, 1),)))
     flush(cluster, 1)
     assert cluster.node(1).role == LEADER
-    tell(cluster, AppendReply(2, 1, 1, index=2, accepted=True))
+    inject(cluster, AppendReply(2, 1, 1, index=2, accepted=True))
     assert cluster.node(1).role == LEADER
-    tell(cluster, AppendReply(3, 1, 1, index=2, accepted=True))
+    inject(cluster, AppendReply(3, 1, 1, index=2, accepted=True))
     assert cluster.node(1).role == FOLLOWER
     cluster.node(1).campaign()
     assert cluster.node(1).role == FOLLOWER
@@ -137,7 +137,7 @@ def test_thesis_4_1_no_change_before_an_entry_of_the_own_term_is_committed() -> 
     cluster = group()
     cluster.node(1).campaign()
     flush(cluster, 1)
-    tell(cluster, VoteReply(2, 1, 1, granted=True))
+    inject(cluster, VoteReply(2, 1, 1, granted=True))
     with pytest.raises(ConfigurationChangeError):
         cluster.node(1).propose_change(ConfigurationChange((Change(ADD_VOTER, 4),)))
 
@@ -147,7 +147,7 @@ def test_thesis_4_2_2_a_server_votes_also_when_its_own_configuration_leaves_it_o
     outsiders = Configuration(voters=(1, 2, 3))
     cluster.add(4, outsiders)
     elect(cluster, 1)
-    (reply,) = only(tell(cluster, vote_request(1, 4, 9, last=(1, 1))), VoteReply)
+    (reply,) = only(inject(cluster, vote_request(1, 4, 9, last=(1, 1))), VoteReply)
     assert reply.granted
 
 
@@ -156,5 +156,5 @@ def test_thesis_4_2_2_but_not_before_it_knows_any_configuration() -> None:
     cluster = group()
     newcomers(cluster, 4)
     elect(cluster, 1)
-    (reply,) = only(tell(cluster, vote_request(1, 4, 9, last=(1, 1))), VoteReply)
+    (reply,) = only(inject(cluster, vote_request(1, 4, 9, last=(1, 1))), VoteReply)
     assert not reply.granted

@@ -1,7 +1,7 @@
 """Section 7: what a leader no longer has in its log, it sends as a snapshot."""
 
 from flotilla.raft.messages import Append, AppendReply, SnapshotChunk, SnapshotMeta, SnapshotReply
-from tests.paper.group import elect, flush, group, only, propose, tell, terms, tick
+from tests.paper.group import elect, flush, group, inject, only, propose, terms, tick
 from tests.scenarios.cluster import Cluster
 
 
@@ -52,10 +52,10 @@ def snapshot_of(cluster: Cluster, data: bytes = b"a\nb\nc", *, index: int = 4, t
 def test_7_chunks_are_joined_in_order() -> None:
     cluster = group()
     meta = snapshot_of(cluster)
-    (first,) = only(tell(cluster, SnapshotChunk(2, 1, 1, meta, 0, b"a\n")), SnapshotReply)
-    (gap,) = only(tell(cluster, SnapshotChunk(2, 1, 1, meta, 4, b"c")), SnapshotReply)
+    (first,) = only(inject(cluster, SnapshotChunk(2, 1, 1, meta, 0, b"a\n")), SnapshotReply)
+    (gap,) = only(inject(cluster, SnapshotChunk(2, 1, 1, meta, 4, b"c")), SnapshotReply)
     assert (first.offset, gap.offset) == (2, 2)
-    (installed,) = only(tell(cluster, SnapshotChunk(2, 1, 1, meta, 2, b"b\nc")), AppendReply)
+    (installed,) = only(inject(cluster, SnapshotChunk(2, 1, 1, meta, 2, b"b\nc")), AppendReply)
     assert (installed.accepted, installed.index) == (True, meta.log_index)
     assert cluster.members[1].state == [b"a", b"b", b"c"]
     assert cluster.node(1).log.committed == 4
@@ -63,14 +63,14 @@ def test_7_chunks_are_joined_in_order() -> None:
 
 def test_7_a_snapshot_replaces_a_conflicting_log() -> None:
     cluster = group([1, 2, 2, 2, 2], [], [])
-    tell(cluster, SnapshotChunk(2, 1, 3, snapshot_of(cluster, term=3), 0, b"a\nb\nc"))
+    inject(cluster, SnapshotChunk(2, 1, 3, snapshot_of(cluster, term=3), 0, b"a\nb\nc"))
     assert terms(cluster, 1) == []
     assert (cluster.node(1).log.base, cluster.node(1).log.last_index) == (4, 4)
 
 
 def test_7_a_log_that_reaches_the_snapshot_stays() -> None:
     cluster = group([1, 1, 1, 1, 1, 1], [], [])
-    (reply,) = only(tell(cluster, SnapshotChunk(2, 1, 1, snapshot_of(cluster), 0, b"a\nb\nc")), AppendReply)
+    (reply,) = only(inject(cluster, SnapshotChunk(2, 1, 1, snapshot_of(cluster), 0, b"a\nb\nc")), AppendReply)
     assert (reply.accepted, reply.index) == (True, 4)
     assert terms(cluster, 1) == [1] * 6
 
@@ -80,7 +80,7 @@ def test_7_an_old_snapshot_never_takes_the_state_back() -> None:
     elect(cluster, 1)
     propose(cluster, 1, b"x", b"y", b"z", b"last")
     cluster.settle()
-    tell(cluster, SnapshotChunk(1, 2, 1, snapshot_of(cluster, b"a"), 0, b"a"))
+    inject(cluster, SnapshotChunk(1, 2, 1, snapshot_of(cluster, b"a"), 0, b"a"))
     assert cluster.members[2].state == [b"x", b"y", b"z", b"last"]
 
 

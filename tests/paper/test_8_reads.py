@@ -5,7 +5,7 @@ import pytest
 from flotilla.raft.messages import AppendReply, Heartbeat, HeartbeatReply, ReadState, VoteReply
 from flotilla.types.errors import NotLeaderError
 from flotilla.types.ids import NodeId
-from tests.paper.group import elect, flush, group, only, propose, tell, tick
+from tests.paper.group import elect, flush, group, inject, only, propose, tick
 from tests.scenarios.cluster import Cluster
 
 
@@ -17,7 +17,7 @@ def answered(cluster: Cluster, node_id: NodeId = 1) -> list[ReadState]:
 
 def hear(cluster: Cluster, sender: NodeId, read_id: int = 0) -> list[ReadState]:
     """Confirms a heartbeat of node 1 by a follower; returns the reads that came out so far."""
-    tell(cluster, HeartbeatReply(sender, 1, 1, read_id=read_id))
+    inject(cluster, HeartbeatReply(sender, 1, 1, read_id=read_id))
     return cluster.members[1].reads
 
 
@@ -72,7 +72,7 @@ def test_thesis_6_4_no_read_before_an_entry_of_the_own_term_is_committed() -> No
     cluster = group([1, 1], [1, 1], [1, 1])
     cluster.node(1).campaign()
     flush(cluster, 1)
-    tell(cluster, VoteReply(2, 1, 2, granted=True))
+    inject(cluster, VoteReply(2, 1, 2, granted=True))
     read_id = cluster.node(1).read()
     assert only(flush(cluster, 1), Heartbeat) == []
     cluster.node(1).step(AppendReply(2, 1, 2, index=3, accepted=True))
@@ -97,7 +97,7 @@ def test_thesis_6_4_reads_are_dropped_with_the_leadership() -> None:
     cluster = group()
     elect(cluster, 1)
     read_id = cluster.node(1).read()
-    tell(cluster, Heartbeat(2, 1, 9, commit=0))
+    inject(cluster, Heartbeat(2, 1, 9, commit=0))
     assert cluster.members[1].reads == [ReadState(read_id, -1)]
 
 

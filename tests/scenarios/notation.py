@@ -43,7 +43,7 @@ def format_body(entry: Entry) -> str:
 
 def format_configuration(configuration: Configuration) -> str:
     """`1,2,3`, `1,2,4<-1,2,3` while joint, `1,2+3` with a learner."""
-    text = _listed(configuration.voters) or "nobody"
+    text = _listed(configuration.voters) or "none"
     if configuration.is_joint:
         text += f"<-{_listed(configuration.outgoing)}"
     if configuration.learners:

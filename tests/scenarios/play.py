@@ -194,7 +194,7 @@ class Play:
     def progress(self, words: list[str]) -> list[str]:
         member = self.cluster.members[int(words[0])]
         peers = [(peer, progress) for peer, progress in member.node.progress.items() if peer != member.id]
-        return [format_progress(member, peer, progress) for peer, progress in peers] or ["leads nobody"]
+        return [format_progress(member, peer, progress) for peer, progress in peers] or ["has no peers"]
 
 
 def numbers(text: str) -> tuple[NodeId, ...]:

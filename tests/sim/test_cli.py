@@ -17,7 +17,7 @@ from flotilla.cli.app import app
         ("--seeds", "5:5", "no seed in 5:5"),
         ("--seeds", "0", "no seed in 0"),
         ("--seeds", "some", "FIRST:END or a count"),
-        ("--mutant", "nobody", "unknown mutant"),
+        ("--mutant", "absent", "unknown mutant"),
         ("--workload", "none", "unknown workload"),
         ("--faults", "rust", "unknown"),
     ],

@@ -24,8 +24,8 @@ def test_the_same_path_under_any_hash_seed() -> None:
     assert len(set(here)) == len(SEEDS)
 
 
-def test_telling_the_story_changes_nothing() -> None:
-    silent, told = run(3), run(3, is_traced=True)
-    assert (silent.digest, silent.events) == (told.digest, told.events)
+def test_tracing_changes_nothing() -> None:
+    silent, traced = run(3), run(3, is_traced=True)
+    assert (silent.digest, silent.events) == (traced.digest, traced.events)
     assert not silent.trace
-    assert len(told.trace) > 10
+    assert len(traced.trace) > 10

@@ -34,7 +34,7 @@ AIMED = {
 def test_caught(name: str) -> None:
     order = Order(mutant=name, ticks=1000, faults=AIMED.get(name))
     totals = run_swarm(range(1, 21), order, workers=1, failures_max=1)
-    assert totals.failures, f"{MUTANTS[name].mistake}, and nobody noticed"
+    assert totals.failures, f"{MUTANTS[name].mistake}, and no checker noticed"
     assert totals.failures[0].promise in QUICK[name]
 
 

@@ -93,11 +93,11 @@ def test_the_same_path_under_any_hash_seed() -> None:
     assert here[0] != here[1]
 
 
-def test_telling_the_story_changes_nothing() -> None:
-    silent, told = run(3), run(3, is_traced=True)
-    assert (silent.digest, silent.events) == (told.digest, told.events)
+def test_tracing_changes_nothing() -> None:
+    silent, traced = run(3), run(3, is_traced=True)
+    assert (silent.digest, silent.events) == (traced.digest, traced.events)
     assert not silent.trace
-    assert any("leases" in line for line in told.trace)
+    assert any("leases" in line for line in traced.trace)
 
 
 def test_a_seed_that_is_left_to_itself_draws_any_workload() -> None:

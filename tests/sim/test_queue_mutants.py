@@ -28,7 +28,7 @@ QUICK = {
 def test_caught(name: str) -> None:
     order = Order(mutant=name, ticks=500, workload=QUEUE)
     totals = run_swarm(range(1, 21), order, workers=1, failures_max=1)
-    assert totals.failures, f"{MUTANTS[name].mistake}, and nobody noticed"
+    assert totals.failures, f"{MUTANTS[name].mistake}, and no checker noticed"
     assert totals.failures[0].promise == QUICK[name]
 
 

@@ -100,7 +100,7 @@ def test_the_same_path_under_any_hash_seed() -> None:
 def test_caught(name: str) -> None:
     order = Order(mutant=name, ticks=500, workload=STREAM)
     totals = run_swarm(range(1, 21), order, workers=1, failures_max=1)
-    assert totals.failures, f"{MUTANTS[name].mistake}, and nobody noticed"
+    assert totals.failures, f"{MUTANTS[name].mistake}, and no checker noticed"
     assert totals.failures[0].promise == QUICK[name]
 
 

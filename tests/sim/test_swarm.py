@@ -53,7 +53,7 @@ def test_the_generator_reaches_what_it_should() -> None:
 
 
 def test_the_power_fails_at_every_named_point() -> None:
-    # Snapshots are installed where somebody was away while the others took theirs.
+    # Snapshots are installed where a node was away while the others took theirs.
     order = Order(ticks=1200, faults=("point", "isolate", "snapshot"))
     totals = run_swarm(range(1, 9), order, workers=1)
     assert not totals.failures, report(totals)

@@ -102,7 +102,7 @@ PURE_MODULES = (
 )
 #: Allowed names of other modules: a type that the caller passes in, facts that never change.
 #: A module that is listed may be imported for its listed names.
-HARMLESS = (
+ALLOWED_NAMES = (
     "random.Random",
     "sys",
     "sys.byteorder",
@@ -210,14 +210,14 @@ def purity_violations(module: Module, packages: frozenset[str]) -> list[str]:
     """Uses of the outside in a module that must be pure."""
     found = []
     for target, line in imports(module, packages):
-        if _reaches_outside(target) and target not in HARMLESS:
+        if _reaches_outside(target) and target not in ALLOWED_NAMES:
             found.append(f"{module.path}:{line}: imports {target}")
     for node in module.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in OUTSIDE_CALLS:
             found.append(f"{module.path}:{node.lineno}: calls {node.func.id}()")
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             used = f"{node.value.id}.{node.attr}"
-            if used in CLOCKS or (node.value.id in HARMLESS and used not in HARMLESS):
+            if used in CLOCKS or (node.value.id in ALLOWED_NAMES and used not in ALLOWED_NAMES):
                 found.append(f"{module.path}:{node.lineno}: uses {used}")
     return found
 

@@ -173,7 +173,7 @@ def test_what_the_simulator_runs_must_replay() -> None:
         "import traceback\ntraceback.print_exc()",
     ],
 )
-def test_a_door_to_the_outside_is_found(text: str) -> None:
+def test_a_side_effect_is_found(text: str) -> None:
     assert purity_violations(parse(text, "src/flotilla/raft/node.py"), ALL_PACKAGES)
 
 
@@ -189,7 +189,7 @@ def test_a_door_to_the_outside_is_found(text: str) -> None:
         "import sys\nassert sys.byteorder == 'little'",
     ],
 )
-def test_what_is_handed_in_is_no_door(text: str) -> None:
+def test_code_without_side_effects_passes(text: str) -> None:
     assert purity_violations(parse(text, "src/flotilla/storage/store.py"), ALL_PACKAGES) == []
 
 

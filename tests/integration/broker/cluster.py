@@ -149,7 +149,7 @@ class BrokerCluster:
         return broker
 
     def stranger(self, folder: Path, **flags: str) -> Broker:
-        """A process that does not belong here; whoever made it ends it."""
+        """A process outside of the cluster; the caller ends it."""
         return Broker(int(flags.get("node_id", "1")), folder, LOOPBACK, free_ports(2), {**self._flags, **flags})
 
     def start(self) -> None:
@@ -169,7 +169,7 @@ class BrokerCluster:
             await broker.wait_exit()
 
     async def wait_ready(self, client: AsyncClient) -> Metadata:
-        """Every running broker knows all others to be alive, and who leads the metadata."""
+        """Every running broker knows all others to be alive, and the leader of the metadata."""
 
         def is_complete(found: dict[int, Metadata]) -> bool:
             return all(self._is_complete(view) for view in found.values())
@@ -268,7 +268,7 @@ def run(
     *,
     seconds: float = 60,
 ) -> None:
-    """Runs a scenario against a cluster that has come up. A failure tells what the brokers logged."""
+    """Runs a scenario against a cluster that has come up. A failure shows what the brokers logged."""
 
     async def bounded() -> None:
         async with asyncio.timeout(seconds), cluster.client() as client:

@@ -60,7 +60,7 @@ class Namespaces:
         return ("ip", "netns", "exec", f"{self._name}-{number}")
 
     def cut(self, number: int) -> None:
-        """Pulls the cable: packets vanish, and no connection is told."""
+        """Pulls the cable: packets vanish, and no connection is closed."""
         _ip("link", "set", f"{self._name}{number}", "nomaster")
 
     def heal(self, number: int) -> None:

@@ -1,8 +1,8 @@
 """What producers were promised, and whether it was kept.
 
-A payload names its producer, its partition and its number, so that whatever is read back tells by itself whether it
-was sent, whether it is there twice, and whether it stands in its place. Traffic keeps many records in flight for as
-long as a test runs and writes the ledger; the check reads everything back.
+A payload names its producer, its partition and its number, so that each record read back shows by itself whether it was
+sent, whether it is there twice, and whether it stands in its place. Traffic keeps many records in flight for as long as
+a test runs and writes the ledger; the check reads everything back.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from flotilla.types.errors import FlotillaError, OutcomeUnknownError
 from flotilla.types.ids import Offset
 from tests.integration.broker.cluster import WAIT_S_MAX, BrokerCluster, wait_until
 
-#: Tells apart the producers of one topic.
+#: Distinguishes the producers of one topic.
 _NUMBERS = count()
 
 
@@ -91,7 +91,7 @@ class Ledger:
         _check_order(messages)
 
     async def check_every_replica(self, cluster: BrokerCluster, client: AsyncClient) -> None:
-        """The same, with each replica of each partition in the lead once: whoever holds it, holds all of it."""
+        """The same, with each replica of each partition in the lead once: each replica has all of it."""
         topic = await client.describe_topic(self.topic)
         for turn in range(len(topic.partitions[0].replicas)):
             for partition in topic.partitions:
@@ -173,7 +173,7 @@ class Traffic:
         await asyncio.gather(*self._tasks)
 
     async def _give_up(self) -> None:
-        """The test has failed: nobody wants the answers any more."""
+        """The test has failed: the answers are not needed any more."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -48,17 +48,17 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
 def test_a_node_alone_says_what_it_ignores_and_stays_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         (port,) = free_ports(1)
-        nobody = Address("127.0.0.1", port)
-        peers = (Peer(1, Address("127.0.0.1", 7601)), Peer(2, nobody))
+        closed = Address("127.0.0.1", port)
+        peers = (Peer(1, Address("127.0.0.1", 7601)), Peer(2, closed))
         async with serving(tmp_path, 1) as server:
             assert await members(server, 1) == [1]
         async with serving(tmp_path, 1):
             assert warnings(caplog) == []
-        for flags, ignored in (({"join": (nobody,)}, "--join"), ({"peers": peers}, "--peers")):
+        for flags, ignored in (({"join": (closed,)}, "--join"), ({"peers": peers}, "--peers")):
             caplog.clear()
             async with serving(tmp_path, 1, **flags) as server:
                 assert await members(server, 1) == [1]
-                assert server.node.network.health() == [], "nobody of another cluster is dialled"
+                assert server.node.network.health() == [], "no node of another cluster is dialled"
             [fields] = warnings(caplog)
             assert (fields["ignored"], fields["cluster"], fields["node"]) == ([ignored], "flotilla", 1)
             assert fields["data_dir"] == str(tmp_path / "1")
@@ -94,7 +94,7 @@ def test_a_node_of_another_cluster_refuses_to_come_in(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_all_doors_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_all_listeners_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         caplog.set_level(logging.INFO, "flotilla")
         async with serving(tmp_path, 1, http_listen=ANY_PORT, grpc_listen=ANY_PORT) as server:

@@ -64,7 +64,7 @@ def test_a_follower_is_killed(cluster: BrokerCluster) -> None:
             killed_s = monotonic()
             await follower.kill()
             await traffic.wait_acks(100)
-            # A majority is enough: nobody waits for the one that is gone.
+            # A majority is enough: no request waits for the broker that is gone.
             assert traffic.ledger.longest_wait_s(since_s=killed_s) < allowed(1.0)
             follower.start()
             await cluster.wait_ready(client)
@@ -82,7 +82,7 @@ def test_the_controller_is_killed(cluster: BrokerCluster) -> None:
             controller = cluster[(await cluster.wait_ready(client)).controller]
             killed_s = monotonic()
             await controller.kill()
-            # Somebody else takes changes of the metadata by now, and partitions go on.
+            # Another broker takes changes of the metadata by now, and partitions go on.
             await _create(client, "made-without-it", partitions=3)
             report("a topic after kill -9 of the controller", [monotonic() - killed_s])
             await client.produce("made-without-it", b"x", partition=0)

@@ -94,7 +94,7 @@ def test_full_disks_refuse_and_go_on_when_there_is_room(disks: list[Path], tmp_p
         cluster.end()
 
 
-def test_one_full_disk_of_three_stops_nobody(disks: list[Path], tmp_path: Path) -> None:
+def test_one_full_disk_of_three_stops_no_client(disks: list[Path], tmp_path: Path) -> None:
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("two-left", partitions=1)
         await cluster.lead(client, "two-left", 0, 1)
@@ -102,7 +102,7 @@ def test_one_full_disk_of_three_stops_nobody(disks: list[Path], tmp_path: Path) 
         # At a pace at which the disk does not fill a second time when its ballast is gone.
         traffic = Traffic(cluster.addresses, "two-left", padding_bytes=20_000, pause_s=0.01, ledger=ledger)
         async with traffic:
-            # Its disk is full long before this is through; whoever has room takes over.
+            # Its disk is full long before this is through; a broker with room takes over.
             await traffic.wait_acks(900)
             assert (await cluster.leader("two-left")).node != 1
             make_room(disks[0])

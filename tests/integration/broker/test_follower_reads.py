@@ -1,4 +1,4 @@
-"""Reading from followers on real brokers: one is paused and comes back, and nobody sees a gap or waits for it."""
+"""Reading from followers on real brokers: one is paused and comes back, and no reader sees a gap or waits for it."""
 
 import asyncio
 import signal
@@ -53,7 +53,7 @@ def test_every_replica_serves_and_a_paused_one_is_passed_over(cluster: BrokerClu
         end = 100
         cluster[paused].signal(signal.SIGSTOP)
         try:
-            # It sleeps long enough to know that it has slept, and all that time everybody else goes on.
+            # It sleeps long enough to know that it has slept, and all that time the other readers go on.
             awake_s = monotonic() + 1.5 * UNSEEN_MS_MAX / 1000
             while end == 100 or monotonic() < awake_s:
                 await client.produce_many(topic, [b"%d" % number for number in range(end, end + 100)])

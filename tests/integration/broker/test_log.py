@@ -154,7 +154,7 @@ def segments_with(mark: bytes, data: Path) -> list[Path]:
     return found
 
 
-def test_a_topic_comes_to_be_when_somebody_produces_to_it(cluster: BrokerCluster) -> None:
+def test_a_topic_is_created_by_the_first_produce(cluster: BrokerCluster) -> None:
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         names = [f"sudden-{number}" for number in range(5)]
         # Many at once, by two clients that know nothing of each other: each topic is made once.

@@ -65,13 +65,13 @@ async def wait_gone(client: AsyncClient, node: int) -> None:
     )
 
 
-def test_waiting_nodes_become_a_cluster_when_they_are_told_and_telling_them_again_is_harmless(tmp_path: Path) -> None:
+def test_waiting_nodes_become_a_cluster_by_init_and_repeating_it_is_harmless(tmp_path: Path) -> None:
     cluster = BrokerCluster(tmp_path, flags={"await_init": "true"})
     for broker in cluster.brokers.values():
         del broker.flags["peers"]
     nodes = {broker.node: broker.peer_address for broker in cluster.brokers.values()}
 
-    async def tell_all() -> None:
+    async def init_all() -> None:
         for broker in cluster.brokers.values():
             async with AsyncClient(broker.client_address, timeout_ms=10_000) as client:
                 await client.admin.init_cluster(nodes)
@@ -83,20 +83,20 @@ def test_waiting_nodes_become_a_cluster_when_they_are_told_and_telling_them_agai
             )
             with pytest.raises(DeadlineError, match="not part of a cluster yet"):
                 await client.admin.metadata(timeout_ms=1_000)
-        await tell_all()
-        await tell_all()
+        await init_all()
+        await init_all()
 
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("first", partitions=1)
         await client.produce("first", b"x")
-        await tell_all()
+        await init_all()
         with pytest.raises((AlreadyExistsError, InvalidArgumentError)):
             await client.admin.init_cluster({**nodes, 4: "127.0.0.1:9"})
         # What they are part of stands in their data from now on.
         await cluster.kill_all()
         cluster.start()
         await cluster.wait_ready(client)
-        await tell_all()
+        await init_all()
         assert [message.payload for message in await read_all(client, "first")] == [b"x"]
 
     cluster.start()

@@ -21,14 +21,14 @@ def is_still(found: Metadata) -> bool:
 
 
 async def wait_still(cluster: BrokerCluster) -> None:
-    """Nobody knows of a move: one that lags behind may not have heard of it yet."""
+    """Waits until no broker knows of a move: one that lags may not have heard of it yet."""
     await wait_for(
         cluster.views, "the moves to end", is_enough=lambda views: all(is_still(view) for view in views.values())
     )
 
 
 async def wait_voting(client: AsyncClient, topic: str, partitions: int, replicas: int) -> None:
-    """Every partition has so many voters, all of whom have everything."""
+    """Every partition has `replicas` voters, and each has all of the log."""
 
     async def look() -> bool:
         for number in range(partitions):
@@ -59,7 +59,7 @@ def test_a_node_that_lost_its_disk_comes_back_under_its_id_and_nothing_is_lost(o
                 await traffic.wait_acks(30)
         assert not traffic.ledger.refused
         await traffic.ledger.check_every_replica(cluster, client)
-        # Those who came back carry the cluster together.
+        # The brokers that came back carry the cluster together.
         await cluster[3].kill()
         await cluster.wait_led("t", 3)
         await traffic.ledger.check(client)
@@ -76,7 +76,7 @@ def test_an_empty_disk_with_the_flags_of_a_founder_gets_no_vote(own_cluster: Bro
             shutil.rmtree(cluster[3].data)
             cluster[3].start()
             await wait_until(lambda: cluster[3].logged().count('"listening"') == 2, "the node to be there again")
-            # Nobody speaks with it, and it cannot do anything alone.
+            # No other broker speaks with it, and it cannot do anything alone.
             await traffic.wait_acks(50)
             alive = {broker.node: broker.is_alive for broker in (await client.admin.metadata()).brokers}
             assert not alive[3]
@@ -128,7 +128,7 @@ def test_a_node_that_is_lost_for_good_is_replaced_by_another_and_nothing_is_lost
 def test_partitions_spread_over_a_new_node_while_leaders_die(own_cluster: BrokerCluster) -> None:
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("t", partitions=4)
-        # One that waits is told to come in.
+        # A waiting broker is admitted.
         newcomer = cluster.add(4, await_init="true")
         newcomer.start()
         async with Traffic(cluster.addresses[:3], "t", partitions=4) as traffic:
@@ -139,7 +139,7 @@ def test_partitions_spread_over_a_new_node_while_leaders_die(own_cluster: Broker
             assert sum(4 in move.target for move in planned) == 3
             assert is_still(await client.admin.metadata())
             assert await client.admin.rebalance() == planned
-            # Whoever leads the metadata and whoever leads a partition may go meanwhile.
+            # The leader of the metadata and the leader of a partition may stop meanwhile.
             controller = cluster[(await client.admin.metadata()).controller]
             await controller.kill()
             await wait_for(
@@ -166,7 +166,7 @@ def test_partitions_spread_over_a_new_node_while_leaders_die(own_cluster: Broker
                 )
                 assert found.settings["replication_factor"] == str(factor)
                 await traffic.wait_acks(20)
-            # Replicas were added one partition after the other; the whole is made even when somebody asks for it. What
+            # Replicas were added one partition after the other; a rebalance evens out the whole. What
             # a node has not removed yet cannot come back to it: then some of it is planned when it is asked for again.
             await wait_for(client.admin.rebalance, "nothing left to be planned", is_enough=lambda planned: not planned)
             await wait_still(cluster)

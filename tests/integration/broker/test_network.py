@@ -1,4 +1,4 @@
-"""Cables are pulled and put back: the majority goes on, the minority refuses, and everybody agrees afterwards."""
+"""Cables are pulled and put back: the majority goes on, the minority refuses, and all brokers agree afterwards."""
 
 import os
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from tests.integration.broker.ledger import Traffic
 
 pytestmark = pytest.mark.slow
 
-#: Of producers that are connected to the node that is cut off: no connection tells them.
+#: Of producers that are connected to the node that is cut off: no connection reports it.
 FAILOVER_S_MAX = 5.0
 
 

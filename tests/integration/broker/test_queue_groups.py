@@ -19,7 +19,7 @@ def test_what_is_held_through_a_failover_is_not_delivered_again(cluster: BrokerC
             held = await holder.poll(10)
             leader = await cluster.leader("held")
             await leader.kill()
-            # The rest goes to the other one; what is held stays with its holder, who presents it to the new leader.
+            # The rest goes to the other one; leases stay with their member, which presents them to the new leader.
             rest = []
             while len(rest) < 20 - len(held):
                 rest += await other.poll(20, wait_ms=15_000)
@@ -51,7 +51,7 @@ def test_attempts_are_counted_across_failovers_and_the_dead_are_buried_once(clus
             letters = client.dead_letters("poisoned", "workers")
             found = await wait_for(letters.list, "dead letters", is_enough=bool)
             await cluster.wait_ready(client)
-            # Whoever moves it again, after whatever crash: it is there once.
+            # Whichever leader moves it again, after whichever crash: it is there once.
             assert [(letter.payload, letter.reason, letter.attempts) for letter in found] == [
                 (b"poison", "failure 3", 3)
             ]

@@ -1,4 +1,4 @@
-"""All nodes are restarted in order, one after the other, under load: nobody notices."""
+"""All nodes are restarted in order, one after the other, under load: no client notices."""
 
 from time import monotonic
 

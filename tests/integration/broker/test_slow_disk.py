@@ -1,4 +1,4 @@
-"""A disk that takes long beside quick ones: whoever leads on it lets others lead, and nobody waits for it."""
+"""A slow disk beside quick ones: leaders on it hand over, and no request waits for it."""
 
 from time import monotonic
 

@@ -115,7 +115,7 @@ async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
 
 
 async def produce(client: AsyncClient, topic: str, stop: asyncio.Event) -> int:
-    """Into every partition until it is told to stop; how many records."""
+    """Produces into every partition until it is stopped; returns how many records."""
     produced = 0
     for number in count():
         for partition in range(PARTITIONS):

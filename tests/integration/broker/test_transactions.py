@@ -46,7 +46,7 @@ def test_a_leader_dies_between_decision_and_showing(cluster: BrokerCluster) -> N
         assert [shown.base_offset for shown in committed.batches[HALTED, 0]] == list(range(1, 101, 10))
         cluster[victim].start()
         await cluster.wait_ready(client)
-        # Whoever leads now, and whoever is asked to commit again: each record is there once.
+        # Whichever broker leads now, and whichever is asked to commit again: each record is there once.
         again = await client.commit_transaction(txn.transaction_id, partitions=txn.partitions)
         assert again == committed
         await cluster.lead(client, HALTED, 0, victim)
@@ -56,7 +56,7 @@ def test_a_leader_dies_between_decision_and_showing(cluster: BrokerCluster) -> N
     run(cluster, scenario)
 
 
-def test_each_message_makes_one_product_whoever_dies(cluster: BrokerCluster) -> None:
+def test_each_message_makes_one_product_although_processes_die(cluster: BrokerCluster) -> None:
     """Consume, transform, produce: a message is done and its product there, or neither, over killed leaders."""
     count = 120
 

@@ -13,7 +13,7 @@ from flotilla.cli.app import app
 pytestmark = pytest.mark.slow
 
 
-def test_the_demo_kills_a_leader_and_balances_its_books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_demo_kills_a_leader_and_balances_its_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     result = CliRunner().invoke(app, ["demo", "failover", "--phase", "0.5", "--rate", "300", "--json"])
     assert result.exit_code == 0, result.output

@@ -100,10 +100,10 @@ async def _patiently(call: Any, *, is_expiry_fine: bool = False) -> Any:
         try:
             return await call()
         except grpc.aio.AioRpcError as error:
-            told = dict(error.trailing_metadata() or ())
-            if is_expiry_fine and told.get("flotilla-error") == "LEASE_EXPIRED":
+            trailing = dict(error.trailing_metadata() or ())
+            if is_expiry_fine and trailing.get("flotilla-error") == "LEASE_EXPIRED":
                 return None
-            if told.get("flotilla-retryable") != "true" and error.code() is not grpc.StatusCode.UNAVAILABLE:
+            if trailing.get("flotilla-retryable") != "true" and error.code() is not grpc.StatusCode.UNAVAILABLE:
                 raise
             await asyncio.sleep(0.05)
 

@@ -94,7 +94,7 @@ def test_the_root_leads_to_the_page(http: httpx.Client) -> None:
     assert (answer.status_code, answer.headers["location"]) == (302, "/docs")
 
 
-def test_the_page_for_people_needs_nobody_else(http: httpx.Client) -> None:
+def test_the_html_page_loads_nothing_from_other_hosts(http: httpx.Client) -> None:
     page = http.get("/docs")
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"

@@ -104,7 +104,7 @@ def test_a_nack_can_say_when_or_that_it_is_of_no_use(queue: Queue, broker: Local
     assert [task["id"] for task in queue.lease()] == [soon]
 
 
-def test_only_who_holds_a_task_ends_it(queue: Queue) -> None:
+def test_only_the_worker_that_leases_a_task_settles_it(queue: Queue) -> None:
     task = queue.enqueue()
     assert queue.do(task, "ack").status_code == 409
     (leased,) = queue.lease("first")
@@ -129,7 +129,7 @@ def test_a_lease_that_runs_out_is_an_attempt(queue: Queue, broker: LocalBroker) 
     while (found := queue.status(task))["status"] == "leased":
         pass  # That it ran out is on its way to the log.
     assert (found["status"], found["attempts"], found["last_error"]) == ("delayed", 1, "lease expired")
-    # Nobody else has it yet: an ack that is merely late counts, if it shows its lease.
+    # No other worker has it yet: an ack that is merely late counts, if it shows its lease.
     assert queue.http.post(f"/tasks/{task}/ack", json={"lease": leased["lease"]}).status_code == 200
     found = queue.status(task)
     assert (found["status"], found["attempts"], found["last_error"]) == ("done", 2, "lease expired")
@@ -168,7 +168,7 @@ def test_workers_can_ask_for_types(queue: Queue) -> None:
     assert [task["id"] for task in queue.lease(types=["text", "fax"], wait_ms=10_000)] == [texts[0]]
 
 
-def test_whoever_waits_for_a_type_gets_it(queue: Queue) -> None:
+def test_a_poll_that_waits_for_a_type_gets_it(queue: Queue) -> None:
     queue.enqueue("mail")
     found: list[dict[str, Any]] = []
     waiting = threading.Thread(target=lambda: found.extend(queue.lease(types=["text"], wait_ms=30_000)))
@@ -225,7 +225,7 @@ def test_ids_of_nothing_are_answered_alike_whatever_is_asked(queue: Queue) -> No
             assert said == (404, "NOT_FOUND", f"there is no task {task}"), answer.request
 
 
-def test_a_queue_that_nobody_has_used_is_empty(queue: Queue) -> None:
+def test_an_unused_queue_is_empty(queue: Queue) -> None:
     answer = queue.http.get("/tasks", params={"queue": queue.name})
     assert (answer.status_code, answer.json()) == (200, {"tasks": []})
     # To look at it does not make it.

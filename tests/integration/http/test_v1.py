@@ -154,7 +154,7 @@ def test_messages_and_the_ends_of_their_leases(topic: Topic) -> None:
     assert [b64decode(each["payload"]) for each in topic.poll(wait_ms=10_000)] == [b"d"]
 
 
-def test_leases_of_one_number_in_several_partitions_are_told_apart(topic: Topic) -> None:
+def test_leases_with_one_number_in_several_partitions_are_distinct(topic: Topic) -> None:
     for partition in (0, 1):
         topic.produce("a", partition=partition)
     messages = [topic.poll(partitions=[partition], wait_ms=10_000)[0] for partition in (0, 1)]
@@ -191,7 +191,7 @@ def test_groups(topic: Topic) -> None:
     assert [each["offset"] for each in topic.poll(wait_ms=10_000)] == [0, 1]
 
 
-def test_a_stream_group_is_moved_and_deleted_when_nobody_is_in_it(topic: Topic, broker: LocalBroker) -> None:
+def test_a_stream_group_without_members_is_moved_and_deleted(topic: Topic, broker: LocalBroker) -> None:
     topic.produce("a", "b")
     path = f"/v1/topics/{topic.name}/groups/s"
     with broker.client() as client, client.stream(topic.name, group="s") as consumer:

@@ -166,8 +166,8 @@ def test_filters_decide_what_is_fetched(spark: Any, client: Client, servers: str
 def test_one_table_for_several_queries(spark: Any, client: Client, servers: str, topic: Topic) -> None:
     """Spark keeps one plan for a table and hands it to all queries over it, filters of the last one included.
 
-    So filters are not taken unless asked for, whatever the session's setting; and whoever asks loads a table for each
-    place in which it stands.
+    So filters are not taken unless asked for, whatever the session's setting; and a query that asks loads a table for
+    each place in which it stands.
     """
     name = topic(partitions=3)
     for partition in range(3):

@@ -13,6 +13,6 @@ def client(broker):
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_clock_is_left_behind():
-    """Whoever got the port of a broker that is gone would count by its turned time."""
+    """A later broker on the port of one that is gone would count by its turned time."""
     yield
     assert CLOCKS_HERE == {}

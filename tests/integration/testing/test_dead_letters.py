@@ -1,4 +1,4 @@
-"""Dead letters at a broker in this process: what is sent again, to whom, and that nothing is lost on the way."""
+"""Dead letters at a broker in this process: what is sent again, to which topic, and that nothing is lost."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_runs_that_lose_what_they_hold_lose_no_letters(broker, client):
         assert (done.done, done.skipped) == (1, 5)
     assert client.describe_group(letters.topic, "flotilla.redrive").failed_total == 35
     assert payloads(letters.list()) == [b"garbage"] * 5
-    # And nobody has to wait for them.
+    # And no poll has to wait for them.
     assert letters.redrive().done == 5
     assert letters.list() == []
 

@@ -44,7 +44,7 @@ def test_a_message_fails_its_way_through_a_backoff_of_hours_to_the_dead_letters(
     assert (letter.payload, letter.key, letter.reason, letter.attempts) == (b"poison", b"k", "no stock", 3)
 
 
-def test_a_lease_that_runs_out_is_somebody_elses(broker, client):
+def test_a_message_whose_lease_expires_goes_to_another_worker(broker, client):
     client.produce("orders", b"1")
     with (
         client.queue("orders", group="workers", visibility_ms=HOUR_MS) as slow,

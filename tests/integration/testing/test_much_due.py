@@ -24,7 +24,7 @@ def test_all_that_is_due_is_ready(broker, client):
         for number in range(COUNT):
             producer.send(b"task", delay_ms=HOUR_MS + number)
     broker.advance(hours=2)
-    told = client.describe_group("orders", "workers")
-    assert (told.ready, told.delayed) == (COUNT, 0)
+    described = client.describe_group("orders", "workers")
+    assert (described.ready, described.delayed) == (COUNT, 0)
     with client.queue("orders", group="workers") as consumer:
         assert len(consumer.poll(COUNT, wait_ms=0)) == COUNT

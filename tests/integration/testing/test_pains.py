@@ -55,7 +55,7 @@ def test_a_long_handler_keeps_its_message(broker, client, topic):
         client.queue(topic, group="g", visibility_ms=4_000) as other,
     ):
         (message,) = slow.poll()
-        # Real time: the lease is renewed by the client while the message is in somebody's hands.
+        # Real time: the lease is renewed by the client while a handler has the message.
         assert other.poll(wait_ms=6_000) == []
         message.ack()
 
@@ -139,7 +139,7 @@ def test_a_low_priority_is_not_starved(client, topic):
     low = []
     with client.queue(topic, group="g") as consumer:
         for _ in range(4):
-            # More of the high ones than anybody takes away: they alone would keep the group busy for ever.
+            # More of the high ones than the worker takes: they alone would keep the group busy for ever.
             client.produce_many(topic, [b"7"] * 100, priority=7)
             messages = consumer.poll(40)
             consumer.ack(messages)
@@ -154,7 +154,7 @@ def test_a_rate_limit_holds_for_all_workers_together(broker, client, topic):
     client.produce_many(topic, [b"%d" % number for number in range(20)])
 
     def delivered():
-        # New ones each time: who has been told to wait for a token does so by a clock that nobody turns.
+        # New consumers each time: one that waits for a token does so by the real clock, not by the turned one.
         with client.queue(topic, group="g") as one, client.queue(topic, group="g") as other:
             return drain(one, wait_ms=100) + drain(other, wait_ms=100)
 
@@ -179,7 +179,7 @@ def test_a_worker_holds_no_more_than_it_can_work_on(broker, client, topic):
         running.join()
 
 
-def test_a_late_ack_counts_while_nobody_else_has_the_message(broker, client, topic):
+def test_a_late_ack_counts_while_no_other_worker_has_the_message(broker, client, topic):
     client.produce_many(topic, [b"1", b"2"])
     with (
         client.queue(topic, group="g", visibility_ms=MINUTE_MS) as late,
@@ -225,7 +225,7 @@ def test_a_repeated_idempotency_key_is_stored_once_and_answers_with_the_first_of
         assert payloads(drain(consumer, wait_ms=200)) == [b"1"]
 
 
-def test_a_stuck_key_blocks_nobody_else(client, topic):
+def test_a_stuck_key_blocks_no_other_key(client, topic):
     for number in range(3):
         client.produce(topic, b"a%d" % number, key=b"a", partition=0)
         client.produce(topic, b"b%d" % number, key=b"b", partition=0)

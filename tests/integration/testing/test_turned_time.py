@@ -47,7 +47,7 @@ WAYS = sorted([b"one", b"values", b"records", b"producer", b"transaction"])
 @pytest.mark.parametrize("is_known_before", [True, False])
 def test_a_delay_counts_from_the_turned_time(broker, client, is_known_before):
     if is_known_before:
-        # Connected, and told a time that is an old one soon.
+        # Connected, with an estimate of the time that is out of date soon.
         client.create_topic("orders")
     broker.advance(days=1)
     put_off(client, delay_ms=HOUR_MS)
@@ -102,7 +102,7 @@ def test_a_time_that_is_said_is_not_moved(broker, client):
     assert drain(client) == [b"1", b"2"]
 
 
-def test_the_grpc_door_counts_from_the_turned_time():
+def test_the_grpc_endpoint_counts_from_the_turned_time():
     with LocalBroker(grpc_listen=Address("127.0.0.1", 0)) as broker, broker.client() as client:
         # The endpoint shares the clock of its broker; clients have to estimate that clock.
         del CLOCKS_HERE[parse_address(broker.address)]
@@ -170,7 +170,7 @@ def test_whatever_else_is_proposed_is_in_force(broker, client):
     for _ in range(ROUNDS):
         client.produce("orders", b"1")
         before = [replica.raft.log.last_index for replica in logs.values()]
-        # The log is told the time, so that what is old can go.
+        # The log gets the time, so that old records can go.
         broker.advance(minutes=10)
         assert [replica.applied for replica in logs.values()] == [
             replica.raft.log.last_index for replica in logs.values()

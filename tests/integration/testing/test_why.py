@@ -1,4 +1,4 @@
-"""`why`: a message is asked for its life, and everything that happened to it is told in order, also at the terminal."""
+"""`why`: the history of a message lists every event in order, also at the terminal."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""For what the broker does a moment later by itself: nobody turns a clock for that."""
+"""Waits for what the broker does a moment later by itself, without turning its clock."""
 
 import time
 

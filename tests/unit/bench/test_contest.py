@@ -45,7 +45,7 @@ def test_no_peers_leave_flotilla(tmp_path: Path) -> None:
     assert [peer.product for peer, _ in area.line_up(BenchOptions(tmp_path, peers=()), 0)] == ["flotilla"]
 
 
-def test_what_is_not_installed_or_fails_is_told_and_the_others_go_on(
+def test_a_peer_that_is_missing_or_fails_is_reported_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(area, "PEERS", (AbsentPeer(), BrokenPeer()))

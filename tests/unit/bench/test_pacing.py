@@ -31,7 +31,7 @@ def test_every_message_has_a_duration() -> None:
     assert min(durations) >= 0
 
 
-def test_a_reader_that_fails_is_told() -> None:
+def test_a_reader_that_fails_is_reported() -> None:
     def receive() -> list[bytes]:
         raise ConnectionError("gone")
 

@@ -53,7 +53,7 @@ def test_a_server_ends_with_all_it_started(is_killed: bool, tmp_path: Path) -> N
         time.sleep(0.01)
 
 
-def test_a_server_that_ends_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_a_server_that_ends_is_reported_with_its_last_output(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     with Processes(tmp_path) as processes:
         processes.start("server", [sys.executable, "-c", "raise SystemExit('no such setting')"])

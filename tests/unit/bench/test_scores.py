@@ -56,7 +56,7 @@ def test_rounds_are_related_one_by_one() -> None:
     assert found.spread == (3.0, 20.0)
 
 
-def test_a_round_that_a_peer_did_not_finish_counts_for_nobody() -> None:
+def test_a_round_that_one_peer_did_not_finish_counts_for_none() -> None:
     scores = scored(RATE, {OURS: [10.0, 99.0]})
     scores.add(A, 0, RATE, 1.0)
     found = scores.ratio(RATE)

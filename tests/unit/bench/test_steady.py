@@ -58,5 +58,5 @@ def test_the_longest_pause_reaches_to_the_ends_of_the_stretch() -> None:
     assert producer.longest_pause(5.5, 9.5) == 4.0
 
 
-def test_a_ledger_tells_lost_from_doubled() -> None:
+def test_a_ledger_distinguishes_lost_from_doubled() -> None:
     assert missing_and_doubled([0, 1, 2], [b"%03d" % 1, b"%03d" % 2, b"%03d" % 2, b"%03d" % 7]) == (1, 1)

@@ -1,4 +1,4 @@
-"""A real node on a real disk, alone in its cluster, with the parts that tell how it is."""
+"""A real node on a real disk, alone in its cluster, with the parts that report its state."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence

@@ -224,7 +224,7 @@ def test_a_leader_that_cannot_learn_the_holders_trims_nothing(monkeypatch: pytes
 
     def read(group: GroupId, query: object, reply: Callable[[object], None]) -> None:
         asked.append(query)
-        node.later(100, lambda: reply(UnavailableError("nobody leads")))
+        node.later(100, lambda: reply(UnavailableError("no leader")))
 
     monkeypatch.setattr(node, "read", read)
     fill(node, 5)

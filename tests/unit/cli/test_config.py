@@ -19,7 +19,7 @@ def run(*args, environ=None):
     return result
 
 
-def test_json_tells_value_and_origin():
+def test_json_has_value_and_origin():
     result = run("--json", "--heartbeat-ms", "250ms", environ={"FLOTILLA_HTTP_LISTEN": "off"})
     assert result.exit_code == 0
     shown = json.loads(result.stdout)

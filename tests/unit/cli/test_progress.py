@@ -44,7 +44,7 @@ def test_nothing_is_drawn_while_a_stage_runs(monkeypatch):
         assert threading.active_count() == before
 
 
-def test_who_wants_the_result_alone_sees_nothing(monkeypatch):
+def test_a_quiet_run_shows_no_progress(monkeypatch):
     terminal = attached(monkeypatch)
     with Stages(1, is_quiet=True) as stages:
         stages.begin("only")

@@ -118,14 +118,14 @@ class Partition:
 class MemoryCluster:
     def __init__(self, nodes: int = 1) -> None:
         self.cluster_id = "memory"
-        #: Client addresses; filled in by whoever opens the servers.
+        #: Client addresses; filled in by the code that opens the servers.
         self.addresses = {node: f"node{node}:7600" for node in range(1, nodes + 1)}
         self.alive = dict.fromkeys(self.addresses, True)
         self.topics: dict[str, list[Partition]] = {}
         self.settings: dict[str, dict[str, str]] = {}
         self.controller = 1
         self.auto_create = False
-        #: How far the nodes' clocks are ahead of the machine's; None: they do not tell their time.
+        #: How far the nodes' clocks are ahead of the machine's; None: they do not send their time.
         self.ahead_ms: int | None = 0
         self.fault: Fault = lambda node, request: None
         self.requests: list[tuple[int, Request]] = []

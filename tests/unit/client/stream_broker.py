@@ -89,7 +89,7 @@ class StreamCluster(MemoryCluster):
             group = self.table.release(_TOPIC_ID, request.group, request.member, request.generation, given_up)
             assert group is not None
             self.wake()
-        return _tell(group, request.member)
+        return _assignment(group, request.member)
 
     def _answer(self, node: int, request: Request) -> Reply | FlotillaError:
         if isinstance(request, JoinGroup):
@@ -104,7 +104,7 @@ class StreamCluster(MemoryCluster):
                 now_ms=0,
             )
             self.wake()
-            return _tell(group, request.member)
+            return _assignment(group, request.member)
         if isinstance(request, LeaveGroup):
             self._lead(node)
             self.table.remove(_TOPIC_ID, request.group, [request.member], "left", 0)
@@ -130,5 +130,5 @@ class StreamCluster(MemoryCluster):
         self.epochs[key] = epoch
 
 
-def _tell(group: StreamGroup, member: str) -> GroupAssignment:
+def _assignment(group: StreamGroup, member: str) -> GroupAssignment:
     return GroupAssignment(group.generation, group.assignments()[member], group.session_ms)

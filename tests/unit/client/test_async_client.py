@@ -153,7 +153,7 @@ def test_a_client_that_was_forgotten_with_records_is_reported(servers, library):
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3, 4, 5, 6])
-def test_a_dial_under_way_is_given_up(servers, turns):
+def test_a_dial_in_flight_is_given_up(servers, turns):
     async def work() -> None:
         client = AsyncClient(servers.addresses)
         task = asyncio.ensure_future(client.topics())

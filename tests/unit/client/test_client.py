@@ -65,7 +65,7 @@ def test_an_interrupt_ends_a_wait_and_leaves_a_client_that_can_be_closed(servers
         client.close(timeout_ms=10)
 
 
-def test_a_sender_that_waits_for_room_is_told_of_it(servers, monkeypatch):
+def test_a_sender_that_waits_for_room_wakes_when_there_is_some(servers, monkeypatch):
     monkeypatch.setattr("flotilla.client.producer.sync.WAIT_MS_MAX", 60_000)
     servers.cluster.create("orders")
     started = time.monotonic()
@@ -76,7 +76,7 @@ def test_a_sender_that_waits_for_room_is_told_of_it(servers, monkeypatch):
         for _ in range(20):
             producer.send(b"x" * 500)
     assert len(servers.cluster.stored("orders")) == 20
-    assert time.monotonic() - started < 20, "nobody has to look for it from time to time"
+    assert time.monotonic() - started < 20, "a sender wakes without polling"
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ def test_produce_many_records(connect, servers):
     assert shared[1].offset == shared[0].offset + 1
 
 
-def test_produce_many_tells_how_far_it_came(connect, servers):
+def test_produce_many_reports_how_far_it_came(connect, servers):
     servers.cluster.create("orders")
     client = connect()
     with pytest.raises(InvalidArgumentError) as caught:
@@ -193,7 +193,7 @@ def test_leaving_a_producer_sends_the_rest(connect, servers):
     assert servers.cluster.stored("orders") == [b"rest"]
 
 
-def test_an_error_that_nobody_looked_at_is_raised_in_the_end(connect, servers):
+def test_an_unobserved_error_is_raised_at_the_end(connect, servers):
     servers.cluster.create("orders")
     servers.cluster.fault = lambda node, request: InvalidArgumentError("no") if isinstance(request, Produce) else None
     client = connect()
@@ -263,7 +263,7 @@ def test_every_call_ends_by_its_deadline(connect, servers):
             action()
 
 
-def test_an_outcome_that_is_unknown_is_told_as_such(connect, servers):
+def test_an_unknown_outcome_is_raised_as_such(connect, servers):
     servers.cluster.fault = lambda node, request: (
         OutcomeUnknownError("leadership was lost") if isinstance(request, CreateTopic) else None
     )
@@ -282,7 +282,7 @@ def test_a_broker_that_restarts_is_found_again(connect, servers):
     assert client.produce("orders", b"two") == Receipt(0, 1, topic="orders")
 
 
-def test_nobody_there(connect, servers):
+def test_no_broker_is_reachable(connect, servers):
     cut_off(connect(), servers)
 
 
@@ -368,7 +368,7 @@ def test_committing_and_going_on(connect, servers):
     assert client.committed_offset("orders", "billing", 0) == 2
     assert client.commit_offset("orders", "billing", 0, 1) == 2
     assert client.commit_offset("orders", "billing", 0, 1, reset=True) == 1
-    assert client.committed_offset("orders", "nobody", 0) is None
+    assert client.committed_offset("orders", "absent", 0) is None
     with pytest.raises(InvalidArgumentError, match="group"):
         client.reader("orders").commit()
 

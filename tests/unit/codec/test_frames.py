@@ -97,7 +97,7 @@ def test_frames_are_read_only():
     assert all(frame.readonly for frame in frames)
 
 
-def test_feeding_takes_the_bytes_even_when_nobody_looks_at_the_frames():
+def test_feeding_takes_the_bytes_even_when_the_frames_are_not_read():
     reader = FrameReader(LIMIT)
     reader.feed(frame_header(3) + b"ab")
     assert reader.pending_bytes == 2

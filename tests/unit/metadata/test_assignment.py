@@ -32,7 +32,7 @@ def moves(owners, targets):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(groups())
-def test_everybody_gets_an_even_share(strategy, group):
+def test_every_member_gets_an_even_share(strategy, group):
     members, owners = group
     targets = strategy(members, owners)
     assert len(targets) == len(owners)

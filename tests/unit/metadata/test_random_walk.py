@@ -179,7 +179,7 @@ class Metadata(RuleBasedStateMachine):
             assert self.machine.read(TombstonesFor(node)) == removable
 
     @invariant()
-    def moves_are_known_and_nobody_founds_twice(self):
+    def moves_are_known_and_no_node_founds_twice(self):
         state = self.machine.state
         places = [assignment.place for assignment in state.assignments.values()]
         assert state.moves == {place.move.number: place.group for place in places if place.move is not None}

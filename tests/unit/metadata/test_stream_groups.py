@@ -72,7 +72,7 @@ def test_the_first_member_owns_everything_at_once(group):
     assert (joined.cause, joined.moved, joined.rebalanced_at_ms) == ("a joined", 4, 1_000)
 
 
-def test_only_the_first_member_is_asked_for_its_wishes(group):
+def test_only_the_first_member_decides_the_settings_of_the_group(group):
     group.join("a")
     assert (group.group.strategy, group.group.session_ms) == (STICKY, 30_000)
     joined = group.join("b", ROUND_ROBIN, 5_000)
@@ -115,7 +115,7 @@ def test_many_leavers_make_one_generation(group):
     for member in "abcde":
         group.join(member)
     generation = group.group.generation
-    left = group.leave("a", "b", "c", "d", "nobody")
+    left = group.leave("a", "b", "c", "d", "absent")
     assert left.generation == generation + 1
     assert left.cause == "a, b, c and 1 more left"
     assert group.owners == ["e"] * 4

@@ -77,7 +77,7 @@ def test_a_group_without_members_is_never_silent():
 
 
 @pytest.mark.parametrize("gap_ms", [GAP_MS_MAX + 1, 3_600_000])
-def test_a_leader_that_was_stopped_gives_everybody_another_session(gap_ms):
+def test_a_leader_that_was_paused_gives_every_member_another_session(gap_ms):
     here = Coordinator(group("a"))
     here.advance(4_500)
     here.now_ms += gap_ms

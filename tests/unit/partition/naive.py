@@ -32,11 +32,11 @@ class NaivePartition:
     #: The last batch of each producer that has none in the window.
     idle: list[Stored] = field(default_factory=list)
     marks: list[tuple[int, int]] = field(default_factory=list)
-    under_way: list[Stored] = field(default_factory=list)
+    in_flight: list[Stored] = field(default_factory=list)
 
     def admit(self, producer: int, epoch: int, sequence: int, count: int) -> tuple[str, int]:
         """What becomes of a batch, and the offset that goes with it (-1: none)."""
-        mine = [batch for batch in self.under_way if batch.producer == producer]
+        mine = [batch for batch in self.in_flight if batch.producer == producer]
         if not mine:
             return self.check(producer, epoch, sequence, count)
         newest = mine[-1]

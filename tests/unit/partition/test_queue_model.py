@@ -323,7 +323,7 @@ class QueueLife(RuleBasedStateMachine):
         assert leased == group.leases.count == sum([each.leased for each in group.leases.members.values()])
 
     def teardown(self) -> None:
-        """Everybody comes to an end: nothing was forgotten."""
+        """Every message is settled: nothing was forgotten."""
         if not hasattr(self, "here"):
             return
         for _ in range(3 * MESSAGES_MAX):

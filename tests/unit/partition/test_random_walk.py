@@ -93,7 +93,7 @@ class Partition(RuleBasedStateMachine):
         found = self.leader.admit(facts(count, producer, epoch, sequence), sent)
         assert named(found) == expected
         if isinstance(found, DuplicateInFlight):
-            assert found.token in self.naive.under_way
+            assert found.token in self.naive.in_flight
             assert found.token.offset <= found.first_offset < found.token.offset + found.token.count
         if not isinstance(found, Assigned):
             assert self.leader.next_offset == offset
@@ -105,7 +105,7 @@ class Partition(RuleBasedStateMachine):
             return
         data = batch(offset, count=count, producer=producer, epoch=epoch, sequence=sequence)
         self.tail.append((data, sent))
-        self.naive.under_way.append(sent)
+        self.naive.in_flight.append(sent)
         self.sent.append(sent)
 
     @rule(producer=st.integers(0, 8), count=COUNTS)
@@ -150,7 +150,7 @@ class Partition(RuleBasedStateMachine):
         for _ in range(kept):
             self.apply_first()
         self.tail.clear()
-        self.naive.under_way.clear()
+        self.naive.in_flight.clear()
         self.sent = [sent for sent in self.sent if not sent.producer or sent.offset < self.machine.next_offset]
         self.leader = ProduceAdmission(self.machine)
 
@@ -168,7 +168,7 @@ class Partition(RuleBasedStateMachine):
         if isinstance(what, Stored):
             assert isinstance(reply, BatchFacts)
             assert reply.base_offset == what.offset
-            assert self.naive.under_way.pop(0) is what
+            assert self.naive.in_flight.pop(0) is what
             self.naive.store(what)
             return
         self.naive.stamp(what.now_ms)
@@ -199,7 +199,7 @@ class Partition(RuleBasedStateMachine):
         ]
         assert list(machine.producers.idle) == [batch.producer for batch in self.naive.idle]
         assert [tuple(mark) for mark in machine.producers.marks] == self.naive.marks
-        assert self.leader.next_offset == machine.next_offset + sum(batch.count for batch in self.naive.under_way)
+        assert self.leader.next_offset == machine.next_offset + sum(batch.count for batch in self.naive.in_flight)
 
 
 Partition.TestCase.settings = settings(max_examples=100, stateful_step_count=60)

@@ -253,7 +253,7 @@ def test_invalid_commands_are_refused_and_change_nothing():
         (StageSettlement("t", settlement((0, 2), generation=generation), 1), LeaseExpiredError),
         (StageSettlement("t", settlement((1, 4), generation=generation), 1), LeaseExpiredError),
         (StageSettlement("t", settlement((1, 2), generation=generation + 1), 1), LeaseExpiredError),
-        (StageSettlement("t", settlement((1, 2), group="nobody"), 1), FlotillaError),
+        (StageSettlement("t", settlement((1, 2), group="absent"), 1), FlotillaError),
         (StageSettlement("over", settlement((1, 2), generation=generation), 1), TransactionEndedError),
         (ConcludeStage("unknown", 1), TransactionEndedError),
     ]

@@ -71,7 +71,7 @@ def test_a_replica_that_forgot_gives_no_vote_to_a_log_that_lacks_the_same() -> N
     forget(cluster, 3)
     cluster.loses = lambda message: bool(getattr(message, "entries", ()))
     tick(cluster, (1, 3), 4)
-    assert cluster.node(3).forgotten == (1, 2), "the leader has told it, and could not send it the entry yet"
+    assert cluster.node(3).forgotten == (1, 2), "the leader has informed it, and could not send it the entry yet"
     cluster.crash(1)
     node = cluster.node(3)
     node.leader = 0

@@ -128,7 +128,7 @@ def recovered(term: int, vote: int, *terms: int) -> DurableLog:
         (recovered(2, 1, 1, 2, 2, 2), False),
     ],
 )
-def test_a_crash_keeps_what_is_durable_and_the_block_under_way_or_not(state: DurableLog, is_permitted: bool) -> None:
+def test_a_crash_keeps_what_is_durable_and_the_block_in_flight_or_not(state: DurableLog, is_permitted: bool) -> None:
     checker = durability()
     shadow = checker.shadow[2]
     shadow.collected.append(Save(None, entries(2, first=3), 0, None))
@@ -143,7 +143,7 @@ def test_a_crash_keeps_what_is_durable_and_the_block_under_way_or_not(state: Dur
             checker.recovered(2, state)
 
 
-def test_books_follow_truncation_and_snapshots() -> None:
+def test_the_shadow_follows_truncation_and_snapshots() -> None:
     log = recovered(2, 1, 1, 1, 2, 2)
     log.apply(Save(None, [], 3, None))
     assert log.terms == [1, 1]
@@ -246,7 +246,7 @@ def test_application(values: dict[str, int], promise: str) -> None:
     assert raised.value.promise == promise
 
 
-def test_a_restored_state_is_one_that_somebody_had() -> None:
+def test_a_restored_state_is_one_that_a_replica_had() -> None:
     checker = applied()
     checker.restored(2, 0, 0)
     checker.restored(2, 2, 80)

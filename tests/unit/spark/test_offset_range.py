@@ -38,7 +38,7 @@ def test_a_limit_is_used_up_and_no_partition_starves(sizes, records_max):
 
 
 @given(SIZES, st.integers(1, 5_000))
-def test_a_limit_of_bytes_lets_everybody_go_on(sizes, bytes_max):
+def test_a_limit_of_bytes_lets_every_partition_go_on(sizes, bytes_max):
     start = {place: first for place, (first, _) in sizes.items()}
     end = {place: first + size for place, (first, size) in sizes.items()}
     limited = limit_bytes(start, end, bytes_max, dict.fromkeys(end, 10))

@@ -36,11 +36,11 @@ def test_times(text, time_ms):
 
 
 @pytest.mark.parametrize(
-    ("text", "wish"),
+    ("text", "expected"),
     [("earliest", "earliest"), ("LATEST", "latest"), ('{"t": {"0": 7, "1": -2}}', {"t": {0: 7, 1: -2}}), ("{}", {})],
 )
-def test_offsets(text, wish):
-    assert read_options({"startingOffsets": text}).starting_offsets == wish
+def test_offsets(text, expected):
+    assert read_options({"startingOffsets": text}).starting_offsets == expected
 
 
 def test_partitions_by_name():

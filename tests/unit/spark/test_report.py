@@ -61,7 +61,7 @@ def test_bars_are_as_long_as_they_count() -> None:
     assert widths[0] == pytest.approx(2 * widths[1], rel=0.01)
 
 
-def test_no_more_lines_than_can_be_told_apart() -> None:
+def test_no_more_lines_than_can_be_distinguished() -> None:
     svg = lines(["1", "2"], [(str(at), [1.0, 2.0]) for at in range(SERIES_MAX + 3)])
     assert svg.count("<polyline") == SERIES_MAX
 

@@ -131,7 +131,7 @@ class Driver:
         self.options = options
         self.shadow = Shadow()
         self.durable = Shadow()
-        self.under_way: Shadow | None = None
+        self.in_flight: Shadow | None = None
         self.block: PendingBlock | None = None
         self.job: MaintenanceJob | None = None
         self.snapshot_job: tuple[SnapshotJob, bool] | None = None
@@ -142,11 +142,11 @@ class Driver:
         """After a crash: opens again and adopts whichever of the allowed states is there."""
         self.block = self.job = self.snapshot_job = None
         self.store = NodeStore.open(self.disk, self.options, describe)
-        if self.under_way is not None and not differences(self.store, self.under_way):
-            self.durable = self.under_way
+        if self.in_flight is not None and not differences(self.store, self.in_flight):
+            self.durable = self.in_flight
         else:
             assert differences(self.store, self.durable) == []
-        self.under_way = None
+        self.in_flight = None
         self.shadow = self.durable
         for log in self.store.groups.values():
             assert not log.recovered().damaged
@@ -323,16 +323,16 @@ class Driver:
             block = self.store.take_block()
             if block is not None:
                 self.block = block
-                self.under_way = self.shadow
+                self.in_flight = self.shadow
 
     def write(self) -> None:
         block = self.block
         if block is not None and self.attempt(lambda: self.store.write_block(block)):
             self.store.finish_block(block)
             self.block = None
-            assert self.under_way is not None
-            self.durable = self.under_way
-            self.under_way = None
+            assert self.in_flight is not None
+            self.durable = self.in_flight
+            self.in_flight = None
 
     def mark(self) -> None:
         self.store.mark_block()

@@ -370,7 +370,7 @@ def test_random_rot_under_random_work_is_never_served(seed: int) -> None:
     disk.stop()
     for _ in range(random.randint(1, 3)):
         disk.rot()
-    shadows: list[Shadow] = [driver.durable] + ([driver.under_way] if driver.under_way is not None else [])
+    shadows: list[Shadow] = [driver.durable] + ([driver.in_flight] if driver.in_flight is not None else [])
     try:
         store = NodeStore.open(disk, TINY, describe)
     except CorruptionError:

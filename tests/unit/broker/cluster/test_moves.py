@@ -115,7 +115,7 @@ def plan(fleet: Fleet, *target: NodeId, topic: str = "t", partition: int = 0) ->
 
 
 def is_still(fleet: Fleet) -> bool:
-    """Nothing moves, nothing is lost, nothing is owed, and everybody knows."""
+    """Nothing moves, nothing is lost, nothing is pending, and every node knows."""
     for box in fleet.nodes.values():
         if box.is_running:
             state = box.machine.state

@@ -197,7 +197,7 @@ def test_a_leaderless_metadata_says_so() -> None:
     fleet = three()
     controller = fleet.controller()
     fleet.isolate(controller.node)
-    under_way = controller.ask(CreateTopic("t"))
+    in_flight = controller.ask(CreateTopic("t"))
     fleet.advance(5000)
-    assert under_way.code == "OUTCOME_UNKNOWN"
+    assert in_flight.code == "OUTCOME_UNKNOWN"
     assert controller.call(CreateTopic("t")).code == "NOT_LEADER"

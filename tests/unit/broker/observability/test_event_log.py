@@ -79,16 +79,16 @@ def test_a_failover_of_many_partitions_writes_few_lines(reader: Reader) -> None:
         chronicle.look()
     reader.take()
     fleet.kill(1)
-    told: Lines = []
+    lines: Lines = []
     for _ in range(20):
         fleet.advance(500)
         for node in (2, 3):
             chronicles[node].look()
-        told += reader.take()
-    taken = sum(fields["count"] for event, fields in told if event == "leads")
+        lines += reader.take()
+    taken = sum(fields["count"] for event, fields in lines if event == "leads")
     assert taken >= 20, "a third of the partitions has another leader now"
-    assert len(told) < 20
-    assert all(len(fields["partitions"]) <= 10 for _, fields in told)
+    assert len(lines) < 20
+    assert all(len(fields["partitions"]) <= 10 for _, fields in lines)
 
 
 def test_a_thousand_partitions_are_one_line_in_each_direction(reader: Reader) -> None:
@@ -153,7 +153,7 @@ def test_changes_of_members_are_logged(reader: Reader) -> None:
     assert reader.take() == [("member removed", {"member": 2})]
 
 
-def test_a_node_that_starts_again_does_not_tell_of_old_members(reader: Reader) -> None:
+def test_a_node_that_starts_again_does_not_log_old_members(reader: Reader) -> None:
     fleet = three()
     for node in fleet.nodes:
         fleet.kill(node)
@@ -162,5 +162,5 @@ def test_a_node_that_starts_again_does_not_tell_of_old_members(reader: Reader) -
         for chronicle in chronicles:
             chronicle.look()
         fleet.advance(100)
-    told = [(event, fields.get("members")) for event, fields in reader.take() if "lead" not in event]
-    assert told == [("the cluster is known", [1, 2, 3])] * 3
+    lines = [(event, fields.get("members")) for event, fields in reader.take() if "lead" not in event]
+    assert lines == [("the cluster is known", [1, 2, 3])] * 3

@@ -62,7 +62,7 @@ def test_every_metric_is_there_with_its_labels(tmp_path: Path) -> None:
     async def test(single: SingleNode) -> None:
         await single.found()
         group, _ = await single.create_topic("orders", 2)
-        # A follower that exists on paper only, so that there is a lag to tell.
+        # A follower that exists on paper only, so that there is a lag to report.
         raft = single.driver.replicas[group].raft
         raft.progress[ABSENT] = type(raft.progress[raft.id])(1)
         busy(single)
@@ -103,13 +103,13 @@ def test_requests_of_clients_are_counted(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_queue_groups_tell_how_far_they_are(tmp_path: Path) -> None:
+def test_queue_groups_report_their_progress(tmp_path: Path) -> None:
     async def test(single: SingleNode) -> None:
         await single.found()
         (group,) = await single.create_topic("orders", 1)
         single.hosts[group] = Workers()
         families = await scrape(single)
-        told = {
+        expected = {
             "flotilla_messages_acked_total": 6,
             "flotilla_messages_dead_lettered_total": 5,
             "flotilla_group_lag_messages": 9,
@@ -118,13 +118,13 @@ def test_queue_groups_tell_how_far_they_are(tmp_path: Path) -> None:
             "flotilla_queue_leased": 3,
             "flotilla_queue_delayed": 2,
         }
-        for name, value in told.items():
+        for name, value in expected.items():
             assert values(families, name) == {("orders", "0", "workers"): value}
 
     run(tmp_path, test)
 
 
-def test_replicas_tell_their_state(tmp_path: Path) -> None:
+def test_replicas_report_their_state(tmp_path: Path) -> None:
     async def test(single: SingleNode) -> None:
         await single.found()
         _, group = await single.create_topic("orders", 2)

@@ -1,4 +1,4 @@
-"""One partition: what is stored and read, and that everybody is answered once on every path."""
+"""One partition: what is stored and read, and that every request is answered once on every path."""
 
 import pytest
 
@@ -123,13 +123,13 @@ def test_a_batch_of_one_time_begins_with_its_first_record(node: Node) -> None:
 
 def test_uncommitted_records_cannot_be_found(node: Node) -> None:
     node.is_disk_stuck = True
-    under_way = node.call(produce(batch(time_ms=70)))
+    in_flight = node.call(produce(batch(time_ms=70)))
     assert node.call(ListOffsets(TOPIC, 0, 70)).result == OffsetFound(-1)
     assert node.call(ListOffsets(TOPIC, 0, LATEST)).result == OffsetFound(0)
     fetched = node.call(fetch()).result
     assert isinstance(fetched, Fetched)
     assert fetched.batches == []
-    assert under_way.is_waiting
+    assert in_flight.is_waiting
 
 
 def test_a_fetch_stops_where_the_committed_log_ends(node: Node) -> None:

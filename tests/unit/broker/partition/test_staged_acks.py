@@ -127,7 +127,7 @@ def test_refused_settlements_leave_the_leases(node: Node) -> None:
     assert stage_acks(node, found, "no id").code == "INVALID_ARGUMENT"
     assert stage_acks(node, [], "empty").code == "INVALID_ARGUMENT"
     assert state(node) == "leased"
-    assert node.call(StageSettlement(TOPIC, 0, "nobody", "t2", held(found))).code == "NOT_FOUND"
+    assert node.call(StageSettlement(TOPIC, 0, "absent", "t2", held(found))).code == "NOT_FOUND"
     assert node.call(settle(found)).result == Settled([])
 
 

@@ -202,7 +202,7 @@ def run_out(node: Node, group: str, found: list[Delivery]) -> None:
 
 
 def fail(node: Node, group: str, found: list[Delivery]) -> None:
-    node.call(settle(found, FAIL, "cannot tell what it is", 0, group, DEAD))
+    node.call(settle(found, FAIL, "unknown content", 0, group, DEAD))
 
 
 @pytest.mark.parametrize("end", [lose, run_out, fail])
@@ -244,8 +244,8 @@ def test_a_dead_letter_keeps_its_limits_as_headers_only(node: Node) -> None:
     node.fleet.advance(3_600_000)
     (record,) = buried(node.fleet)
     assert (record.max_deliveries, record.ttl_ms) == (0, 0)
-    told = story(record)
-    assert (told["flotilla-dead-max-deliveries"], told["flotilla-dead-ttl-ms"]) == ("9", "60000")
+    headers = story(record)
+    assert (headers["flotilla-dead-max-deliveries"], headers["flotilla-dead-ttl-ms"]) == ("9", "60000")
     assert polled(node, Poll(DEAD, "triage", "a"))
 
 

@@ -75,7 +75,7 @@ def test_a_leader_measures_its_groups(node: Node) -> None:
     measured = host.measure_queue(GROUP)
     assert measured is not None
     assert (measured.lag, measured.leased, measured.oldest_age_ms) == (2, 1, 2_000)
-    assert host.measure_queue("nobody") is None
+    assert host.measure_queue("absent") is None
 
 
 def test_a_group_with_an_offset_is_described(node: Node) -> None:
@@ -225,11 +225,11 @@ def explain(node: Node, partition: int = 0, offset: int = 0) -> Explanation:
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
-        (DescribeGroup(TOPIC, 0, "nobody"), "NOT_FOUND"),
-        (ResetGroup(TOPIC, 0, "nobody", Start()), "NOT_FOUND"),
+        (DescribeGroup(TOPIC, 0, "absent"), "NOT_FOUND"),
+        (ResetGroup(TOPIC, 0, "absent", Start()), "NOT_FOUND"),
         (ResetGroup(TOPIC, 0, GROUP, Start(FROM_OFFSET, 99)), "OFFSET_OUT_OF_RANGE"),
-        (DeleteGroup(TOPIC, 0, "nobody"), "NOT_FOUND"),
-        (ExplainMessage(TOPIC, 0, 0, "nobody"), "NOT_FOUND"),
+        (DeleteGroup(TOPIC, 0, "absent"), "NOT_FOUND"),
+        (ExplainMessage(TOPIC, 0, 0, "absent"), "NOT_FOUND"),
         (ExplainMessage(TOPIC, 0, 7, GROUP), "OFFSET_OUT_OF_RANGE"),
         (CancelRecords(TOPIC, 0, [7]), "OFFSET_OUT_OF_RANGE"),
         (CancelRecords(TOPIC, 0, [0] * 1_001), "INVALID_ARGUMENT"),

@@ -114,11 +114,11 @@ def test_the_next_leader_returns_the_same_history() -> None:
     old = fleet.leader(TOPIC)
     store(old, b"a")
     fail_thrice(old)
-    told = why(old)
+    first = why(old)
     fleet.kill(old.node)
     fleet.wait(lambda: any(box is not old and is_serving(box) for box in fleet.nodes.values()))
     (new,) = [box for box in fleet.nodes.values() if box is not old and is_serving(box)]
-    assert why(new) == told
+    assert why(new) == first
 
 
 def is_serving(box: Node) -> bool:
@@ -128,10 +128,10 @@ def is_serving(box: Node) -> bool:
 def test_a_restart_forgets_nothing(node: Node) -> None:
     store(node, b"a")
     fail_thrice(node)
-    told = why(node)
+    first = why(node)
     node.fleet.kill(1)
     node.fleet.restart(1)
-    assert why(node.fleet.leader(TOPIC)) == told
+    assert why(node.fleet.leader(TOPIC)) == first
 
 
 # Pieces and bounds.
@@ -326,8 +326,8 @@ def test_without_history_the_log_is_not_read(node: Node, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("time_ms", "told"),
+    ("time_ms", "text"),
     [(0, "1970-01-01T00:00:00.000Z"), (1_790_000_000_007, "2026-09-21T14:13:20.007Z"), (2**62, f"{2**62} ms")],
 )
-def test_moments(time_ms: int, told: str) -> None:
-    assert moment(time_ms) == told
+def test_moments(time_ms: int, text: str) -> None:
+    assert moment(time_ms) == text

@@ -86,7 +86,7 @@ def test_a_partition_with_nothing_ready_is_asked_behind_the_others(node: Node) -
     assert node.partition(TOPIC, 0).queue().best_priority(GROUP) == -1
     assert node.partition(TOPIC, 1).queue().best_priority(GROUP) == -1
     assert node.partition(TOPIC, 2).queue().best_priority(GROUP) == 1
-    assert node.partition(TOPIC, 2).queue().best_priority("nobody") == -1
+    assert node.partition(TOPIC, 2).queue().best_priority("absent") == -1
     node.fleet.advance(60_000)
     assert node.partition(TOPIC, 1).queue().best_priority(GROUP) == 7
     assert values(polled(node)) in ([b"later", b"low"], [b"low", b"later"])

@@ -43,8 +43,8 @@ class Member:
     owned: dict[int, int] = field(default_factory=dict)
     waiting: Answer | None = None
 
-    def join(self, **wishes: object) -> "Member":
-        request = JoinGroup(TOPIC, GROUP, self.name, f"test {self.name}", **wishes)  # type: ignore[arg-type]
+    def join(self, **settings: object) -> "Member":
+        request = JoinGroup(TOPIC, GROUP, self.name, f"test {self.name}", **settings)  # type: ignore[arg-type]
         self._take(self.fleet.controller().call(request).result)
         return self
 
@@ -235,9 +235,9 @@ def test_a_second_heartbeat_takes_the_place_of_the_first(node: Node) -> None:
 def test_a_member_that_is_slow_to_give_up_keeps_its_partitions(node: Node) -> None:
     one = Member(node.fleet, "one").join(session_ms=SESSION_MS)
     two = Member(node.fleet, "two").join()
-    told = one.heartbeat().result
-    assert isinstance(told, GroupAssignment)
-    one.generation = told.generation
+    assignment = one.heartbeat().result
+    assert isinstance(assignment, GroupAssignment)
+    one.generation = assignment.generation
     for _ in range(20):
         # It knows, and still uses all four. It is not answered at once again and again.
         slow = one.heartbeat(wait_ms=60_000)
@@ -246,7 +246,7 @@ def test_a_member_that_is_slow_to_give_up_keeps_its_partitions(node: Node) -> No
         assert not slow.is_waiting
         two.beat()
     assert shares(node.fleet) == {"one": [0, 1, 2, 3], "two": []}
-    one.owned = dict(told.partitions)
+    one.owned = dict(assignment.partitions)
     one.beat()
     assert two.beat() == [2, 3]
 
@@ -565,4 +565,4 @@ def test_a_group_that_only_commits_offsets_is_moved_without_an_epoch(node: Node)
     node.call(CommitOffset(GROUP, TOPIC, 0, 3))
     assert node.call(ResetGroup(TOPIC, 0, GROUP, Start(FROM_OFFSET, 1))).result == GroupReset(3, 1)
     assert node.call(CommitOffset(GROUP, TOPIC, 0, 2)).result == OffsetCommitted(2)
-    assert node.call(ResetGroup(TOPIC, 0, "nobody", Start(FROM_OFFSET, 1))).code == "NOT_FOUND"
+    assert node.call(ResetGroup(TOPIC, 0, "absent", Start(FROM_OFFSET, 1))).code == "NOT_FOUND"

@@ -1,7 +1,7 @@
 """Stream groups at three brokers of which one may be dead or cut off: whatever happens, in whatever order.
 
 Members keep heartbeats parked, are slow, forget, and repeat themselves. A partition never has two owners under one
-epoch, a commit is never lost, and in the end everybody has its share.
+epoch, a commit is never lost, and in the end every member has its share.
 """
 
 from dataclasses import dataclass, field

@@ -6,22 +6,22 @@ from flotilla.client.admin.dead_letter import read_letter
 from flotilla.client.reader.message import Message
 
 
-def told(name: str, value: bytes) -> Message:
+def with_header(name: str, value: bytes) -> Message:
     return Message("dlq.g.t", 0, 7, b"payload", headers=(("flotilla-dead-" + name, value),), timestamp_ms=5)
 
 
 def test_what_the_message_had_of_its_own() -> None:
-    assert read_letter(told("max-deliveries", b"9")).max_deliveries == 9
-    assert read_letter(told("ttl-ms", b"60000")).ttl_ms == 60_000
-    assert read_letter(told("max-deliveries", b"9")).headers == ()
+    assert read_letter(with_header("max-deliveries", b"9")).max_deliveries == 9
+    assert read_letter(with_header("ttl-ms", b"60000")).ttl_ms == 60_000
+    assert read_letter(with_header("max-deliveries", b"9")).headers == ()
 
 
 @pytest.mark.parametrize("value", [b"", b"-1", b"many", b"65536", b"9" * 5_000])
 def test_a_bound_that_no_broker_would_take_is_none(value: bytes) -> None:
-    assert read_letter(told("max-deliveries", value)).max_deliveries == 0
+    assert read_letter(with_header("max-deliveries", value)).max_deliveries == 0
 
 
 @pytest.mark.parametrize("value", [b"x", b"9" * 16, b"9" * 5_000])
 def test_a_time_to_live_that_no_broker_would_take_is_none(value: bytes) -> None:
-    assert read_letter(told("ttl-ms", value)).ttl_ms == 0
-    assert read_letter(told("attempts", b"9" * 5_000)).attempts == 0
+    assert read_letter(with_header("ttl-ms", value)).ttl_ms == 0
+    assert read_letter(with_header("attempts", b"9" * 5_000)).attempts == 0

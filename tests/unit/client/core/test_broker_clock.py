@@ -120,7 +120,7 @@ def test_a_session_remembers_what_the_newest_welcome_said():
     broker_time = world.session.broker_time
     assert (broker_time.address.port, broker_time.asked_ms) == (7600, asked_ms)
     assert abs(broker_time.time_ms - now_ms() - HOUR_MS) < SLACK_MS
-    # One that does not tell its time takes nothing back.
+    # A broker that does not send its time takes nothing back.
     cluster.ahead_ms = None
     world.cut(1)
     world.call(InitCluster({}), ANY)
@@ -162,7 +162,7 @@ def test_the_first_record_of_a_client_counts_by_the_brokers_clock(connect, serve
 
 
 @pytest.mark.parametrize("way", ["produce", "values", "records", "producer"])
-def test_a_broker_that_does_not_tell_its_time_is_taken_to_have_ours(connect, servers, way):
+def test_a_broker_without_a_clock_reading_is_assumed_to_have_our_time(connect, servers, way):
     servers.cluster.ahead_ms = None
     servers.cluster.create("orders")
     before_ms = now_ms()

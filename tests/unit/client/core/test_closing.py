@@ -95,10 +95,10 @@ def test_an_interrupted_queue_consumer(connect, servers, caplog, is_client_left)
     fall_silent(servers)
     found[0].ack(wait=False)
     leave(client if is_client_left else consumer)
-    who = "a client" if is_client_left else "a consumer of orders"
+    subject = "a client" if is_client_left else "a consumer of orders"
     [text] = messages(caplog)
     # One was done, and the other is given back.
-    assert text.startswith(f"{who} was interrupted: 2 messages were settled without an answer within")
+    assert text.startswith(f"{subject} was interrupted: 2 messages were settled without an answer within")
 
 
 @pytest.mark.parametrize("servers", ["streams"], indirect=True)
@@ -117,9 +117,9 @@ def test_an_interrupted_stream_consumer(connect, servers, caplog, is_client_left
     assert consumer.poll(1, wait_ms=0) == []
     fall_silent(servers)
     leave(client if is_client_left else consumer)
-    who = "a client" if is_client_left else "a consumer of orders"
+    subject = "a client" if is_client_left else "a consumer of orders"
     [text] = messages(caplog)
-    assert text.startswith(f"{who} was interrupted: ")
+    assert text.startswith(f"{subject} was interrupted: ")
 
 
 def test_an_interrupted_transaction(connect, servers):

@@ -34,7 +34,7 @@ class Produces:
     def __init__(self, servers, *unanswered):
         self.seen = threading.Event()
         self.count = 0
-        #: What would have been said, and to whom.
+        #: The answers that were held back, and their connections.
         self.withheld = deque()
         handle = servers.cluster.handle
         self._run = servers.run

@@ -65,7 +65,7 @@ def test_a_poll_waits_for_the_first_message():
     assert payloads(consumer.reader.take(16)) == [b"late"]
 
 
-def test_a_poll_that_does_not_wait_asks_everybody_once():
+def test_a_poll_that_does_not_wait_asks_every_leader_once():
     world = QueueWorld(nodes=3, partitions=3)
     world.produce(b"there", partition=2)
     consumer = world.consumer()

@@ -319,7 +319,7 @@ def test_what_makes_no_sense_is_refused(client, settings):
 # Groups.
 
 
-def test_the_first_verdict_counts_also_when_nobody_waits_for_any(client):
+def test_the_first_settlement_counts_also_when_none_is_awaited(client):
     client.produce_many("orders", many(4))
     with client.queue("orders", group="workers") as consumer:
         one, two, three, four = consumer.poll()
@@ -439,9 +439,9 @@ def test_dead_letters_are_listed_and_looked_at(client, servers):
 def test_redrive_sends_again_what_is_meant_and_leaves_the_rest(client, servers):
     letters = kill(client, servers, (b"a", {"key": b"k", "headers": {"mine": b"1"}, "priority": 3}), (b"b", {}))
     assert letters.redrive(dry_run=True).done == 2
-    told = []
-    result = letters.redrive(reason="bad a", progress=lambda so_far: told.append(so_far.done))
-    assert (result.done, result.refused, result.skipped, told) == (1, 0, 1, [1])
+    progress = []
+    result = letters.redrive(reason="bad a", progress=lambda so_far: progress.append(so_far.done))
+    assert (result.done, result.refused, result.skipped, progress) == (1, 0, 1, [1])
     assert [letter.payload for letter in letters.list()] == [b"b"]
     with client.queue("orders", group="workers") as consumer:
         (again,) = consumer.poll()
@@ -486,7 +486,7 @@ def test_an_interrupted_redrive_stores_nothing_twice(client, servers):
     with pytest.raises(InvalidArgumentError):
         letters.redrive()
     servers.cluster.fault = lambda node, request: None
-    # Its lease is given back by nobody now: the group is told to begin again.
+    # Its lease stays until it expires: the group is reset to begin again.
     client.reset_group(letters.topic, "flotilla.redrive")
     assert letters.redrive().done == 1
     assert servers.cluster.stored("orders") == [b"a", b"a"]

@@ -69,7 +69,7 @@ def test_the_next_fetch_is_made_before_the_last_one_is_used_up():
     assert request.offset == 2
 
 
-def test_the_next_fetch_follows_an_answer_before_anybody_looks_at_it():
+def test_the_next_fetch_follows_an_answer_before_it_is_read():
     subject = reader(fetch_bytes=100)
     subject.wanted()
     answer = fetched(batch(0, b"a"), batch(1, b"b"))

@@ -237,7 +237,7 @@ def test_linearizable_goes_with_every_fetch(connect: Callable[..., Shell], serve
     assert all(request.is_linearizable for _, request in fetches(servers))
 
 
-def test_who_cannot_answer(connect: Callable[..., Shell]) -> None:
+def test_an_unknown_choice_of_replicas_is_refused(connect: Callable[..., Shell]) -> None:
     with pytest.raises(InvalidArgumentError, match="nearest"):
         connect().reader(TOPIC, read_from="mars")
 

@@ -80,7 +80,7 @@ def member(cluster: StreamCluster, name: str = "one", world: World | None = None
 
 
 def settle(*applications: Application, rounds: int = 6) -> None:
-    """Everybody polls now and then, and time passes."""
+    """Every member polls now and then, and time passes."""
     for _ in range(rounds):
         for application in applications:
             application.world.pass_ms(BEAT_MS)
@@ -329,7 +329,7 @@ def test_another_coordinator_is_found_and_nothing_moves(cluster: StreamCluster) 
 
 def test_without_a_coordinator_everything_goes_on(cluster: StreamCluster) -> None:
     one = member(cluster, timeout_ms=1_000)
-    cluster.fault = lambda node, request: UnavailableError("nobody") if isinstance(request, Heartbeat) else None
+    cluster.fault = lambda node, request: UnavailableError("absent") if isinstance(request, Heartbeat) else None
     cluster.wake(is_due=True)
     one.world.pass_ms(120_000)
     one.poll()
@@ -348,7 +348,7 @@ def test_a_stale_answer_after_leaving_changes_nothing(cluster: StreamCluster) ->
     assert cluster.count(JoinGroup) == 1
 
 
-def test_everybody_has_a_share_while_members_come_and_go(cluster: StreamCluster) -> None:
+def test_every_member_has_a_share_while_members_come_and_go(cluster: StreamCluster) -> None:
     cluster.topics.clear()
     cluster.create(TOPIC, 12)
     applications = [member(cluster, name) for name in ("one", "two", "three")]

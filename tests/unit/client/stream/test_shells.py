@@ -40,7 +40,7 @@ def cluster(servers: TcpServers) -> StreamCluster:
 
 @pytest.fixture
 def fill(servers: TcpServers) -> Callable[..., None]:
-    """Stores records in each partition, and wakes whoever waits for them."""
+    """Stores records in each partition, and wakes the polls that wait for them."""
 
     async def produce(count: int) -> None:
         for number, part in enumerate(servers.cluster.topics[TOPIC]):
@@ -117,11 +117,11 @@ def test_iterating_is_reading_one_by_one(connect, cluster: StreamCluster, fill) 
 
 def test_two_members_share_and_those_that_stay_are_not_interrupted(connect, cluster: StreamCluster, fill) -> None:
     fill()
-    told: list[tuple[str, list[int], bool]] = []
+    calls: list[tuple[str, list[int], bool]] = []
     one = consumer(
         connect(),
-        on_assign=lambda partitions: told.append(("assign", sorted(partitions), False)),
-        on_revoke=lambda partitions, lost: told.append(("revoke", sorted(partitions), lost)),
+        on_assign=lambda partitions: calls.append(("assign", sorted(partitions), False)),
+        on_revoke=lambda partitions, lost: calls.append(("revoke", sorted(partitions), lost)),
     )
     with one:
         read(20, one)
@@ -130,13 +130,13 @@ def test_two_members_share_and_those_that_stay_are_not_interrupted(connect, clus
             until(lambda: len(two.assignment) == 2, one, two)
             assert len(one.assignment) == 2
             assert sorted(one.assignment + two.assignment) == [0, 1, 2, 3]
-            revoked = [partitions for kind, partitions, lost in told if kind == "revoke"]
+            revoked = [partitions for kind, partitions, lost in calls if kind == "revoke"]
             assert revoked == [two.assignment]
             fill(1)
             assert {message.offset for message in read(4, one, two)} == {5}
         until(lambda: len(one.assignment) == 4, one)
-    assert told[-1] == ("revoke", [0, 1, 2, 3], False)
-    assert sorted(partition for kind, partitions, _ in told if kind == "assign" for partition in partitions) == sorted(
+    assert calls[-1] == ("revoke", [0, 1, 2, 3], False)
+    assert sorted(partition for kind, partitions, _ in calls if kind == "assign" for partition in partitions) == sorted(
         [0, 1, 2, 3, *revoked[0]]
     )
 
@@ -167,7 +167,7 @@ def test_callbacks_run_where_the_application_polls_and_may_use_the_consumer(
     assert committed(cluster) == [5] * 4
 
 
-def test_a_commit_without_waiting_tells_its_error_later(connect, cluster: StreamCluster, fill) -> None:
+def test_a_commit_without_waiting_raises_its_error_later(connect, cluster: StreamCluster, fill) -> None:
     fill()
     reading = consumer(connect())
     read(20, reading)
@@ -258,8 +258,8 @@ def test_a_removed_member_hears_of_it_and_joins_again(
     connect, cluster: StreamCluster, fill, servers: TcpServers
 ) -> None:
     fill()
-    told: list[tuple[list[int], bool]] = []
-    with consumer(connect(), on_revoke=lambda partitions, lost: told.append((sorted(partitions), lost))) as reading:
+    calls: list[tuple[list[int], bool]] = []
+    with consumer(connect(), on_revoke=lambda partitions, lost: calls.append((sorted(partitions), lost))) as reading:
         read(20, reading)
         reading.commit({0: 3})
         name = reading.member
@@ -268,8 +268,8 @@ def test_a_removed_member_hears_of_it_and_joins_again(
             cluster.remove(name)
 
         servers.run(remove())
-        again = until(lambda: bool(told), reading)
-        assert told == [([0, 1, 2, 3], True)]
+        again = until(lambda: bool(calls), reading)
+        assert calls == [([0, 1, 2, 3], True)]
         again += read(17 - len(again), reading)
         assert len({(message.partition, message.offset) for message in again}) == 17
     assert cluster.count(JoinGroup) == 2
@@ -278,8 +278,8 @@ def test_a_removed_member_hears_of_it_and_joins_again(
 @pytest.mark.parametrize("wait", [True, False])
 def test_a_late_commit_is_refused_and_changes_nothing(connect, cluster: StreamCluster, fill, wait: bool) -> None:
     fill()
-    told: list[tuple[list[int], bool]] = []
-    with consumer(connect(), on_revoke=lambda partitions, lost: told.append((partitions, lost))) as reading:
+    calls: list[tuple[list[int], bool]] = []
+    with consumer(connect(), on_revoke=lambda partitions, lost: calls.append((partitions, lost))) as reading:
         read(20, reading)
         cluster.epochs[GROUP, TOPIC, 1] = 100
         if wait:
@@ -289,8 +289,8 @@ def test_a_late_commit_is_refused_and_changes_nothing(connect, cluster: StreamCl
             reading.commit(wait=False)
             with pytest.raises(StaleGenerationError):
                 until(lambda: False, reading)
-        until(lambda: bool(told), reading)
-        assert told[0] == ([1], True)
+        until(lambda: bool(calls), reading)
+        assert calls[0] == ([1], True)
         with pytest.raises(StaleGenerationError):
             reading.commit({1: 5})
         assert committed(cluster) == [5, None, 5, 5]

@@ -88,7 +88,7 @@ def test_damaged_bytes_get_no_new_seal():
 
 
 @given(st.integers(0, 80), st.integers(-(2**31), 2**31 - 1))
-def test_a_batch_that_nobody_validated_is_refused_or_stays_invalid_but_raises_nothing_else(place, value):
+def test_an_unvalidated_batch_is_refused_or_stays_invalid_but_raises_nothing_else(place, value):
     batch = encode_batch(FULL)
     at = 96 + 4 * place
     assume(at + 4 <= len(batch))

@@ -142,13 +142,13 @@ def test_errors_come_out_as_their_own_class(kind):
     assert (str(answer), answer.retry_after_ms, answer.retryable) == (str(error), 250, kind.row.retryable)
 
 
-def test_not_leader_tells_where_the_leader_is():
+def test_not_leader_carries_the_address_of_the_leader():
     _, answer = decode_response(body_of(encode_response(9, NotLeaderError(3, "broker-3:7600"))))
     assert answer.address == "broker-3:7600"
     assert str(answer) == "the leader is node 3"
 
 
-def test_an_error_of_a_newer_broker_is_told_but_not_retried():
+def test_an_error_of_a_newer_broker_is_raised_but_not_retried():
     envelope = client_pb2.Response(correlation_id=4, error=client_pb2.Error(code=999, message="moon phase"))
     correlation_id, answer = decode_response(framed(envelope))
     assert correlation_id == 4

@@ -168,7 +168,7 @@ def test_bytes_of_the_short_form_stay_readable(message, recorded):
 
 @pytest.mark.parametrize("message", SINGLE, ids=["append", "accepted", "refused"])
 def test_a_lone_message_is_read_in_its_long_form_too(message):
-    """Whoever sends it may have had no short form: two of a kind never have one."""
+    """A sender uses the long form for two messages of a kind."""
     long = joined([(9, message), (9, message)])
     assert len(long) != len(joined([(9, message)]))
     assert decode_frame(long) == [(9, message), (9, message)]
@@ -368,13 +368,13 @@ SHORT_LIES = {
     "no kind": (single(3, 1, 2, 9, 5, 4, 1, 0, 0), "of kind 3"),
     "an append cut short": (single(1, 1, 2, 9, 5, 3, 4, 3, 4, 5), "of kind 1 and has 73 bytes"),
     "an append with a long body": (single(1, 1, 2, 9, 5, 3, 4, 3, 4, 5, 1, more=bytes(4097)), "of kind 1"),
-    "an append of nobody": (single(1, 0, 2, 9, 5, 3, 4, 3, 4, 5, 1), "has no sender or target"),
-    "an append to nobody": (single(1, 1, 0, 9, 5, 3, 4, 3, 4, 5, 1), "has no sender or target"),
+    "an append without a sender": (single(1, 0, 2, 9, 5, 3, 4, 3, 4, 5, 1), "has no sender or target"),
+    "an append without a target": (single(1, 1, 0, 9, 5, 3, 4, 3, 4, 5, 1), "has no sender or target"),
     "an entry of no kind": (single(1, 1, 2, 9, 5, 3, 4, 3, 4, 5, 4), "of kind 4"),
     "a reply cut short": (single(2, 2, 1, 9, 5, 4, 1, 0), "of kind 2 and has 57 bytes"),
     "a reply that goes on": (single(2, 2, 1, 9, 5, 4, 1, 0, 0, more=b"x"), "of kind 2 and has 66 bytes"),
-    "a reply of nobody": (single(2, 0, 1, 9, 5, 4, 1, 0, 0), "has no sender or target"),
-    "a reply to nobody": (single(2, 2, 0, 9, 5, 4, 1, 0, 0), "has no sender or target"),
+    "a reply without a sender": (single(2, 0, 1, 9, 5, 4, 1, 0, 0), "has no sender or target"),
+    "a reply without a target": (single(2, 2, 0, 9, 5, 4, 1, 0, 0), "has no sender or target"),
     "accepted twice": (single(2, 2, 1, 9, 5, 4, 2, 0, 0), "accepted is 0 or 1"),
 }
 
@@ -404,7 +404,7 @@ def test_bodies_left_over_are_refused():
         decode_frame(lying(b"more", runs=[HEARTBEATS, 1], heartbeats=[1, 1, 1, 0]))
 
 
-def test_the_truth_is_told_the_same_way():
+def test_an_honest_frame_decodes():
     """The frame all lies are made from decodes, so each lie fails for its own reason."""
     decoded = decode_frame(lying(runs=[HEARTBEATS, 1], heartbeats=[1, 1, 1, 0]))
     assert decoded == [(1, Heartbeat(1, 2, 1, 1, 0))]

@@ -8,7 +8,7 @@ from flotilla.frontends.grpc.admission import Admission
 from flotilla.types.errors import OverloadedError
 
 
-def test_a_call_without_room_is_told_to_come_again() -> None:
+def test_a_call_without_room_is_refused_as_retryable() -> None:
     admission = Admission(100)
     admission.take(60)
     with pytest.raises(OverloadedError) as caught:

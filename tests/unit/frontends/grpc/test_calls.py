@@ -32,8 +32,8 @@ def test_every_call_of_the_contract_has_a_handler(endpoint: Endpoint) -> None:
 def test_every_error_has_a_status_and_says_what_it_is(kind: type) -> None:
     error = kind() if kind is NotLeaderError else kind("why")
     assert grpc.StatusCode[error.row.grpc_status] is not grpc.StatusCode.OK
-    told = dict(trailing_metadata(error))
-    assert told == {
+    trailing = dict(trailing_metadata(error))
+    assert trailing == {
         "flotilla-error": error.row.name,
         "flotilla-code": str(error.row.code),
         "flotilla-retryable": str(error.row.retryable).lower(),
@@ -73,8 +73,8 @@ def test_a_record_comes_back_as_it_was_sent(endpoint: Endpoint) -> None:
             assert message.HasField("key")
             assert message.key == b""
             assert [(each.name, each.value) for each in message.headers] == [("a", b"1"), ("a", b"2")]
-            told = (message.priority, message.content_type, message.timestamp_ms, message.ttl_ms)
-            assert told == (5, 2, 1_700_000_000_000, 10**12)
+            fields = (message.priority, message.content_type, message.timestamp_ms, message.ttl_ms)
+            assert fields == (5, 2, 1_700_000_000_000, 10**12)
             assert (message.idempotency_key, message.max_deliveries) == (b"once", 7)
             plain = next(each for each in messages if each.offset == 1)
             assert not plain.HasField("key")
@@ -98,8 +98,8 @@ def test_leases_are_settled_by_what_came_with_the_messages(endpoint: Endpoint) -
         assert len(leases) == len(set(leases)) == 5
         assert list((await stub.Ack(pb.AckRequest(**where, leases=leases[:2]))).expired) == []
         assert list((await stub.Ack(pb.AckRequest(**where, leases=leases[1:3]))).expired) == [leases[1]]
-        code, told = await refused(stub.Ack(pb.AckRequest(**where, leases=leases[:3])))
-        assert (code, told["flotilla-error"]) == (grpc.StatusCode.FAILED_PRECONDITION, "LEASE_EXPIRED")
+        code, trailing = await refused(stub.Ack(pb.AckRequest(**where, leases=leases[:3])))
+        assert (code, trailing["flotilla-error"]) == (grpc.StatusCode.FAILED_PRECONDITION, "LEASE_EXPIRED")
         await stub.Extend(pb.ExtendRequest(**where, member="me", leases=leases[3:], visibility_ms=60_000))
         await stub.Nack(pb.NackRequest(**where, leases=leases[3:4], reason="no"))
         await stub.Nack(pb.NackRequest(**where, leases=leases[4:], kind=pb.NackRequest.RELEASE))
@@ -145,8 +145,8 @@ def test_what_makes_no_sense_is_refused(endpoint: Endpoint, name: str) -> None:
     async def work(session: Session) -> None:
         if method == "Poll":
             await session.stub.Produce(pb.ProduceRequest(topic="t", records=[pb.Record(payload=b"x")]))
-        code, told = await refused(getattr(session.stub, method)(request))
-        assert (code, told["flotilla-error"]) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT")
+        code, trailing = await refused(getattr(session.stub, method)(request))
+        assert (code, trailing["flotilla-error"]) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT")
 
     endpoint.play(work)
 
@@ -160,8 +160,8 @@ def test_what_does_not_exist_is_not_found(endpoint: Endpoint) -> None:
             stub.ListGroups(pb.ListGroupsRequest(topic="missing")),
             stub.DeleteTopic(pb.DeleteTopicRequest(topic="missing")),
         ):
-            code, told = await refused(call)
-            assert (code, told["flotilla-error"]) == (grpc.StatusCode.NOT_FOUND, "NOT_FOUND")
+            code, trailing = await refused(call)
+            assert (code, trailing["flotilla-error"]) == (grpc.StatusCode.NOT_FOUND, "NOT_FOUND")
         await stub.CreateTopic(pb.CreateTopicRequest(topic=session.topic, partitions=2))
         code, _ = await refused(stub.DescribeGroup(pb.DescribeGroupRequest(topic=session.topic, group="g")))
         assert code == grpc.StatusCode.NOT_FOUND
@@ -169,7 +169,7 @@ def test_what_does_not_exist_is_not_found(endpoint: Endpoint) -> None:
     endpoint.play(work)
 
 
-def test_groups_of_several_partitions_are_told_together(endpoint: Endpoint) -> None:
+def test_groups_of_several_partitions_are_described_together(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         stub, topic = session.stub, session.topic
         await stub.CreateTopic(pb.CreateTopicRequest(topic=topic, partitions=3))
@@ -241,8 +241,8 @@ def test_dead_letters_are_shown_sent_again_and_thrown_away(endpoint: Endpoint) -
             await stub.Nack(pb.NackRequest(**where, leases=[message.lease], **nack))
         while len(found := (await stub.ListDeadLetters(pb.DeadLettersRequest(**where))).dead_letters) < 2:
             await asyncio.sleep(0.02)
-        told = [(each.payload, each.key, each.reason, each.topic, each.attempts) for each in found]
-        assert told == [(b"x", b"k", "no x", session.topic, 1), (b"y", b"k", "no y", session.topic, 1)]
+        fields = [(each.payload, each.key, each.reason, each.topic, each.attempts) for each in found]
+        assert fields == [(b"x", b"k", "no x", session.topic, 1), (b"y", b"k", "no y", session.topic, 1)]
         assert [(each.name, each.value) for each in found[0].headers] == [("a", b"1")]
 
         only = pb.DeadLettersRequest(**where, reason="no x", limit=1)

@@ -304,7 +304,7 @@ def test_garbage_in_a_body_whose_answer_has_begun_ends_only_that_connection(tmp_
     assert reported == []
 
 
-def test_who_says_nothing_or_says_it_slowly_is_cut_off(tmp_path: Path) -> None:
+def test_a_silent_or_slow_client_is_cut_off(tmp_path: Path) -> None:
     async def test(endpoint: Endpoint) -> None:
         silent, slow, idle = [await endpoint.connect() for _ in range(3)]
         idle.ask("GET", "/health")
@@ -324,7 +324,7 @@ def test_who_says_nothing_or_says_it_slowly_is_cut_off(tmp_path: Path) -> None:
     run(tmp_path, test, idle_ms_max=60)
 
 
-def test_who_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(endpoint: Endpoint) -> None:
         monkeypatch.setattr(endpoint.single.status, "metrics", much)
         caller = await endpoint.connect()
@@ -423,7 +423,7 @@ def test_closing_lets_a_large_answer_leave(tmp_path: Path, monkeypatch: pytest.M
     run(tmp_path, test)
 
 
-def test_closing_does_not_wait_for_who_does_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_does_not_wait_for_a_client_that_does_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(endpoint: Endpoint) -> None:
         monkeypatch.setattr(endpoint.single.status, "metrics", much)
         caller = await endpoint.connect()

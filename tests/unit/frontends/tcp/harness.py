@@ -34,7 +34,7 @@ class EchoService:
         return 1_700_000_000_000
 
     def lost(self, members: Sequence[str]) -> None:
-        """Nobody holds anything here."""
+        """No leases are kept here."""
 
     def handle(self, request: Request, done: Done) -> Cancel | None:
         self.handled_count += 1

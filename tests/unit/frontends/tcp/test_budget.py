@@ -1,4 +1,4 @@
-"""What all connections share is bounded, and everybody gets a turn."""
+"""The shared budget of connections is bounded, and every connection gets its turn."""
 
 from flotilla.frontends.tcp.budget import ByteBudget
 
@@ -29,13 +29,13 @@ def test_something_larger_than_the_whole_is_let_in_alone():
     assert budget.take(10)
 
 
-def test_who_leaves_makes_way_for_the_next():
+def test_a_waiter_that_leaves_makes_way_for_the_next():
     budget = ByteBudget(10)
     granted = []
     assert budget.take(5)
     budget.wait("large", 9, lambda: granted.append("large"))
     budget.wait("small", 2, lambda: granted.append("small"))
-    budget.leave("nobody")
+    budget.leave("absent")
     assert granted == []
     budget.leave("large")
     assert granted == ["small"]

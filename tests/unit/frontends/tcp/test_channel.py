@@ -71,7 +71,7 @@ class Owner:
         return Connection(Host(), self._budgets, self._wake, self._serve, self._bounds)
 
     def entered(self, channel):
-        """Everybody may."""
+        """Every client may."""
 
     def schedule(self, channel):
         self._wake()
@@ -102,7 +102,7 @@ def removals(*numbers):
     return b"".join(asked(number, RemoveNode(number)) for number in numbers)
 
 
-def test_who_is_read_from_gets_its_answer_and_nothing_else_happens():
+def test_a_client_that_reads_gets_its_answer_and_nothing_else_happens():
     owner = Owner()
     owner.send(removals(2) + removals(3)[:5])
     owner.tickets[0].answer(Produced(7))
@@ -130,7 +130,7 @@ def test_beyond_the_bound_nothing_is_read_until_an_answer_has_left():
     assert owner.transport.is_reading
 
 
-def test_who_waits_for_memory_goes_on_when_it_is_granted():
+def test_a_channel_that_waits_for_memory_goes_on_when_it_gets_some():
     budgets = Budgets(1000)
     one, two = Owner(budgets=budgets), Owner(budgets=budgets)
     one.send(asked(2, Produce("t", 0, b"b" * 700)))

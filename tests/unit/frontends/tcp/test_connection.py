@@ -341,7 +341,7 @@ def test_the_end_gives_up_what_waits_and_gives_back_what_is_held():
 
 
 @pytest.mark.parametrize("size", [DIRECT_BYTES_MIN // 2, DIRECT_BYTES_MIN])
-def test_who_ends_while_waiting_for_memory_waits_no_longer(size):
+def test_a_connection_that_ends_while_waiting_for_memory_waits_no_longer(size):
     budgets = Budgets(DIRECT_BYTES_MIN)
     one, two = Client(budgets=budgets), Client(budgets=budgets)
     one.send(asked(1, Produce("t", 0, bytes(size))))
@@ -354,7 +354,7 @@ def test_who_ends_while_waiting_for_memory_waits_no_longer(size):
     assert budget.used_bytes == 0
 
 
-def test_draining_answers_what_is_under_way_and_refuses_the_rest():
+def test_draining_answers_requests_in_flight_and_refuses_the_rest():
     client = Client()
     client.send(asked(1, Fetch("t", 0, 0, 1, 30_000)) + asked(2, Produce("t", 0, b"b")))
     poll, produce = client.tickets

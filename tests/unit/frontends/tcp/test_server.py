@@ -19,7 +19,7 @@ FETCH_ALL = Fetch("t", 0, 0, 1 * MIB)
 
 
 async def assert_unharmed(endpoint):
-    """Somebody else can still come, be served, and leave."""
+    """Another client can still connect, be served, and disconnect."""
     connections = endpoint.count("connections")
     client = await endpoint.dial()
     assert type(await client.call(50, Produce("unharmed", 0, b"b"))) is Produced
@@ -226,7 +226,7 @@ def test_a_client_that_reads_late_gets_everything_it_was_promised():
     run(test, connection_limits=ConnectionLimits(output_bytes_max=4 * MIB))
 
 
-def test_too_many_clients_are_told_so():
+def test_a_client_beyond_the_limit_is_refused():
     async def test(endpoint):
         first, second = await endpoint.dial(), await endpoint.dial()
         third = await endpoint.dial(greet=False)
@@ -338,7 +338,7 @@ def test_one_byte_a_second_is_cut_off():
     run(test)
 
 
-def test_a_stranger_who_says_nothing_is_cut_off():
+def test_a_silent_stranger_is_cut_off():
     async def test(endpoint):
         stranger = await endpoint.dial(greet=False)
         known = await endpoint.dial()
@@ -364,7 +364,7 @@ def test_an_idle_client_is_sent_away():
 
 
 @pytest.mark.parametrize("is_rude", [False, True])
-def test_who_leaves_gives_up_its_long_polls(is_rude):
+def test_a_client_that_disconnects_gives_up_its_long_polls(is_rude):
     async def test(endpoint):
         client = await endpoint.dial()
         client.send(2, Fetch("t", 0, 0, 1, wait_ms=300_000))

@@ -46,7 +46,7 @@ def test_all_connections_share_a_bound_on_what_they_leave_unread():
     assert budgets.output.used_bytes == 0
 
 
-def test_who_leaves_much_unread_is_refused_and_who_reads_is_not():
+def test_a_client_that_leaves_much_unread_is_refused_and_one_that_reads_is_not():
     budgets = Budgets(output_bytes_max=100_000)
     clients = [lazy(budgets, *[5_000] * 30) for _ in range(3)]
     reader = Client(budgets=budgets)
@@ -58,7 +58,7 @@ def test_who_leaves_much_unread_is_refused_and_who_reads_is_not():
         assert 2 <= sum(type(answer) is Fetched for answer in answers) <= 10
         assert sum(type(answer) is OverloadedError for answer in answers) >= 20
     assert fetch(clients[0], 5_000)
-    assert type(dict(clients[0].read())[90]) is Fetched, "who has read is served again"
+    assert type(dict(clients[0].read())[90]) is Fetched, "a client that has read is served again"
 
 
 def test_nothing_is_read_from_disk_in_order_to_be_refused():

@@ -209,7 +209,7 @@ def test_retries_come_in_bounded_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == [3, 3, 3, 1]
 
 
-def test_a_wish_begins_with_all_that_is_ready_without_looking_through_it(work: Work) -> None:
+def test_a_filter_begins_with_all_that_is_ready_without_looking_through_it(work: Work) -> None:
     here = due_long_ago()
     here.append(2)
     here.settle(here.poll(4), RELEASE, delay_ms=0)

@@ -116,7 +116,7 @@ def test_a_lost_member_holds_nothing_and_gets_nothing_back_by_mistake() -> None:
     table.restore(lease, taken, 0)
     assert lease.runs == [(0, 1, 100)]
     assert table.count == 2
-    assert table.drop_member("nobody") == []
+    assert table.drop_member("absent") == []
 
 
 def test_leases_of_an_earlier_term_keep_their_id() -> None:

@@ -25,7 +25,7 @@ def test_a_member_settles_its_own_leases_only() -> None:
     assert refused(settle(here, "a", 0, 8)) == [(2, 4), (6, 8)]
     here.flush()
     assert here.floor == 2
-    assert refused(settle(here, "nobody", 2, 4)) == [(2, 4)]
+    assert refused(settle(here, "absent", 2, 4)) == [(2, 4)]
     assert settle(here, "b", 2, 4) == []
     here.flush()
     assert here.floor == 6
@@ -36,7 +36,7 @@ def test_many_members_in_one_settlement() -> None:
     here.append(3)
     leases = [here.poll(1, member)[0] for member in ("a", "b", "c")]
     held = [LeaseRange(0, 0, 1), LeaseRange(0, 1, 2), LeaseRange(leases[2].lease_id, 2, 3)]
-    found = here.leader.settle(GROUP, ACK, held, "", 0, here.now_ms, members=["a", "x", "anybody"])
+    found = here.leader.settle(GROUP, ACK, held, "", 0, here.now_ms, members=["a", "x", "other"])
     assert refused(found) == [(1, 2)]
 
 

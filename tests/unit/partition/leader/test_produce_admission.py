@@ -28,7 +28,7 @@ def test_offsets_are_given_before_anything_is_committed():
     assert log.machine.next_offset == 5
 
 
-def under_way():
+def in_flight():
     """Producer 7 has 0-1 stored at offset 0, and 2-4, 5, 6-9 in flight at 2, 5 and 6."""
     log, leader = leading()
     assert admit(leader, 0, 2) == Assigned(0)
@@ -60,7 +60,7 @@ def under_way():
     ],
 )
 def test_repetitions_of_batches_in_flight(epoch, sequence, count, expected):
-    _, leader = under_way()
+    _, leader = in_flight()
     found = admit(leader, sequence, count, epoch=epoch)
     if isinstance(expected, type):
         assert type(found) is expected
@@ -70,7 +70,7 @@ def test_repetitions_of_batches_in_flight(epoch, sequence, count, expected):
 
 
 def test_an_epoch_in_flight_fences_the_one_before():
-    _, leader = under_way()
+    _, leader = in_flight()
     assert admit(leader, 0, epoch=1) == Assigned(10)
     assert isinstance(admit(leader, 10), ProducerFencedError)
     assert isinstance(admit(leader, 6, 4), ProducerFencedError)
@@ -92,14 +92,14 @@ def test_sequences_wrap_around_while_in_flight():
 
 
 def test_an_applied_batch_is_stored_and_not_in_flight_any_more():
-    log, leader = under_way()
+    log, leader = in_flight()
     log.append(count=3, producer=P, sequence=2)
     assert admit(leader, 2, 3) == Duplicate(2)
     assert admit(leader, 5) == DuplicateInFlight("7/0/5", 5)
 
 
 def test_producers_do_not_disturb_each_other():
-    _, leader = under_way()
+    _, leader = in_flight()
     assert admit(leader, 0, producer=8) == Assigned(10)
     assert isinstance(admit(leader, 1, producer=9), OutOfWindowError)
     assert admit(leader, 10) == Assigned(11)
@@ -107,7 +107,7 @@ def test_producers_do_not_disturb_each_other():
 
 
 def test_a_retracted_batch_leaves_no_trace():
-    _, leader = under_way()
+    _, leader = in_flight()
     assert admit(leader, 10, 5) == Assigned(10)
     leader.retract(10)
     assert leader.admit(facts(2), None) == Assigned(10)
@@ -120,13 +120,13 @@ def test_a_retracted_batch_leaves_no_trace():
 
 
 def test_only_the_last_batch_can_be_retracted():
-    _, leader = under_way()
+    _, leader = in_flight()
     with pytest.raises(AssertionError):
         leader.retract(5)
 
 
 def test_the_next_leader_knows_what_survived():
-    log, leader = under_way()
+    log, leader = in_flight()
     log.append(count=3, producer=P, sequence=2)
     leader.end()
     with pytest.raises(AssertionError):

@@ -102,13 +102,13 @@ def test_a_command_has_bounds() -> None:
 def test_a_group_that_does_not_exist() -> None:
     here = Leading()
     held = [LeaseRange(1 << 40 | 1, 0, 1)]
-    assert not here.leader.has_group("nobody")
-    assert here.leader.settle("nobody", ACK, held, "", -1, here.now_ms) == held
-    assert here.leader.extend("nobody", "m", held, 100, here.now_ms) == held
-    assert not here.leader.has_ready("nobody", here.now_ms)
-    assert here.leader.deaths("nobody", 10) == []
+    assert not here.leader.has_group("absent")
+    assert here.leader.settle("absent", ACK, held, "", -1, here.now_ms) == held
+    assert here.leader.extend("absent", "m", held, 100, here.now_ms) == held
+    assert not here.leader.has_ready("absent", here.now_ms)
+    assert here.leader.deaths("absent", 10) == []
     with pytest.raises(NotFoundError):
-        here.poll(group="nobody")
+        here.poll(group="absent")
 
 
 # Leases that run out.

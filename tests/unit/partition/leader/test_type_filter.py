@@ -63,7 +63,7 @@ def test_several_types_and_priorities() -> None:
     assert offsets(queue.poll("a", "c")) == [2, 3, 0]
 
 
-def test_each_message_is_looked_at_once_for_a_wish() -> None:
+def test_each_message_is_looked_at_once_for_a_filter() -> None:
     queue = Typed()
     queue.append(*["a"] * 50)
     for _ in range(10):
@@ -93,7 +93,7 @@ def test_messages_that_come_back_are_found_again() -> None:
     assert [(lease.first, lease.attempt) for lease in found] == [(2, 2)]
 
 
-def test_delayed_ones_are_found_when_their_time_has_come_by_old_and_new_wishes() -> None:
+def test_old_and_new_filters_find_delayed_messages_that_came_due() -> None:
     queue = Typed()
     assert queue.poll("a") == []
     queue.here.append(2, deliver_at_ms=queue.here.now_ms + 100)
@@ -133,7 +133,7 @@ def test_unreadable_messages_stay_ready() -> None:
     assert offsets(queue.poll("a")) == [0]
 
 
-def test_wishes_are_forgotten_the_oldest_first() -> None:
+def test_the_oldest_filters_are_forgotten_first() -> None:
     queue = Typed()
     queue.append("a", "b")
     for number in range(BRANCHES_MAX + 1):
@@ -147,7 +147,7 @@ def test_wishes_are_forgotten_the_oldest_first() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_wishes_share_everything_and_lose_nothing(data: st.DataObject) -> None:
+def test_filters_share_everything_and_lose_nothing(data: st.DataObject) -> None:
     queue = Typed()
     kinds = ("a", "b", "c")
     taken: dict[int, LeasedMessages] = {}

@@ -16,7 +16,7 @@ def explained(here: Leading, offset: int) -> tuple[str, int, str]:
     return found.state, found.attempts, found.reason
 
 
-def test_endings_are_told_apart_also_by_the_next_leader() -> None:
+def test_the_next_leader_distinguishes_endings_too() -> None:
     here = Leading()
     here.append(5)
     acked, failing, dead = here.poll(1), here.poll(1), here.poll(1)

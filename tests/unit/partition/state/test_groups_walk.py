@@ -108,7 +108,7 @@ class Groups(RuleBasedStateMachine):
             dead=tuple(DeadRun(*self.run_at(place), reason) for place, reason in dead),
             generation=generation + 1 if is_stale and generation else generation,
         )
-        count = self.command(SettleRuns(self.now_ms, (settlement, GroupSettlement("nobody", acked=((0, 1),)))))
+        count = self.command(SettleRuns(self.now_ms, (settlement, GroupSettlement("absent", acked=((0, 1),)))))
         if naive is None or settlement.generation > naive.generation:
             assert count == 0
             return

@@ -59,7 +59,7 @@ def test_bounds_come_through_the_log():
     assert log.machine.keys.entries_max == 1_000
 
 
-def under_way():
+def in_flight():
     """A and B stored at 0 and 1, C in flight at 2."""
     log = new_log()
     log.append(keys=[A, B])
@@ -90,20 +90,20 @@ def under_way():
     ],
 )
 def test_a_key_is_stored_once(keys, producer, expected):
-    _, leader = under_way()
+    _, leader = in_flight()
     assert leader.admit(facts(keys=keys, producer=producer), "now") == expected
     assert leader.next_offset == (3 + len(keys) if isinstance(expected, Assigned) else 3)
 
 
 @pytest.mark.parametrize(("keys", "offsets"), [([C, D], (2, 3)), ([D, C], (3, 2))])
 def test_the_answer_waits_for_the_newest_batch_in_flight(keys, offsets):
-    _, leader = under_way()
+    _, leader = in_flight()
     assert leader.admit(facts(keys=[D]), "fourth") == Assigned(3)
     assert leader.admit(facts(keys=[*keys, b"e"]), "now") == KnownKeys((0, 1), offsets, "fourth")
 
 
 def test_keys_of_a_retracted_batch_leave_no_trace():
-    _, leader = under_way()
+    _, leader = in_flight()
     assert isinstance(leader.admit(facts(keys=[A, D], producer=7), "now"), KnownKeys)
     assert leader.admit(facts(keys=[D], producer=7), "now") == Assigned(3)
     assert isinstance(leader.admit(facts(keys=[b"e"], producer=8, sequence=5), "now"), OutOfWindowError)
@@ -111,14 +111,14 @@ def test_keys_of_a_retracted_batch_leave_no_trace():
 
 
 def test_two_equal_keys_in_one_batch_are_refused():
-    _, leader = under_way()
+    _, leader = in_flight()
     assert isinstance(leader.admit(facts(keys=[D, b"", D]), "now"), InvalidArgumentError)
     assert leader.next_offset == 3
     assert leader.admit(facts(keys=[D]), "now") == Assigned(3)
 
 
 def test_the_sequence_is_judged_before_the_keys():
-    log, leader = under_way()
+    log, leader = in_flight()
     log.append(keys=[C])
     log.append(producer=7, keys=[D])
     leader = ProduceAdmission(log.machine)
@@ -126,14 +126,14 @@ def test_the_sequence_is_judged_before_the_keys():
 
 
 def test_keys_in_flight_are_stored_when_they_are_applied():
-    log, leader = under_way()
+    log, leader = in_flight()
     log.append(keys=[C])
     assert leader.admit(facts(keys=[C]), "now") == Duplicate(2)
     assert leader.admit(facts(keys=[D]), "now") == Assigned(3)
 
 
 def test_a_retracted_batch_takes_its_keys_along():
-    _, leader = under_way()
+    _, leader = in_flight()
     assert leader.admit(facts(keys=[D], producer=7), "now") == Assigned(3)
     leader.retract(3)
     assert leader.admit(facts(), None) == Assigned(3)
@@ -142,7 +142,7 @@ def test_a_retracted_batch_takes_its_keys_along():
 
 
 def test_the_next_leader_knows_what_survived():
-    log, leader = under_way()
+    log, leader = in_flight()
     leader.end()
     leader = ProduceAdmission(log.machine)
     assert leader.admit(facts(keys=[C]), "now") == Assigned(2)

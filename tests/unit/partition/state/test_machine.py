@@ -158,19 +158,19 @@ BAD_COMMANDS = [
     (CommitOffset("g", 1, 5_000, metadata=b"x" * (COMMIT_METADATA_BYTES_MAX + 1)), InvalidArgumentError),
     (CommitOffset("g", 1, 2**63), InvalidArgumentError),
     (CommitOffset("workers", 1, 5_000), GroupModeError),
-    (DeleteGroup("nobody", 5_000), NotFoundError),
+    (DeleteGroup("absent", 5_000), NotFoundError),
     (OpenGroup("a", 1, 5_000), GroupModeError),
     (OpenGroup("new", 11, 5_000), OffsetOutOfRangeError),
     (OpenGroup("workers", 11, 5_000), OffsetOutOfRangeError),
     (OpenGroup("a b", 1, 5_000), InvalidArgumentError),
     (OpenGroup("new", 1, 2**63), InvalidArgumentError),
     (ResetGroup("a", 1, 5_000), GroupModeError),
-    (ResetGroup("nobody", 1, 5_000), NotFoundError),
+    (ResetGroup("absent", 1, 5_000), NotFoundError),
     (ResetGroup("workers", 11, 5_000), OffsetOutOfRangeError),
     (BuryDeaths("a", 0, 5_000), GroupModeError),
-    (BuryDeaths("nobody", 0, 5_000), NotFoundError),
+    (BuryDeaths("absent", 0, 5_000), NotFoundError),
     (BuryDeaths("workers", 3, 5_000), InvalidArgumentError),
-    (ReserveTokens("nobody", 1, 5_000), NotFoundError),
+    (ReserveTokens("absent", 1, 5_000), NotFoundError),
     (ReserveTokens("workers", 2**63, 5_000), InvalidArgumentError),
     (CancelRecords((3, 10), 5_000), OffsetOutOfRangeError),
     (CancelRecords((3,) * (CANCEL_COUNT_MAX + 1), 5_000), InvalidArgumentError),
@@ -302,13 +302,13 @@ def test_a_damaged_snapshot_is_refused_and_changes_nothing():
         assert log.machine.snapshot() == data
 
 
-@pytest.mark.parametrize(("is_told", "is_known", "log_start"), [(False, False, 4), (True, False, 1), (True, True, 4)])
-def test_a_trim_spares_groups_that_came_since_it_was_decided(is_told: bool, is_known: bool, log_start: int) -> None:
+@pytest.mark.parametrize(("is_named", "is_known", "log_start"), [(False, False, 4), (True, False, 1), (True, True, 4)])
+def test_a_trim_spares_groups_that_came_since_it_was_decided(is_named: bool, is_known: bool, log_start: int) -> None:
     log = new_log()
     for _ in range(5):
         log.append()
     before = log.machine.applied
     assert log.command(OpenGroup("g", 1, 1)) == 1
     known = log.machine.applied if is_known else before
-    assert log.command(TrimTo(4, 1, known if is_told else 0)) == log_start
+    assert log.command(TrimTo(4, 1, known if is_named else 0)) == log_start
     assert log.machine.groups["g"].floor == log_start

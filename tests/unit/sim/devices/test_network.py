@@ -53,7 +53,7 @@ def test_a_cut_is_one_way() -> None:
     assert cluster.frames == [(1, 2, b"heard")]
 
 
-def test_what_is_under_way_arrives_although_the_link_is_cut() -> None:
+def test_a_message_in_flight_arrives_although_the_link_is_cut() -> None:
     cluster = Cluster()
     cluster.network.send(1, 2, b"early")
     cluster.network.cut(1, 2)
@@ -82,7 +82,7 @@ def test_an_announced_death_is_known_at_once() -> None:
     assert sorted(cluster.hints[2:]) == [(2, 1, True), (3, 1, True)]
 
 
-def test_a_cut_hides_the_announcement_until_silence_tells() -> None:
+def test_a_cut_hides_the_announcement_until_silence_reveals_it() -> None:
     cluster = Cluster()
     cluster.network.cut(1, 2)
     cluster.network.set_heard(1, False, announced=True)
@@ -121,7 +121,7 @@ def test_a_quick_restart_is_still_a_broken_connection() -> None:
     assert cluster.hints == [(2, 1, False), (2, 1, True)]
 
 
-def test_a_new_process_learns_again_who_is_down() -> None:
+def test_a_new_process_learns_again_which_nodes_are_down() -> None:
     cluster = Cluster(nodes=2)
     cluster.network.set_heard(1, False)
     cluster.run(10)

@@ -11,7 +11,7 @@ def ledger_of(*identities: int) -> Ledger:
     return ledger
 
 
-def test_read_tells_length_and_digest() -> None:
+def test_read_returns_length_and_digest() -> None:
     assert Ledger().read(None) == (0, 0)
     assert ledger_of(5, 6).read(None) == (2, fold(fold(0, 5), 6))
 

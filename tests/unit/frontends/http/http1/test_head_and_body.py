@@ -28,7 +28,7 @@ def test_a_head() -> None:
         (b"GET / HTTP/1.0\r\nConnection: keep-alive", True),
     ],
 )
-def test_who_stays(text: bytes, is_kept_alive: bool) -> None:
+def test_keep_alive(text: bytes, is_kept_alive: bool) -> None:
     assert parse_head(text).is_kept_alive == is_kept_alive
 
 
