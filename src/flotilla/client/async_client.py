@@ -62,10 +62,10 @@ Consumer = TypeVar("Consumer", AsyncReader, AsyncQueueConsumer, AsyncStreamConsu
 class AsyncClient:
     """A client of a Flotilla cluster, for coroutines of one event loop.
 
-    `addresses` names one or more brokers as `host:port`, by commas or as a list; the others are found by asking.
-    Nothing is connected before it is needed. Every call ends by its time limit, `timeout_ms` unless the call says
-    otherwise, and has one of three outcomes: it returns, so it is done; it raises OutcomeUnknownError, so it may
-    be done or not; it raises anything else, so it is certainly not done. A call that is cancelled may be done.
+    `addresses` names one or more brokers as `host:port`, separated by commas or as a list; the client finds the others.
+    It connects when it is first needed. Every call ends within `timeout_ms`, its own or the client's, and has one of
+    three outcomes: it returns, and is done; it raises OutcomeUnknownError, and may be done or not; it raises another
+    error, and is certainly not done. A call that is cancelled may be done.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class AsyncClient:
         timeout_ms: Duration = TIMEOUT_MS_DEFAULT,
         name: str = "",
     ) -> None:
-        """`name` tells people at the broker who is connected."""
+        """`name` is shown to operators of the brokers."""
         self._network: Network | None = None
         self._is_closed = False
         #: False: a Client around this one closes it, and warns.
@@ -122,15 +122,15 @@ class AsyncClient:
         timeout_ms: Duration | None = None,
         **settings: Unpack[TopicOptions],
     ) -> TopicInfo:
-        """Changes settings of a topic, or gives it more partitions (0: as many as it has). Raises NotFoundError.
+        """Changes settings of a topic, or adds partitions (0: no change). Raises NotFoundError.
 
-        Another replication factor has replicas come and go in the background; `target` of a partition tells.
+        A change of the replication factor moves replicas in the background; `target` of a partition shows where to.
         """
         request = AlterTopic(topic, partitions, read_settings(settings), replication_factor)
         return await self._change_topic(request, timeout_ms)
 
     async def delete_topic(self, topic: str, *, timeout_ms: Duration | None = None) -> TopicInfo:
-        """Removes a topic with all its messages; what it was is returned. Raises NotFoundError."""
+        """Deletes a topic with all its messages, and returns it as it was. Raises NotFoundError."""
         return await self._change_topic(DeleteTopic(topic), timeout_ms)
 
     async def topics(self, *, timeout_ms: Duration | None = None) -> list[TopicInfo]:
@@ -159,10 +159,10 @@ class AsyncClient:
         timeout_ms: Duration | None = None,
         **fields: Unpack[RecordFields],
     ) -> Receipt:
-        """Stores one record and returns where, when a majority of replicas has it on disk.
+        """Stores one record, and returns its receipt when a majority of replicas has it on disk.
 
-        It is stored once, however often the client has to repeat itself on the way. Records with a key go to the
-        partition of that key unless one is named.
+        Retries of the client store it once. A record with a key goes to the partition of that key, unless `partition`
+        is given.
         """
         producer, limit_ms = self._own_producer(topic), self._limit_ms(timeout_ms)
         record = await producer.make_record(payload, key, fields, limit_ms)
@@ -178,10 +178,10 @@ class AsyncClient:
         timeout_ms: Duration | None = None,
         **fields: Unpack[RecordFields],
     ) -> Sequence[Receipt]:
-        """Stores many records, in few batches, and returns one receipt for each.
+        """Stores many records in few batches, and returns one receipt for each.
 
-        What is said by keyword holds for all; a whole `Record` in their place says everything itself. Raises the
-        error of the first batch that fails; others may be stored, and a note of the error says how many are.
+        Keyword arguments hold for every payload; a `Record` among the payloads has its own fields. Raises the error of
+        the first batch that fails; other batches may be stored, and a note of the error says how many records are.
         """
         producer = self._own_producer(topic)
         return await producer.send_all(payloads, key, partition, self._limit_ms(timeout_ms), fields)
@@ -193,10 +193,10 @@ class AsyncClient:
     # Transactions.
 
     def transaction(self, transaction_id: str | None = None, *, timeout_ms: Duration | None = None) -> AsyncTransaction:
-        """A transaction: records of several topics that are seen together, or not at all.
+        """A transaction: records of several topics that become visible together, or not at all.
 
-        With an id of your own, any number of processes may stage under the same id; one of them commits. Records have
-        no idempotency keys, and everything must be decided within a quarter of an hour.
+        Any number of processes may stage records under one `transaction_id`; one of them commits. Records have no
+        idempotency keys, and a transaction that is not decided within 15 minutes is aborted.
         """
         return AsyncTransaction(self._opened, transaction_id, self._limit_ms(timeout_ms))
 
@@ -210,13 +210,13 @@ class AsyncClient:
         members: Mapping[str, Sequence[tuple[str, int]]] | None = None,
         timeout_ms: Duration | None = None,
     ) -> Committed:
-        """Commits what was staged under this id in these partitions, by whoever, and returns when it is seen there.
+        """Commits the records staged under this id in these partitions, and returns when they are visible there.
 
-        An application numbers its commits: a version that it has committed before, or one older than that, is not
-        committed again, and what was staged for it is dropped. Raises TransactionEndedError when it was aborted.
+        An application numbers its commits: a `version` at or below one that `application_id` has committed is not
+        committed again, and its staged records are dropped. Raises TransactionEndedError when it was aborted.
 
-        With `members`, transactions that were staged under other ids are committed by this one decision: all of them,
-        each in the partitions named for it, or none. Then nothing is staged under this id, and no partition named.
+        With `members`, one decision commits the transactions staged under those ids, each in its partitions, all or
+        none. Then nothing is staged under this id, and `partitions` is empty.
         """
         limit_ms = self._limit_ms(timeout_ms)
         if members is not None:
@@ -234,7 +234,7 @@ class AsyncClient:
         partitions: Sequence[tuple[str, int]] = (),
         timeout_ms: Duration | None = None,
     ) -> None:
-        """Drops what was staged under this id, by whoever. Raises TransactionEndedError when it was committed.
+        """Drops the records staged under this id. Raises TransactionEndedError when it was committed.
 
         Partitions that are not named drop their part as well, a little later.
         """
@@ -280,24 +280,24 @@ class AsyncClient:
         reset: bool = False,
         timeout_ms: Duration | None = None,
     ) -> Offset:
-        """Sets where a group goes on reading, and says where it stands now. It moves back only with `reset`."""
+        """Commits an offset for a group, and returns its committed offset. It moves back only with `reset`."""
         request = CommitOffset(group, topic, partition, offset, reset)
         return await commit_offset(self._opened(), request, self._limit_ms(timeout_ms))
 
     async def committed_offset(
         self, topic: str, group: str, partition: int, *, timeout_ms: Duration | None = None
     ) -> Offset | None:
-        """Where a group goes on reading; None when it never committed."""
+        """The committed offset of a group; None: it never committed."""
         return await read_offset(self._opened(), group, topic, partition, self._limit_ms(timeout_ms))
 
     # Queue groups.
 
     async def groups(self, topic: str, *, timeout_ms: Duration | None = None) -> dict[str, str]:
-        """The groups of a topic by name, and what they are: queue, stream, or offset if they only commit offsets."""
+        """The groups of a topic by name, with their kind: queue, stream, or offset if it only commits offsets."""
         return await self._groups(topic, timeout_ms).names()
 
     async def describe_group(self, topic: str, group: str, *, timeout_ms: Duration | None = None) -> GroupInfo:
-        """What a group has before it and behind it, and who its members are. Raises NotFoundError."""
+        """Lag, leases, totals and members of a group. Raises NotFoundError."""
         return await self._groups(topic, timeout_ms).describe(group)
 
     async def reset_group(
@@ -311,14 +311,14 @@ class AsyncClient:
         dry_run: bool = False,
         timeout_ms: Duration | None = None,
     ) -> dict[int, GroupReset]:
-        """Moves a group, forwards or backwards: for each partition from where to where. Leases of it are over then.
+        """Moves a group forwards or backwards, and returns the old and new position by partition. Its leases end.
 
         With `dry_run` nothing changes. Raises GroupInUseError for a stream group that has members.
         """
         return await self._groups(topic, timeout_ms).reset(group, start, timestamp_ms, partitions, dry_run=dry_run)
 
     async def pause_group(self, topic: str, group: str, *, timeout_ms: Duration | None = None) -> dict[str, str]:
-        """Has the group get nothing until it is resumed. What is leased stays so. Returns the group's settings."""
+        """Delivers nothing to the group until it is resumed; leases stay. Returns the group's settings."""
         return await self._groups(topic, timeout_ms).alter(group, {"paused": "1"})
 
     async def resume_group(self, topic: str, group: str, *, timeout_ms: Duration | None = None) -> dict[str, str]:
@@ -328,11 +328,11 @@ class AsyncClient:
     async def alter_group(
         self, topic: str, group: str, *, timeout_ms: Duration | None = None, **settings: Unpack[GroupOptions]
     ) -> dict[str, str]:
-        """Sets something for one group of a topic; an empty text takes it back. Returns all that is set for it."""
+        """Changes settings of one group; "" returns to the topic's value. Returns all settings of the group."""
         return await self._groups(topic, timeout_ms).alter(group, read_settings(settings))
 
     async def delete_group(self, topic: str, group: str, *, timeout_ms: Duration | None = None) -> None:
-        """Forgets a group with everything it has settled. Raises NotFoundError, or GroupInUseError: see reset_group."""
+        """Deletes a group and its progress. Raises NotFoundError, and GroupInUseError as `reset_group` does."""
         await self._groups(topic, timeout_ms).delete(group)
 
     async def cancel(
@@ -344,9 +344,9 @@ class AsyncClient:
         idempotency_key: str | bytes | None = None,
         timeout_ms: Duration | None = None,
     ) -> list[tuple[int, Offset]]:
-        """Has no group get a message any more. Returns (partition, offset) of what is cancelled now.
+        """Cancels a message: no group gets it any more. Returns (partition, offset) of the cancelled messages.
 
-        An idempotency key is looked for in all partitions unless one is named. What a group has finished stays so.
+        An idempotency key is looked up in all partitions, unless one is named. Groups that settled it are unaffected.
         """
         return await self._groups(topic, timeout_ms).cancel(partition, offset, idempotency_key)
 
@@ -359,7 +359,7 @@ class AsyncClient:
         max_messages: int = 10,
         timeout_ms: Duration | None = None,
     ) -> list[Message]:
-        """Looks at messages from an offset, or the oldest, on. Nothing changes by it for anybody."""
+        """Messages from an offset on, or from the oldest on. Changes nothing for any group."""
         return await self._groups(topic, timeout_ms).peek(partition, offset, max_messages)
 
     async def explain(
@@ -372,11 +372,11 @@ class AsyncClient:
         history: bool = True,
         timeout_ms: Duration | None = None,
     ) -> Explanation:
-        """Where a message is for a group, why, and what comes next; with `history`, every step the log still knows."""
+        """The state of a message in a group, its cause, and what comes next; `history` adds every step in the log."""
         return await self._groups(topic, timeout_ms).explain(group, partition, offset, has_history=history)
 
     def dead_letters(self, topic: str, group: str, *, timeout_ms: Duration | None = None) -> AsyncDeadLetters:
-        """The messages of a topic that a group gave up: to be looked at, sent again, or thrown away."""
+        """The dead letters of a group of a topic: to be listed, sent again, or deleted."""
         return AsyncDeadLetters(self, topic, group, self._limit_ms(timeout_ms))
 
     @property
@@ -387,7 +387,7 @@ class AsyncClient:
     # Its own life.
 
     async def close(self, *, timeout_ms: Duration | None = None) -> None:
-        """Sends what producers still hold, up to the time limit, and ends every connection."""
+        """Sends the records that producers hold, up to the time limit, and closes every connection."""
         if self._is_closed:
             return
         self._is_closed = True

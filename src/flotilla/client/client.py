@@ -1,7 +1,7 @@
 """The client for threads. `AsyncClient` has the same names and signatures.
 
-An AsyncClient does the work, on a thread with an event loop that is started when it is first needed. Only
-what has to be quick has a path of its own: producing and polling.
+An AsyncClient does the work, on a thread with an event loop that is started when it is first needed. Only producing and
+polling, which must be quick, have paths of their own.
 """
 
 import threading
@@ -43,14 +43,14 @@ Consumer = TypeVar("Consumer", Reader, QueueConsumer, StreamConsumer)
 class Client:
     """A client of a Flotilla cluster, for any number of threads of one process.
 
-    `addresses` names one or more brokers as `host:port`, by commas or as a list; the others are found by asking.
-    Nothing is connected before it is needed. Every call ends by its time limit, `timeout_ms` unless the call says
-    otherwise, and has one of three outcomes: it returns, so it is done; it raises OutcomeUnknownError, so it may
-    be done or not; it raises anything else, so it is certainly not done. A call that is interrupted may be done.
+    `addresses` names one or more brokers as `host:port`, separated by commas or as a list; the client finds the others.
+    It connects when it is first needed. Every call ends within `timeout_ms`, its own or the client's, and has one of
+    three outcomes: it returns, and is done; it raises OutcomeUnknownError, and may be done or not; it raises another
+    error, and is certainly not done. A call that is interrupted may be done.
 
-    Close it, or use it as a context manager. What a process has sent and not waited for is sent at its end all the
-    same, for a few seconds; consumers are not closed then. After a fork the child must open a client of its own; one
-    that came along refuses to work.
+    Close it, or use it as a context manager. At the exit of the process, records in flight of an unclosed client are
+    sent for up to 5 s; consumers are not closed. After a fork the child must open its own client; an inherited one
+    raises ConnectionClosedError.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Client:
         timeout_ms: Duration = TIMEOUT_MS_DEFAULT,
         name: str = "",
     ) -> None:
-        """`name` tells people at the broker who is connected."""
+        """`name` is shown to operators of the brokers."""
         #: The thread and what lives on it, when it was first needed; the lock guards its beginning and its end.
         self._open: tuple[LoopThread, Network] | None = None
         self._is_closed = False
@@ -172,7 +172,7 @@ class Client:
     # Its own life.
 
     def close(self, *, timeout_ms: Duration | None = None) -> None:
-        """Sends what producers still hold, up to the time limit, and ends every connection."""
+        """Sends the records that producers hold, up to the time limit, and closes every connection."""
         with self._lock:
             if self._is_closed:
                 return

@@ -1,4 +1,4 @@
-"""The dead letters of one group of one topic: to be looked at, sent again, or thrown away.
+"""The dead letters of one group of one topic: listed, sent again, or discarded.
 
 The dead-letter topic is a topic like any other, and who works it off is a queue group of it, `flotilla.redrive`: so a
 redrive that is interrupted goes on where it was, two at a time share the work, and nothing is done twice. Sending again
@@ -96,7 +96,7 @@ class AsyncDeadLetters:
         self._timeout_ms = timeout_ms
 
     async def list(self, limit: int = 100, **wanted: Unpack[DeadLetterFilter]) -> Letters:
-        """The oldest dead letters of each partition that nobody has dealt with. None, if the topic is not there."""
+        """The oldest dead letters of each partition that are not redriven or purged; [] without such a topic."""
         found: Letters = []
         try:
             described = await self._client.describe_topic(self.topic, timeout_ms=self._timeout_ms)
@@ -108,7 +108,7 @@ class AsyncDeadLetters:
         return found
 
     async def peek(self, partition: int, offset: Offset) -> DeadLetter:
-        """One dead letter, whatever became of it. Raises NotFoundError."""
+        """One dead letter, also after a redrive or a purge. Raises NotFoundError."""
         found = await self._client.peek(
             self.topic, partition, offset=offset, max_messages=1, timeout_ms=self._timeout_ms
         )
@@ -126,9 +126,9 @@ class AsyncDeadLetters:
         progress: Progress | None = None,
         **wanted: Unpack[DeadLetterFilter],
     ) -> Redriven:
-        """Sends dead letters to their topic again, where every group gets them, with all that they had at first.
+        """Sends dead letters to their topic again, with all their fields; every group gets them.
 
-        A time to live counts anew. What was sent again three times already stays where it is, unless `force` is set.
+        Their time to live begins anew. A message that was sent again three times stays, unless `force` is set.
         """
         run = _Run(limit, rate_per_second, progress, wanted, REDRIVEN_MAX if not force else None)
         return await self._dry_run(run) if dry_run else await self._work(run, self._send_again)
@@ -142,7 +142,7 @@ class AsyncDeadLetters:
         progress: Progress | None = None,
         **wanted: Unpack[DeadLetterFilter],
     ) -> Redriven:
-        """Throws dead letters away: nobody will be shown them again, and retention removes them."""
+        """Discards dead letters: `list` omits them, and retention removes them."""
         run = _Run(limit, rate_per_second, progress, wanted, None)
         return await self._dry_run(run) if dry_run else await self._work(run, None)
 

@@ -1,4 +1,4 @@
-"""Transactions for coroutines: records of several topics that are seen together, or not at all.
+"""Transactions for coroutines: records of several topics that become visible together, or not at all.
 
 Records are staged at the leaders of their partitions; then one decision of the cluster stands for all of them. What
 fails before the decision is aborted; what nobody decides about, because this process died, the cluster aborts after
@@ -60,12 +60,12 @@ class AsyncTransaction:
 
     @property
     def transaction_id(self) -> str:
-        """Under which any process may stage more, commit, or abort."""
+        """The id under which any process may stage more records, commit, or abort."""
         return self._id
 
     @property
     def partitions(self) -> list[tuple[str, int]]:
-        """Topic and number of every partition for which this process has given records."""
+        """Topic and number of every partition that this process has added records to."""
         return [] if self._gathered is None else self._gathered.partitions
 
     @property
@@ -85,7 +85,7 @@ class AsyncTransaction:
         partition: int | None = None,
         **fields: Unpack[RecordFields],
     ) -> None:
-        """Adds one record. It may stay here until the commit; nobody sees it before."""
+        """Adds one record. It may stay in this process until the commit, and is visible to no reader before."""
         await self._add(topic, [payload], key, partition, fields)
         gathered = self._open()
         if gathered.size_bytes >= BUFFER_BYTES:
@@ -100,7 +100,7 @@ class AsyncTransaction:
         partition: int | None = None,
         **fields: Unpack[RecordFields],
     ) -> None:
-        """Adds many records, and returns when the cluster holds them: now any process may commit."""
+        """Adds many records, and returns when the cluster has staged them: from then on any process may commit."""
         await self._add(topic, list(payloads), key, partition, fields)
         await self._flush()
 
@@ -138,7 +138,7 @@ class AsyncTransaction:
             gathered.shown(place, batches)
 
     async def abort(self) -> None:
-        """Has nothing of it ever be seen. Raises TransactionEndedError when it was committed."""
+        """Drops everything. Raises TransactionEndedError when it was committed."""
         await abort_transaction(self._opened(), self._id, self.partitions, self._timeout_ms)
         self._is_over = True
 

@@ -13,12 +13,12 @@ class Transaction(BlockingShell[AsyncTransaction]):
 
     @property
     def transaction_id(self) -> str:
-        """Under which any process may stage more, commit, or abort."""
+        """The id under which any process may stage more records, commit, or abort."""
         return self._inner.transaction_id
 
     @property
     def partitions(self) -> list[tuple[str, int]]:
-        """Topic and number of every partition for which this process has given records."""
+        """Topic and number of every partition that this process has added records to."""
         return self._inner.partitions
 
     @property
