@@ -136,7 +136,7 @@ def test_a_good_import_passes(path: str, text: str) -> None:
     assert layer_violations(parse(text, f"src/flotilla/{path}"), ALL_PACKAGES) == []
 
 
-def test_what_the_simulator_runs_must_replay() -> None:
+def test_code_that_the_simulator_runs_must_replay() -> None:
     replayed = {module.name for module in package_modules() if is_replayed(module)}
     expected = {"raft.node", "replica.replica", "storage.store", "storage.posix", "sim.devices.world", "runtime.driver"}
     assert expected <= replayed

@@ -8,7 +8,7 @@ from tests.integration.broker.cluster import BrokerCluster, run, wait_for
 pytestmark = pytest.mark.slow
 
 
-def test_what_is_held_through_a_failover_is_not_delivered_again(cluster: BrokerCluster) -> None:
+def test_a_message_leased_through_a_failover_is_not_delivered_again(cluster: BrokerCluster) -> None:
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("held", partitions=1)
         await client.produce_many("held", [b"%d" % number for number in range(20)])

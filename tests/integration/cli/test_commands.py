@@ -97,7 +97,7 @@ def test_a_message_that_is_too_large_is_the_users_mistake(flotilla):
     assert "Traceback" not in refused.output
 
 
-def test_what_is_not_there(flotilla):
+def test_a_missing_topic_or_partition_is_an_error(flotilla):
     flotilla("consume", "nowhere", code=3)
     flotilla("topic", "create", "here")
     flotilla("consume", "here", "--partition", "7", code=2)

@@ -202,7 +202,7 @@ def test_cancelling(queue: Queue) -> None:
 
 
 @pytest.mark.parametrize("task", ["x", "default.1.0.1", "default.1.0.01", "a.ffffffff.0.0", "..", "default.0.9.0"])
-def test_what_is_no_task_is_not_found(task: str, http: httpx.Client) -> None:
+def test_an_id_without_a_task_is_not_found(task: str, http: httpx.Client) -> None:
     for method, path in (("GET", f"/tasks/{task}x9"), ("DELETE", f"/tasks/nowhere.{task}")):
         answer = http.request(method, path)
         assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
@@ -293,7 +293,7 @@ def test_statistics(queue: Queue) -> None:
         (b'{"type": "' + "ä".encode() * 200 + b'"}', "256 bytes"),
     ],
 )
-def test_what_is_wrong_with_a_body_is_said(body: bytes, says: str, http: httpx.Client) -> None:
+def test_an_invalid_body_is_refused_with_the_reason(body: bytes, says: str, http: httpx.Client) -> None:
     answer = http.post("/tasks", content=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_ARGUMENT")
     assert says in answer.json()["message"]

@@ -232,7 +232,7 @@ def test_the_cluster(http: httpx.Client, url: str) -> None:
     assert [(node["http"], node["is_alive"]) for node in cluster["nodes"]] == [(url.removeprefix("http://"), True)]
 
 
-def test_what_is_not_there_is_not_there(http: httpx.Client) -> None:
+def test_unknown_paths_methods_and_parameters_are_refused(http: httpx.Client) -> None:
     for method, path, status in (
         ("GET", "/v1/topics/nothing", 404),
         ("GET", "/v1/nothing", 404),

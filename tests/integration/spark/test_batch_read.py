@@ -202,7 +202,7 @@ def test_a_view_in_sql(spark: Any, client: Client, servers: str, topic: Topic) -
     assert rows[0].total == 6
 
 
-def test_what_is_not_there_is_named(spark: Any, client: Client, servers: str, topic: Topic) -> None:
+def test_a_missing_topic_or_offset_is_named(spark: Any, client: Client, servers: str, topic: Topic) -> None:
     name = topic(partitions=1)
     client.produce(name, b"x")
     for options, words in (

@@ -45,7 +45,7 @@ def _run_doomed(folder: Path, **said: str) -> None:
     assert code == -signal.SIGKILL, log.read_text(errors="replace")[-2_000:]
 
 
-def test_what_was_in_its_middle_is_made_whole(
+def test_an_interrupted_batch_is_completed(
     spark: Any,
     client: Client,
     servers: str,

@@ -58,7 +58,7 @@ def test_a_table_is_whole_whatever_is_archived_or_trimmed(
     ]
 
 
-def test_what_is_nowhere_is_not_found(spark: Any, servers: str, tmp_path: Path) -> None:
+def test_an_unknown_topic_is_not_found(spark: Any, servers: str, tmp_path: Path) -> None:
     for lake in (None, str(tmp_path / "lake")):
         with pytest.raises(NotFoundError):
             flotilla_table(spark, "no-such-topic", servers=servers, lake=lake)

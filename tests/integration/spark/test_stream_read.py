@@ -103,7 +103,7 @@ def test_leaders_die_while_it_runs(
     assert values(spark, servers, copy) == sorted(wanted)
 
 
-def test_what_retention_took_is_named_or_skipped(
+def test_records_that_retention_removed_are_named_or_skipped(
     spark: Any, client: Client, servers: str, topic: Topic, tmp_path: Path
 ) -> None:
     name = topic(partitions=1, retention_bytes=1 << 20)

@@ -59,7 +59,7 @@ def test_a_message_whose_lease_expires_goes_to_another_worker(broker, client):
         taken.ack()
 
 
-def test_what_retention_has_trimmed_leaves_the_disk():
+def test_records_that_retention_trimmed_leave_the_disk():
     small = {"journal_file_bytes": 2 << 20, "segment_file_bytes": 1 << 20}
     with LocalBroker(**small) as broker, broker.client() as client:
         folder = Path(broker._folder.name)

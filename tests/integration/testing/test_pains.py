@@ -195,7 +195,7 @@ def test_a_late_ack_counts_while_no_other_worker_has_the_message(broker, client,
         taken.ack()
 
 
-def test_what_is_cancelled_is_never_delivered(broker, client, topic):
+def test_a_cancelled_message_is_never_delivered(broker, client, topic):
     client.produce(topic, b"by key", idempotency_key="order-1", delay_ms=HOUR_MS)
     receipt = client.produce(topic, b"by offset")
     client.produce(topic, b"kept")
@@ -274,7 +274,7 @@ def test_at_most_once_is_never_delivered_twice(broker, client, topic):
     assert client.describe_group(topic, "g").lag == 0
 
 
-def test_what_has_expired_is_not_delivered(broker, client, topic):
+def test_an_expired_message_is_not_delivered(broker, client, topic):
     client.produce(topic, b"stale", ttl_ms=MINUTE_MS)
     client.produce(topic, b"fresh", ttl_ms=1_000 * DAY_MS)
     broker.advance(hours=1)

@@ -34,7 +34,7 @@ class AbsentPeer(BrokenPeer):
         return "absent-server"
 
 
-def test_what_does_not_sync_runs_once_and_the_order_turns(tmp_path: Path) -> None:
+def test_a_peer_that_does_not_sync_runs_once_and_the_order_rotates(tmp_path: Path) -> None:
     options = BenchOptions(tmp_path, peers=("nats", "rabbitmq"))
     first, second = ([(peer.product, is_synced) for peer, is_synced in area.line_up(options, at)] for at in (0, 1))
     assert first == [("flotilla", True), ("nats", True), ("nats", False), ("rabbitmq", True)]

@@ -32,7 +32,7 @@ class Store:
 
 
 @pytest.mark.parametrize("forgets", [0, 2])
-def test_what_was_acknowledged_and_is_gone_is_counted(forgets: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_acknowledged_message_that_is_gone_is_counted(forgets: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.peers.steady._STEADY_S", 0.01)
     store = Store(forgets=forgets)
     found = failed_over(store.send, lambda: "first", store.kill, lambda: list(store.payloads))

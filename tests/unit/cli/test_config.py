@@ -49,7 +49,7 @@ def test_every_setting_has_a_flag():
         assert (shown[setting.name]["place"], shown[setting.name]["text"]) == (setting.flag, text)
 
 
-def test_what_is_piped_is_a_file_that_gives_the_same_values(tmp_path):
+def test_piped_output_is_a_file_that_gives_the_same_values(tmp_path):
     given = (
         "--peers",
         "2=[::1]:1,3=localhost:2",

@@ -28,7 +28,7 @@ def test_listeners() -> None:
         (["--servers", "no/address", "--grpc-listen", "off", "--http-listen", "127.0.0.1:0"], "not the address"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(flags: list[str], complaint: str) -> None:
+def test_an_invalid_flag_is_one_line(flags: list[str], complaint: str) -> None:
     found = CliRunner().invoke(app, ["proxy", *flags])
     assert found.exit_code == 2
     assert complaint in found.output

@@ -113,7 +113,7 @@ def test_everything_public_can_be_imported():
         assert name in dir(flotilla)
 
 
-def test_what_methods_return_can_be_imported():
+def test_return_types_of_methods_can_be_imported():
     for kind, _ in PAIRS:
         for name in names(kind) - {"unresolved"}:
             if callable(getattr(kind, name)):

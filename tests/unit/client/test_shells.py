@@ -373,7 +373,7 @@ def test_committing_and_going_on(connect, servers):
         client.reader("orders").commit()
 
 
-def test_what_retention_removed(connect, servers):
+def test_reading_records_that_retention_removed(connect, servers):
     servers.cluster.create("orders")
     client = connect()
     for number in range(6):
@@ -415,7 +415,7 @@ def test_offsets(connect, servers):
         client.find_offset("orders", 0)
 
 
-def test_what_is_not_offered_is_said(connect):
+def test_unsupported_settings_are_refused(connect):
     with pytest.raises(TypeError, match="visibility_ms"):
         connect().reader("orders", visibility_ms=30_000)
     with pytest.raises(InvalidArgumentError):

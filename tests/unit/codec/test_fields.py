@@ -39,7 +39,7 @@ def test_fields_of_the_same_name_are_copied() -> None:
     assert rows.read(body) == Asked("t", 3, 7)
 
 
-def test_what_differs_is_declared() -> None:
+def test_fields_that_differ_are_declared() -> None:
     rows = fields_of(Otherwise, MESSAGE, name="topic", note=None)
     body = client_pb2.ListOffsets()
     rows.write(body, Otherwise("t", 3, "stays here"))

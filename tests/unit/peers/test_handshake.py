@@ -30,7 +30,7 @@ GOOD = PeerHello(cluster=CLUSTER, sender=2, to=1, incarnation=77)
         (replace(GOOD, cluster=b"another cluster!", version_min=2, version_max=2), handshake.REFUSED_VERSION),
     ],
 )
-def test_verdicts(hello: PeerHello, verdict: int) -> None:
+def test_hellos_and_their_verdicts(hello: PeerHello, verdict: int) -> None:
     assert judge(hello, cluster=CLUSTER, node=1, members={2: 5, 3: 0}) == verdict
     assert verdict in handshake.VERDICT_TEXT
 

@@ -66,7 +66,7 @@ def test_a_whole_batch_is_delivered_as_it_is_stored_and_a_part_is_cut_out(node: 
     assert whole[0].batch is log.read_from_offset(0, 0, 100)[0].data
 
 
-def test_a_grant_over_several_batches_is_split_at_their_borders(node: Node) -> None:
+def test_a_lease_over_several_batches_is_split_at_their_borders(node: Node) -> None:
     for value in (b"a", b"b", b"c"):
         store(node, value, value)
     found = polled(node, poll(5))

@@ -77,7 +77,7 @@ def test_a_waiting_poll_waits_for_tokens_and_an_empty_one_says_how_long() -> Non
     assert values(deliveries(waiting)) == [b"b"]
 
 
-def test_a_failover_never_grants_more_than_the_limit() -> None:
+def test_a_failover_never_delivers_more_than_the_limit() -> None:
     fleet = three()
     fleet.create(TOPIC, rate_limit_per_minute="600", rate_limit_burst="10")
     old = fleet.leader(TOPIC)

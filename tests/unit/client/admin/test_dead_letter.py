@@ -10,7 +10,7 @@ def with_header(name: str, value: bytes) -> Message:
     return Message("dlq.g.t", 0, 7, b"payload", headers=(("flotilla-dead-" + name, value),), timestamp_ms=5)
 
 
-def test_what_the_message_had_of_its_own() -> None:
+def test_settings_of_the_message_itself() -> None:
     assert read_letter(with_header("max-deliveries", b"9")).max_deliveries == 9
     assert read_letter(with_header("ttl-ms", b"60000")).ttl_ms == 60_000
     assert read_letter(with_header("max-deliveries", b"9")).headers == ()

@@ -37,7 +37,7 @@ def test_many_acks_of_one_pump_are_one_request_of_few_runs():
     assert consumer.reader.leases.unsettled_count == 1
 
 
-def test_verdicts_reach_the_group():
+def test_settlements_reach_the_group():
     world = QueueWorld(nack_backoff_ms="1s")
     world.produce(*many(4))
     consumer = world.consumer()

@@ -311,7 +311,7 @@ def test_where_a_group_begins(client, settings, found):
         {"group": "g", "visibility_ms": 0},
     ],
 )
-def test_what_makes_no_sense_is_refused(client, settings):
+def test_invalid_settings_are_refused(client, settings):
     with pytest.raises(InvalidArgumentError):
         client.queue("orders", **settings)
 

@@ -98,7 +98,7 @@ def test_handlers_on_the_loop(client, servers):
     assert sorted(found, key=int) == many(100)
 
 
-def test_what_a_handler_raises_decides(client, servers, caplog):
+def test_the_exception_of_a_handler_decides_the_outcome(client, servers, caplog):
     client.produce_many("orders", [b"fails", b"rejected", b"again", b"fine"], partition=0)
     attempts: dict[bytes, int] = {}
 
@@ -250,7 +250,7 @@ def test_a_worker_that_was_stopped_before_does_not_begin(servers):
     worker.run()
 
 
-def test_what_cannot_pass_ends_the_worker(client, servers):
+def test_a_permanent_error_ends_the_worker(client, servers):
     with Running(servers.addresses, lambda message: None) as running:
         running.worker.stop()
     worker = Worker(servers.addresses, "missing", GROUP, lambda message: None)

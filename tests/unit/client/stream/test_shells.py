@@ -221,7 +221,7 @@ def test_a_failure_leaves_what_was_in_hand_to_the_next(connect, cluster: StreamC
     assert committed(cluster) == expected
 
 
-def test_what_is_given_up_is_committed_first(connect, cluster: StreamCluster, fill) -> None:
+def test_a_partition_that_is_given_up_is_committed_first(connect, cluster: StreamCluster, fill) -> None:
     fill()
     with consumer(connect(), auto_commit_ms=60_000) as one, consumer(connect(), auto_commit_ms=60_000) as two:
         seen = read(20, one)

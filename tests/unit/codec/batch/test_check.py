@@ -33,7 +33,7 @@ TIGHT = RecordLimits(
 
 
 @given(batches)
-def test_what_the_codec_writes_is_let_in(batch):
+def test_a_batch_that_the_codec_writes_is_valid(batch):
     view = validate(batch)
     assert view.records() == decode_batch(batch)
 

@@ -42,7 +42,7 @@ def test_a_foreign_batch_has_no_directory(body):
 
 
 @given(st.binary(max_size=200))
-def test_what_is_no_batch_has_no_facts(data):
+def test_bytes_that_are_no_batch_have_no_facts(data):
     assert facts_of(data) is None
     batch = encode_batch([Record(b"value")])
     for other in (batch + data + b"x", batch[:-1], batch[: 30 + len(data) % 60]):

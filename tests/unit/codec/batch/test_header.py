@@ -99,5 +99,5 @@ def test_the_span_of_an_entry_is_its_batch() -> None:
         Entry(1, 1, DATA, bytes(_batch())[:60]),
     ],
 )
-def test_what_is_no_batch_has_no_span(entry: Entry) -> None:
+def test_bytes_that_are_no_batch_have_no_span(entry: Entry) -> None:
     assert batch.span_of(entry) is None

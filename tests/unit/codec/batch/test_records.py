@@ -89,7 +89,7 @@ def test_a_placed_batch_knows_its_offsets():
     assert [BatchView(placed).offset(position) for position in range(3)] == [500, 501, 502]
 
 
-def test_what_all_records_share_takes_no_column():
+def test_a_field_that_all_records_share_takes_no_column():
     records = [Record(b"v" * 100, timestamp_ms=9, priority=2, content_type=3, ttl_ms=4) for _ in range(1000)]
     batch = encode_batch(records)
     assert read_directory(batch).columns == 0
@@ -186,7 +186,7 @@ def test_compressed_columns_leave_header_and_directory_plain(compression):
 @pytest.mark.parametrize(
     "value", [b"small", bytes(1 * MIB), bytes((n * n * 31 + n // 7) * 2654435761 >> 9 & 255 for n in range(3000))]
 )
-def test_what_is_small_or_dense_or_nothing_but_zeros_stays_as_it_is(compression, value):
+def test_a_small_or_dense_or_zero_payload_comes_back_unchanged(compression, value):
     batch = encode_batch([Record(value)], compression=compression)
     assert decode_batch(batch) == [Record(value)]
     if len(value) != 3000:
@@ -236,7 +236,7 @@ def test_compression_is_known_or_refused():
         ([Record(b"x" * ENTRY_BYTES_MAX)], "above"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_type(records, reason):
+def test_records_that_do_not_fit_are_refused(records, reason):
     with pytest.raises(InvalidArgumentError, match=reason):
         encode_batch(records)
 

@@ -217,7 +217,7 @@ def test_nothing_follows_a_request_without_a_batch():
     ],
     ids=["empty", "no length", "short", "endless", "garbage", "large envelope", "not UTF-8", "large frame"],
 )
-def test_what_is_no_request_is_refused(frame):
+def test_a_frame_that_is_no_request_is_refused(frame):
     with pytest.raises(InvalidArgumentError):
         decode_request(frame)
 

@@ -60,7 +60,7 @@ def test_answers_of_the_data_path_are_not_encoded(answer):
         Extend("t", 2**32, "g", "m", [LeaseRange(7, 3, 4)], 1),
     ],
 )
-def test_what_the_contract_has_no_room_for_is_refused_in_the_same_words(request_):
+def test_a_value_out_of_range_is_refused_with_the_same_error(request_):
     with pytest.raises(InvalidArgumentError) as refused:
         encode_request(5, request_)
     with pytest.raises(InvalidArgumentError) as refused_here:

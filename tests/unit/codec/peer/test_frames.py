@@ -167,7 +167,7 @@ def test_bytes_of_the_short_form_stay_readable(message, recorded):
 
 
 @pytest.mark.parametrize("message", SINGLE, ids=["append", "accepted", "refused"])
-def test_a_lone_message_is_read_in_its_long_form_too(message):
+def test_a_single_message_is_read_in_its_long_form_too(message):
     """A sender uses the long form for two messages of a kind."""
     long = joined([(9, message), (9, message)])
     assert len(long) != len(joined([(9, message)]))

@@ -139,7 +139,7 @@ BAD_CALLS = {
 
 
 @pytest.mark.parametrize("name", BAD_CALLS)
-def test_what_makes_no_sense_is_refused(endpoint: Endpoint, name: str) -> None:
+def test_an_invalid_argument_is_refused(endpoint: Endpoint, name: str) -> None:
     method, request = BAD_CALLS[name]
 
     async def work(session: Session) -> None:
@@ -151,7 +151,7 @@ def test_what_makes_no_sense_is_refused(endpoint: Endpoint, name: str) -> None:
     endpoint.play(work)
 
 
-def test_what_does_not_exist_is_not_found(endpoint: Endpoint) -> None:
+def test_a_missing_topic_is_not_found(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         stub = session.stub
         for call in (

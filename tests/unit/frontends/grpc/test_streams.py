@@ -129,7 +129,7 @@ def test_leases_that_are_not_good_any_more_are_named(endpoint: Endpoint) -> None
     endpoint.play(work)
 
 
-def test_what_a_stream_holds_goes_back_with_its_end(endpoint: Endpoint) -> None:
+def test_a_stream_that_ends_releases_its_leases(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         await session.stub.Produce(pb.ProduceRequest(topic=session.topic, records=records(b"a", b"b", b"c")))
         call = await subscribe(session, credit=2, visibility_ms=3_600_000)

@@ -271,7 +271,7 @@ def test_bodies_are_bounded(tmp_path: Path) -> None:
     ],
     ids=lambda text: text[:20].replace("\r\n", " "),
 )
-def test_what_is_no_request_is_refused_and_cut_off(text: str, tmp_path: Path) -> None:
+def test_bytes_that_are_no_request_are_refused_and_cut_off(text: str, tmp_path: Path) -> None:
     async def test(endpoint: Endpoint) -> None:
         caller = await endpoint.connect()
         caller.send(text)

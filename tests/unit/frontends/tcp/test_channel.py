@@ -229,7 +229,7 @@ def test_a_large_frame_is_received_into_its_own_memory():
     assert bytes(owner.tickets[0].request.batch) == b"b" * 200_000
 
 
-def test_what_is_sent_is_counted():
+def test_sent_bytes_are_counted():
     owner = Owner()
     before = owner.channel.sent_bytes
     owner.send(asked(2, Fetch("t", 0, 0, 1)))

@@ -148,7 +148,7 @@ def test_beyond_the_bound_of_requests_nothing_is_read_until_answers_leave():
     run(test, connection_limits=ConnectionLimits(requests_max=4))
 
 
-def test_what_waits_of_one_client_is_not_overwritten_by_another():
+def test_pending_bytes_of_one_client_are_not_overwritten_by_another():
     async def test(endpoint):
         client = await endpoint.dial()
         endpoint.service.held = held = []

@@ -96,7 +96,7 @@ def test_an_answer_larger_than_the_whole_bound_is_let_in_alone():
     assert type(dict(client.read())[90]) is Fetched
 
 
-def test_what_the_sockets_side_holds_counts_for_all_until_it_is_gone():
+def test_unwritten_output_counts_for_all_clients_until_it_is_gone():
     budgets = Budgets(output_bytes_max=10_000)
     holder, other = Client(budgets=budgets), Client(budgets=budgets)
     holder.connection.set_unwritten(9_000)

@@ -315,7 +315,7 @@ def test_giving_back_is_not_counted_and_needs_no_log() -> None:
     assert runs(here.poll()) == [(0, 2)]
 
 
-def test_messages_of_different_attempts_come_in_grants_of_their_own() -> None:
+def test_messages_of_different_attempts_are_leased_separately() -> None:
     here = Leading()
     here.append(4)
     (lease,) = here.poll()
@@ -408,7 +408,7 @@ def test_messages_that_are_too_old_end_as_expired() -> None:
     assert [here.state(offset) for offset in range(3)] == [states.LEASED, states.EXPIRED, states.LEASED]
 
 
-def test_grants_that_were_not_sent_come_again_as_if_nothing_had_been() -> None:
+def test_unsent_leases_are_released_without_an_attempt() -> None:
     here = Leading()
     here.append(5)
     leases = here.poll()

@@ -51,7 +51,7 @@ def stored() -> ProducerTable:
         (3, 9, 1, SequenceGapError),
     ],
 )
-def test_verdicts_on_a_known_producer(epoch, sequence, count, expected):
+def test_batches_of_a_known_producer(epoch, sequence, count, expected):
     found = stored().check(P, epoch, sequence, count)
     if isinstance(expected, type):
         assert type(found) is expected

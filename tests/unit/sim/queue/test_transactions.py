@@ -54,7 +54,7 @@ def test_one_that_is_aborted() -> None:
     shadow.judge()
 
 
-def test_what_was_not_promised_may_be_dropped() -> None:
+def test_an_unanswered_batch_may_be_dropped() -> None:
     shadow, registry = staged(b"a", is_traced=False)
     registry.decided("t", True, (GROUP,))
     shadow.drop("t")
@@ -62,7 +62,7 @@ def test_what_was_not_promised_may_be_dropped() -> None:
 
 
 @pytest.mark.parametrize("decided", [None, (False, (GROUP,)), (True, (2,))])
-def test_what_was_not_committed_here_is_not_shown(decided: tuple[bool, tuple[int, ...]] | None) -> None:
+def test_an_uncommitted_batch_must_not_become_visible(decided: tuple[bool, tuple[int, ...]] | None) -> None:
     shadow, registry = staged(b"a")
     if decided is not None:
         registry.decided("t", *decided)
@@ -85,7 +85,7 @@ def test_a_batch_of_nothing_that_is_open() -> None:
         shadow.publish(again(b"a"), 1)
 
 
-def test_what_was_promised_is_not_dropped_and_not_left_out() -> None:
+def test_an_answered_batch_must_not_be_dropped_or_left_out() -> None:
     shadow, registry = staged(b"a")
     registry.answered_acks_staged("t", GROUP, "work", [3])
     registry.decided("t", True, (GROUP,))
@@ -125,7 +125,7 @@ def test_one_decision_and_one_answer() -> None:
         shadow.answered_outcome("t", TransactionShown(True))
 
 
-def test_what_was_promised_must_be_shown_in_the_end() -> None:
+def test_an_answered_batch_must_become_visible_in_the_end() -> None:
     registry = Registry()
     shadow = StageShadow(GROUP, registry)
     registry.answered_staged("t", GROUP, PRODUCER, 0)

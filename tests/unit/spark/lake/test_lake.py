@@ -121,7 +121,7 @@ def test_damage_is_found_by_reading_back(lake: Lake, damage: str) -> None:
         verify(lake, file)
 
 
-def test_what_is_written_wrongly_is_found_though_the_bytes_are_right(lake: Lake) -> None:
+def test_wrong_contents_are_found_though_the_checksum_is_right(lake: Lake) -> None:
     from dataclasses import replace
 
     (file,) = write_days(lake, "orders", "part", [rows(0, 0, [NOON_MS] * 50)])

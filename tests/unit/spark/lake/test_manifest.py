@@ -107,7 +107,7 @@ def test_joined_runs_have_the_same_offsets(given_runs: list[Run]) -> None:
         assert one.partition != other.partition or one.end < other.first
 
 
-def test_what_is_encoded_is_decoded_and_damage_is_noticed() -> None:
+def test_a_manifest_is_encoded_and_decoded_and_damage_is_noticed() -> None:
     manifest = Manifest().with_batch("q", 4, [file((0, 0, 3)), file((1, 0, 2))])
     manifest = manifest.compacted(manifest.files, [file((0, 0, 3), (1, 0, 2), name="large")], 77)
     data = encode(manifest)

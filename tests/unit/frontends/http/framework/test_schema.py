@@ -92,7 +92,7 @@ def test_parameters_that_are_none(schema: dict[str, Any], given: str) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"\xff", b"[NaN]", b"[Infinity]", b"[1" + b"0" * 5_000 + b"]", b'["\\udead"]', b"[" * 200_000]
 )
-def test_what_is_no_json(body: bytes) -> None:
+def test_invalid_json_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidArgumentError):
         read_json(body)
 

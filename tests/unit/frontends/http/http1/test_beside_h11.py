@@ -247,7 +247,7 @@ def test_nothing_gets_through_that_h11_refuses(seed: int) -> None:
 
 
 @pytest.mark.parametrize("data", BASES)
-def test_what_is_in_order_is_read_alike(data: bytes) -> None:
+def test_a_valid_request_is_read_alike(data: bytes) -> None:
     theirs, ours = read_by_h11(data), asyncio.run(read_by_us(data))
     assert isinstance(ours, Read)
     assert isinstance(theirs, Read)

@@ -73,7 +73,7 @@ def test_other_ways_to_say_it() -> None:
         b"PUT / HTTP/1.0\r\nTransfer-Encoding: chunked",
     ],
 )
-def test_what_can_be_understood_in_two_ways_or_in_none_is_refused(text: bytes) -> None:
+def test_an_ambiguous_or_malformed_head_is_refused(text: bytes) -> None:
     with pytest.raises(BadRequestError):
         parse_head(text)
 
