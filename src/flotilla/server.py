@@ -19,8 +19,7 @@ from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.status import NodeStatus
 from flotilla.broker.ports import Cancel
 from flotilla.client.async_client import AsyncClient
-from flotilla.codec.batch.facts import facts_of
-from flotilla.codec.batch.header import span_of
+from flotilla.codec.batch.facts import facts_of, span_of
 from flotilla.frontends.grpc.server import GrpcServer
 from flotilla.frontends.http.server import HttpServer
 from flotilla.frontends.tcp.server import TcpServer

@@ -13,8 +13,7 @@ from flotilla.broker.broker import Broker
 from flotilla.broker.catalog import METADATA_GROUP, Catalog, CatalogMachine
 from flotilla.broker.cluster.registration import Membership
 from flotilla.broker.partition.host import PartitionHost
-from flotilla.codec.batch.facts import facts_of
-from flotilla.codec.batch.header import span_of
+from flotilla.codec.batch.facts import facts_of, span_of
 from flotilla.codec.batch.records import encode_batch
 from flotilla.metadata.commands import Command, RegisterBroker, decode_command
 from flotilla.metadata.move_commands import ConfirmLost

@@ -11,7 +11,7 @@ from flotilla.broker.catalog import METADATA_GROUP, Catalog, CatalogMachine
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.status import NodeStatus
 from flotilla.broker.ports import Cancel, Done
-from flotilla.codec.batch.header import span_of
+from flotilla.codec.batch.facts import span_of
 from flotilla.metadata.commands import Command, CreateTopic, DeleteTopic, InitCluster, RegisterBroker, encode_command
 from flotilla.metadata.values import Topic
 from flotilla.node import Node, NodeParts

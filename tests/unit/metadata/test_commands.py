@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flotilla.codec.batch.header import span_of
+from flotilla.codec.batch.facts import span_of
 from flotilla.metadata.commands import (
     AlterGroup,
     AlterTopic,

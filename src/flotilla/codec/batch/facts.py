@@ -11,7 +11,9 @@ from flotilla.codec.batch.columns import COLUMNS_AT, IDEMPOTENCY_KEYS, Buffer, o
 from flotilla.codec.batch.header import FORMAT_COLUMNS, MAGIC, TRANSACTIONAL, VERSION, parse_header, unpack_header
 from flotilla.codec.batch.view import BatchView
 from flotilla.partition.batch_facts import BatchFacts
+from flotilla.raft.messages import DATA, Entry
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.span import Span
 
 #: Of the header: base_offset, length, version, format, flags, count, producer_epoch, magic, max_time_ms,
 #: producer_id, producer_sequence; of the directory (`columns`): columns, priority, deliver_at_ms.
@@ -74,3 +76,11 @@ def _read_keys(data: Buffer) -> tuple[bytes, ...]:
     except InvalidArgumentError:
         # The check admits no such batch. If one is in the log all the same, it must not stop a replica.
         return ()
+
+
+def span_of(entry: Entry) -> Span | None:
+    """Offsets and time of an entry's batch; None: the entry is no batch."""
+    if entry.kind != DATA:
+        return None
+    header = unpack_header(entry.data)
+    return None if header is None else Span(header[0], header[8], header[12])

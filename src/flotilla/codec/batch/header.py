@@ -30,10 +30,8 @@ from typing import Final
 
 from crc32c import crc32c
 
-from flotilla.raft.messages import DATA, Entry
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import ENTRY_BYTES_MAX
-from flotilla.types.span import Span
 
 VERSION: Final = 1
 FORMAT_COLUMNS: Final = 1
@@ -153,14 +151,6 @@ def published(buffer: bytes | bytearray | memoryview, producer_id: int, producer
         flags=TRANSACTIONAL,
     )
     return bytearray(b"".join((head, body)))
-
-
-def span_of(entry: Entry) -> Span | None:
-    """Offsets and time of an entry's batch; None: the entry is no batch."""
-    if entry.kind != DATA:
-        return None
-    header = unpack_header(entry.data)
-    return None if header is None else Span(header[0], header[8], header[12])
 
 
 def unpack_header(data: bytes | bytearray | memoryview) -> tuple[int, ...] | None:

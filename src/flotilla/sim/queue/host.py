@@ -11,8 +11,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from flotilla.codec.batch.facts import facts_of
-from flotilla.codec.batch.header import span_of
+from flotilla.codec.batch.facts import facts_of, span_of
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import Concluded, Published

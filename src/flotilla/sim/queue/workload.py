@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from flotilla.codec.batch.header import span_of
+from flotilla.codec.batch.facts import span_of
 from flotilla.partition.commands import partition_commands as commands
 from flotilla.partition.commands.partition_commands import (
     BuryDeaths,

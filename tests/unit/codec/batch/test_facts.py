@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flotilla.codec.batch.compression import LZ4, NONE, ZSTD
-from flotilla.codec.batch.facts import facts_of, facts_of_view
-from flotilla.codec.batch.header import FORMAT_FOREIGN, pack_header, span_of
+from flotilla.codec.batch.facts import facts_of, facts_of_view, span_of
+from flotilla.codec.batch.header import FORMAT_FOREIGN, pack_header
 from flotilla.codec.batch.records import encode_batch
 from flotilla.codec.batch.view import BatchView
 from flotilla.partition.batch_facts import BatchFacts

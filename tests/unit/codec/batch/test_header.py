@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flotilla.codec.batch import header as batch
+from flotilla.codec.batch.facts import span_of
 from flotilla.raft.messages import CONFIG, DATA, NOOP, Entry
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.span import Span
@@ -85,8 +86,8 @@ def test_fields_that_do_not_fit_are_refused(fields: dict[str, int]) -> None:
 def test_the_span_of_an_entry_is_its_batch() -> None:
     data = _batch()
     batch.patch_base_offset(data, 41, 2)
-    assert batch.span_of(Entry(1, 2, DATA, bytes(data))) == Span(41, 3, 2000)
-    assert batch.span_of(Entry(1, 2, DATA, memoryview(data))) == Span(41, 3, 2000)
+    assert span_of(Entry(1, 2, DATA, bytes(data))) == Span(41, 3, 2000)
+    assert span_of(Entry(1, 2, DATA, memoryview(data))) == Span(41, 3, 2000)
 
 
 @pytest.mark.parametrize(
@@ -100,4 +101,4 @@ def test_the_span_of_an_entry_is_its_batch() -> None:
     ],
 )
 def test_bytes_that_are_no_batch_have_no_span(entry: Entry) -> None:
-    assert batch.span_of(entry) is None
+    assert span_of(entry) is None
