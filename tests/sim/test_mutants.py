@@ -45,5 +45,5 @@ def test_a_mutant_is_gone_afterwards() -> None:
     assert RaftNode.ready is before
 
 
-def test_there_are_enough_of_them() -> None:
+def test_there_are_enough_mutants() -> None:
     assert len(MUTANTS) >= 12

@@ -32,5 +32,5 @@ def test_caught(name: str) -> None:
     assert totals.failures[0].promise == QUICK[name]
 
 
-def test_there_are_enough_of_them() -> None:
+def test_there_are_enough_mutants() -> None:
     assert sum(1 for mutant in MUTANTS.values() if mutant.workload == QUEUE) >= 8

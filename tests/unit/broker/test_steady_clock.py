@@ -37,7 +37,7 @@ def run(clock: SteadyClock, clocks: Clocks, ms: int, step_ms: int = 7) -> int:
     return last - first
 
 
-def test_it_passes_on_the_time_of_day(clocks: Clocks) -> None:
+def test_the_clock_passes_on_the_time_of_day(clocks: Clocks) -> None:
     clock = SteadyClock(clocks)  # type: ignore[arg-type]
     assert run(clock, clocks, 70_000) == 70_000
     assert clock.now_ms() == clocks.now_ms()
@@ -53,7 +53,7 @@ def test_a_jump_changes_its_speed_by_a_tenth_at_most(clocks: Clocks, ahead_ms: i
     assert (went_ms > 14_000) == (ahead_ms > 0)
 
 
-def test_it_never_goes_back_however_much_it_may_correct(clocks: Clocks) -> None:
+def test_the_clock_never_goes_back_however_much_it_may_correct(clocks: Clocks) -> None:
     clock = SteadyClock(clocks)  # type: ignore[arg-type]
     for number in range(100):
         clocks.ahead_ms += 1 if number % 2 else -1
@@ -62,7 +62,7 @@ def test_it_never_goes_back_however_much_it_may_correct(clocks: Clocks) -> None:
     run(clock, clocks, 500, step_ms=1)
 
 
-def test_it_comes_back_to_the_time_of_day(clocks: Clocks) -> None:
+def test_the_clock_comes_back_to_the_time_of_day(clocks: Clocks) -> None:
     clock = SteadyClock(clocks)  # type: ignore[arg-type]
     clocks.ahead_ms += 2_000
     run(clock, clocks, 28_000)

@@ -43,7 +43,7 @@ from flotilla.types.topics import PARTITION_COUNT_MAX
 from tests.unit.metadata.entries import CLUSTER, Log, cluster, placed, register
 
 
-def test_it_has_the_shape_that_a_replica_wants():
+def test_the_machine_has_the_interface_that_a_replica_needs():
     machine: StateMachine = MetadataMachine()
     assert machine.read(DescribeCluster()) == Cluster("", (), 0)
 

@@ -40,7 +40,7 @@ def test_an_aborted_transaction_cannot_be_committed(log):
     assert isinstance(log.command(decide()), TransactionEndedError)
 
 
-def test_it_is_over_when_every_partition_has_confirmed(log):
+def test_a_transaction_ends_when_every_partition_has_confirmed(log):
     log.command(decide(groups=(16, 17)))
     log.command(ConfirmTransaction((("x", 16), ("x", 99), ("unknown", 16)), 100))
     assert log.machine.read(TransactionById("x")).waiting == (17,)

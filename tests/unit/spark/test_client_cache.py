@@ -72,7 +72,7 @@ def test_a_reader_that_has_enough_leaves_its_client() -> None:
     assert borrow(HERE) is client
 
 
-def test_those_that_were_used_longest_ago_go() -> None:
+def test_the_least_recently_used_clients_are_closed() -> None:
     clients = [borrow([f"localhost:{port}"]) for port in range(1, CACHED_MAX + 3)]
     assert [is_closed(each) for each in clients] == [True] * 2 + [False] * CACHED_MAX
 

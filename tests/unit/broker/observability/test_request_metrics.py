@@ -31,7 +31,7 @@ def answer(metered: MeteredService, service: SilentService, request: Produce | F
     assert got[0] is result
 
 
-def test_it_is_the_service_behind_it() -> None:
+def test_a_metered_service_has_the_identity_of_its_service() -> None:
     metered = MeteredService(SilentService())
     assert (metered.node, metered.cluster_id) == (1, "test")
 

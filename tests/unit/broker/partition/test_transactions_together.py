@@ -37,7 +37,7 @@ def test_a_version_that_is_done_shows_none_of_them(node: Node) -> None:
     assert seen(node, ORDERS) == [b"a"]
 
 
-def test_one_that_was_aborted_keeps_the_others_unseen(node: Node) -> None:
+def test_an_aborted_transaction_keeps_the_others_invisible(node: Node) -> None:
     staged(node)
     node.call(AbortTransaction("task-2", [(BILLING, 0)]))
     assert node.call(CommitTransaction("all", BOTH, "job", 1, MEMBERS)).code == "TRANSACTION_ENDED"

@@ -457,7 +457,7 @@ def test_heartbeats_parked_at_an_old_coordinator_are_refused() -> None:
     assert one.beat() == [0, 1, 2, 3]
 
 
-def test_others_name_the_coordinator() -> None:
+def test_other_brokers_name_the_coordinator() -> None:
     fleet = three()
     fleet.create(TOPIC, 4)
     controller = fleet.controller()

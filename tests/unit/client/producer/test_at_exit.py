@@ -66,7 +66,7 @@ def end(address: str, code: str, *options: str, exit_code: int = 0) -> str:
     return ended.stdout + ended.stderr
 
 
-def test_it_is_stored(broker):
+def test_a_sent_record_is_stored_when_the_process_ends(broker):
     assert end(broker.address, SEND) == ""
     assert stored(broker) == SENT
 
@@ -82,7 +82,7 @@ def test_records_are_stored_also_when_the_client_is_unreferenced(broker):
     assert stored(broker) == SENT
 
 
-def test_it_is_stored_also_when_the_process_ends_with_an_error(broker):
+def test_a_sent_record_is_stored_when_the_process_ends_with_an_error(broker):
     printed = end(broker.address, SEND + "raise ValueError('wrong')", exit_code=1)
     assert printed.endswith("ValueError: wrong\n")
     assert stored(broker) == SENT

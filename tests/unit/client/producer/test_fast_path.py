@@ -107,7 +107,7 @@ def test_another_leader(servers, client):
     assert servers.cluster.stored("orders") == [*WARM, *sent]
 
 
-def test_one_that_is_refused_leaves_no_gap(servers, client):
+def test_a_refused_record_leaves_no_gap(servers, client):
     servers.cluster.fault = lambda node, request: InvalidArgumentError("no") if isinstance(request, Produce) else None
     with pytest.raises(InvalidArgumentError):
         client.produce("orders", b"1")
@@ -118,7 +118,7 @@ def test_one_that_is_refused_leaves_no_gap(servers, client):
 
 
 @pytest.mark.slow
-def test_one_that_is_interrupted_comes_to_its_end_all_the_same(servers, client):
+def test_an_interrupted_produce_is_still_completed(servers, client):
     produces = Produces(servers, 1)
     thread = interrupt_when(produces.seen)
     with pytest.raises(KeyboardInterrupt):

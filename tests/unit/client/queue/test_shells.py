@@ -258,7 +258,7 @@ def test_several_partitions_and_leaders(client, servers):
     assert max(len(request.partitions) for request in polls) == 2
 
 
-def test_some_partitions_only(client, servers):
+def test_a_consumer_of_some_partitions_only(client, servers):
     servers.cluster.create("wide", 2)
     client.produce("wide", b"one", partition=1)
     client.produce("wide", b"zero", partition=0)

@@ -91,7 +91,7 @@ def test_each_reader_begins_at_another_replica(cluster: ReplicatedCluster) -> No
     assert readers[0].choose(0) == readers[0].choose(0)
 
 
-def test_one_that_could_not_answer_is_left_alone_for_longer_each_time(cluster: ReplicatedCluster) -> None:
+def test_a_replica_that_could_not_answer_is_avoided_for_longer_each_time(cluster: ReplicatedCluster) -> None:
     made = world(cluster)
     reader = ReplicaChoice(made.session, TOPIC, SPREAD)
     first = reader.choose(0)

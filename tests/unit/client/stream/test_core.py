@@ -162,7 +162,7 @@ def test_a_leavers_partitions_go_to_the_others(cluster: StreamCluster) -> None:
     assert cluster.owners() == {"one": [0, 1, 2, 3]}, "a member that left stays away"
 
 
-def test_one_that_never_joined_leaves_without_a_word(cluster: StreamCluster) -> None:
+def test_a_member_that_never_joined_leaves_without_a_request(cluster: StreamCluster) -> None:
     world = World(cluster)
     core = StreamMember(world.session, TOPIC, GROUP, "one", StreamOptions(), client="", news=lambda: None)
     ended: list[FlotillaError | None] = []
@@ -253,7 +253,7 @@ def test_a_member_that_was_removed_gives_everything_up_and_joins_again(cluster: 
     assert sorted(one.partitions + two.partitions) == [0, 1, 2, 3]
 
 
-def test_one_that_was_removed_and_has_not_looked_is_not_given_the_same_again_before(cluster: StreamCluster) -> None:
+def test_a_removed_member_gets_no_assignment_before_it_has_seen_the_loss(cluster: StreamCluster) -> None:
     one = member(cluster)
     cluster.remove("one")
     one.world.pass_ms(3_000)

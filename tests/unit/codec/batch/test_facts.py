@@ -16,7 +16,7 @@ from tests.unit.codec.batches import FULL, batches, overwritten
 
 
 @given(batches)
-def test_both_ways_to_the_facts_agree(batch):
+def test_facts_of_bytes_and_of_a_view_agree(batch):
     view = BatchView(batch)
     records = view.records()
     facts = facts_of(batch)

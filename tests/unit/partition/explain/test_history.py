@@ -339,7 +339,7 @@ def _some_command(here: Watched, random: Random) -> Command:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_it_follows_the_state_through_whatever_happens(seed: int) -> None:
+def test_the_history_follows_the_state_through_random_commands(seed: int) -> None:
     """Whatever a leader may propose: the log's story of each message ends where the group's state stands."""
     random = Random(seed)
     here = Watched()

@@ -105,7 +105,7 @@ def test_old_and_new_filters_find_delayed_messages_that_came_due() -> None:
     assert offsets(queue.poll("b")) == [1]
 
 
-def test_one_poll_looks_so_far_and_the_next_goes_on() -> None:
+def test_a_poll_scans_a_bounded_range_and_the_next_goes_on() -> None:
     queue = Typed()
     queue.here.append(3 * LOOK_AHEAD)
     queue.types += ["a"] * 3 * LOOK_AHEAD

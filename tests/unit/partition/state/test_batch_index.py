@@ -22,7 +22,7 @@ def filled(rows):
 
 
 @given(batches, st.data())
-def test_it_knows_every_offset(rows, data):
+def test_the_index_knows_every_offset(rows, data):
     index, kinds = filled(rows)
     start = data.draw(st.integers(0, len(kinds)))
     index.trim(start)
@@ -60,7 +60,7 @@ def test_it_knows_every_offset(rows, data):
 
 
 @given(batches, st.sampled_from([0, 50, 60]), st.data())
-def test_it_finds_delayed_messages(rows, time_ms, data):
+def test_the_index_finds_delayed_messages(rows, time_ms, data):
     index, kinds = filled(rows)
     start = data.draw(st.integers(0, len(kinds)))
     end = data.draw(st.integers(start, len(kinds)))

@@ -76,7 +76,7 @@ def busy():
     return log
 
 
-def test_it_has_the_shape_that_a_replica_wants():
+def test_the_machine_has_the_interface_that_a_replica_needs():
     machine: StateMachine = PartitionMachine(describe)
     assert machine.read(DescribePartition()) == PartitionFacts(0, 0, 0, 0, 0)
 

@@ -55,7 +55,7 @@ def test_nothing_is_taken_for_older_than_it_is(steps, asked_ms):
     assert all(at[offset] <= asked_ms for offset in range(old))
 
 
-def test_there_are_few_of_them_however_long_it_goes_on():
+def test_the_number_of_stored_times_is_bounded():
     stored = StoredTimes()
     for number in range(1, 200_000):
         stored.note(number * GAP_MS_MIN, number)

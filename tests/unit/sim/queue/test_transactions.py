@@ -45,7 +45,7 @@ def test_a_transaction_that_goes_well() -> None:
     shadow.judge()
 
 
-def test_one_that_is_aborted() -> None:
+def test_an_aborted_transaction() -> None:
     shadow, registry = staged(b"a")
     registry.decided("t", False, (GROUP,))
     assert shadow.drop("t") is not None

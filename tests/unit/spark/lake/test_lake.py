@@ -59,7 +59,7 @@ def test_a_half_written_manifest_is_none(lake: Lake) -> None:
         lake.latest()
 
 
-def test_it_travels_by_its_address(lake: Lake) -> None:
+def test_a_lake_is_pickled_by_its_address(lake: Lake) -> None:
     lake.commit(Manifest(1))
     assert pickle.loads(pickle.dumps(lake)).latest().version == 1
     with pytest.raises(InvalidArgumentError):

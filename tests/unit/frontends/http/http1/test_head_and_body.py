@@ -32,7 +32,7 @@ def test_keep_alive(text: bytes, is_kept_alive: bool) -> None:
     assert parse_head(text).is_kept_alive == is_kept_alive
 
 
-def test_other_ways_to_say_it() -> None:
+def test_equivalent_spellings_of_a_head() -> None:
     assert parse_head(b"GET http://here:7680/x?y HTTP/1.1\r\nHost: here").path == "/x"
     assert parse_head(b"GET http://here HTTP/1.1\r\nHost: here").path == "/"
     assert parse_head(b"GET http://here?y HTTP/1.1\r\nHost: here").query == b"y"
