@@ -128,7 +128,11 @@ class RecordApi:
         records = [read_record(each, f"the body.records[{at}]", now_ms) for at, each in given]
         partition = call.body.get("partition")
         receipts = await self._gateway.produce(call.path["topic"], records, partition=partition)
-        return Answer({"receipts": [receipt._asdict() for receipt in receipts]}, 201)
+        shown = [
+            {"partition": receipt.partition, "offset": receipt.offset, "duplicate": receipt.duplicate}
+            for receipt in receipts
+        ]
+        return Answer({"receipts": shown}, 201)
 
     async def fetch(self, call: Call) -> Answer:
         offset: int = call.query["offset"]
