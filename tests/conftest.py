@@ -1,4 +1,4 @@
-"""What holds for every test, on every machine: one profile for hypothesis, and Ctrl-C that is heard."""
+"""Settings for every test, on every machine: one profile for hypothesis, and Ctrl-C that is heard."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""Whether what was found holds what was expected, and variables in what scenarios say."""
+"""The comparison of answers with expectations, and the variables of scenarios."""
 
 import re
 from typing import Any

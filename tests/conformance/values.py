@@ -1,4 +1,4 @@
-"""What scenarios describe, made: bytes, records and batches, also those that lie."""
+"""Values that scenarios describe: bytes, records and batches, also invalid ones."""
 
 import re
 from struct import Struct

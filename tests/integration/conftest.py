@@ -1,4 +1,4 @@
-"""What holds for every test with real processes."""
+"""Fixtures and limits for every test with real processes."""
 
 from flotilla.cli import local_cluster
 from tests.integration.ports import PORTS_HERE

@@ -1,4 +1,4 @@
-"""What a power cut or a bad disk may do to the end of a journal."""
+"""Damage of a power cut or a bad disk to the end of a journal."""
 
 from pathlib import Path
 from typing import NamedTuple

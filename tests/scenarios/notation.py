@@ -1,4 +1,4 @@
-"""How entries, messages and replicas are written in scenarios: short, and the same on every machine."""
+"""The notation of entries, messages and replicas in scenarios: short, and the same on every machine."""
 
 from flotilla.raft.configuration import decode_configuration
 from flotilla.raft.messages import (

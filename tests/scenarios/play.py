@@ -1,4 +1,4 @@
-"""What the commands of a scenario do. Each prints what happened because of it, in the notation of `notation`.
+"""The commands of a scenario. Each prints its effects, in the notation of `notation`.
 
 nodes 1,2,3 [learners=4] [index=10] [setting=value]   founders of a group; settings are those of RaftOptions
 join 4 [setting=value]                                a node that belongs to no group yet

@@ -1,4 +1,4 @@
-"""What must hold in every state of every cluster, whatever was dropped, delayed or crashed (paper, figure 3).
+"""Invariants of every state of every cluster, whatever was dropped, delayed or crashed (paper, figure 3).
 
     election safety      at most one leader in a term
     log matching         entries with the same index and term are the same, and so is all before them

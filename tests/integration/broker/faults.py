@@ -1,4 +1,4 @@
-"""What can happen to the machine under a node: full disks, slow disks, cut networks."""
+"""Faults of the machine under a node: full disks, slow disks, cut networks."""
 
 import os
 import shutil

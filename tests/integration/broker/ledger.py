@@ -1,4 +1,4 @@
-"""What producers were promised, and whether it was kept.
+"""The ledger of acknowledged records, and its check against the log.
 
 A payload names its producer, its partition and its number, so that each record read back shows by itself whether it was
 sent, whether it is there twice, and whether it stands in its place. Traffic keeps many records in flight for as long as

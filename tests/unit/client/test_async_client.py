@@ -1,4 +1,4 @@
-"""What only tasks can do to a client."""
+"""A client under cancellation and other effects of tasks."""
 
 import asyncio
 import gc

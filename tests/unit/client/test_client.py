@@ -1,4 +1,4 @@
-"""What only threads and processes can do to a client."""
+"""A client under threads, forks and signals."""
 
 import gc
 import os

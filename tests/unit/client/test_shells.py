@@ -1,4 +1,4 @@
-"""What both clients do, over real sockets: one suite for all shells."""
+"""Both clients over real sockets: one suite for all shells."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What replicas know of a queue group, written without a thought for size: one entry for each message."""
+"""A naive model of the state of a queue group: one entry for each message."""
 
 from collections import Counter
 from dataclasses import dataclass, field

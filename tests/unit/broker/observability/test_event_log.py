@@ -1,4 +1,4 @@
-"""What a node writes of its life: one line for what changed between two looks, however much that is."""
+"""The event log of a node: one line for each kind of change between two looks, however many changed."""
 
 import logging
 from types import SimpleNamespace

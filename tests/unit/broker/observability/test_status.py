@@ -1,4 +1,4 @@
-"""What a node says of itself, asked of a real one."""
+"""The status of a real node."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is read out of the headers of a dead letter, also when no broker wrote them."""
+"""The fields read from the headers of a dead letter, also when no broker wrote them."""
 
 import pytest
 

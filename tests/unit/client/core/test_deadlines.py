@@ -1,4 +1,4 @@
-"""What waits ends in the order of its deadlines, whatever came and went in between."""
+"""Calls end in the order of their deadlines, whatever came and went in between."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What a client believes of the cluster when brokers do not agree."""
+"""The routes of a client when brokers do not agree."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""What becomes of records that were sent by a process which ends without closing its client."""
+"""Records sent by a process that ends without closing its client."""
 
 import subprocess
 import sys

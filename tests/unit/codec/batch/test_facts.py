@@ -1,4 +1,4 @@
-"""What a partition learns of a batch: all of it, of every batch, and nothing of anything else."""
+"""Facts of a batch: complete for every batch, and none for other bytes."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What clients and brokers say comes out as it went in, and no bytes do harm."""
+"""Frames between clients and brokers decode to what was encoded, and no bytes do harm."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What is handed over within a process is what would come out of its frame, and is refused for the same reasons."""
+"""A request handed over within a process equals its decoded frame, and is refused for the same reasons."""
 
 import pytest
 from hypothesis import given

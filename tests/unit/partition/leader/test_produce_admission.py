@@ -1,4 +1,4 @@
-"""What a leader decides before it proposes: offsets, and batches that it has seen."""
+"""The admission of batches by a leader: offsets, and batches that it has seen."""
 
 import pytest
 

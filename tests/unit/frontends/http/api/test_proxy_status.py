@@ -1,4 +1,4 @@
-"""What a proxy says of itself: it works as long as it answers, and is ready while the cluster answers it."""
+"""The status of a proxy: it works as long as it answers, and is ready while the cluster answers it."""
 
 import asyncio
 from pathlib import Path

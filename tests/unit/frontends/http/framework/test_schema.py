@@ -1,4 +1,4 @@
-"""What is let in, and what is said about the rest."""
+"""Schemas of requests: valid bodies pass, and others are refused with the reason."""
 
 from typing import Any
 
