@@ -1,4 +1,4 @@
-"""What a dead letter says of itself, in the headers that the broker gave it, and which ones are meant."""
+"""One dead letter, read from the headers that the broker added, and the filter that selects dead letters."""
 
 import re
 from dataclasses import dataclass
@@ -11,56 +11,56 @@ from flotilla.types.ids import Offset
 from flotilla.types.limits import DELIVERY_COUNT_MAX, TIME_MS_MAX
 from flotilla.types.records import Headers
 
-#: How often a message was sent again from the dead letters, counted by the client that does it.
+#: How often a message was redriven. The client that redrives it counts.
 REDRIVEN_HEADER = "flotilla-redriven"
-#: Of a number in a header; any that a broker writes is shorter.
+#: Digits of a number in a header; brokers write shorter ones.
 _DIGITS_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that a group gave up."""
+    """A message that failed for the last time in a group."""
 
-    #: In the dead-letter topic, where it is offset `offset` of `partition`.
+    #: Its position in the dead-letter topic.
     partition: int
     offset: Offset
     payload: bytes
     key: bytes | None
-    #: As the message had them at first.
+    #: As in the original message.
     headers: Headers
     priority: int
     content_type: int
-    #: Where it came from.
+    #: Its origin.
     topic: str
     origin_partition: int
     origin_offset: Offset
-    #: Of the last attempt, and how many there were.
+    #: The error of the last attempt, and the number of attempts.
     reason: str
     attempts: int
     died_ms: int
-    #: How often it was sent again from here before.
+    #: How often it was redriven before.
     redriven: int
-    #: As the message had them at first; 0: none of its own. Here it neither expires nor fails for the last time.
+    #: As in the original message; 0: not set. A dead letter ignores both.
     max_deliveries: int = 0
     ttl_ms: int = 0
 
 
 class DeadLetterFilter(TypedDict, total=False):
-    """Which dead letters are meant; everything that is said must hold."""
+    """A filter of dead letters; all given conditions must match."""
 
-    #: A piece of the reason, or a pattern that is searched in it.
+    #: A part of the reason, or a regular expression that is searched in it.
     reason: str | re.Pattern[str]
     key: bytes
-    #: When they died: from this time on, and before that time, in milliseconds since 1970.
+    #: The time of death: from this time, and before that time, in milliseconds since 1970.
     since_ms: int
     until_ms: int
-    #: In the dead-letter topic.
+    #: Offsets in the dead-letter topic.
     partition: int
     offset: Offset
 
 
 def read_letter(message: Message | Leased[Any]) -> DeadLetter:
-    """Tolerates headers that are missing or strange: what people put into the topic by hand must be readable, too."""
+    """Tolerates missing and malformed headers: messages that were put into the topic by hand must be readable, too."""
     told = dict(message.headers)
     return DeadLetter(
         partition=message.partition,
@@ -111,6 +111,6 @@ def _number(told: dict[str, bytes], name: str) -> int:
 
 
 def _number_up_to(most: int, told: dict[str, bytes], name: str) -> int:
-    """0 for one that no broker would take: a letter that cannot be sent again would keep all others from it, too."""
+    """0 for a value that brokers refuse: a letter that cannot be redriven would block all others."""
     found = _number(told, name)
     return found if found <= most else 0

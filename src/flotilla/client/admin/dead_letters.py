@@ -1,12 +1,12 @@
 """The dead letters of one group of one topic: listed, sent again, or discarded.
 
-The dead-letter topic is a topic like any other, and who works it off is a queue group of it, `flotilla.redrive`: so a
-redrive that is interrupted goes on where it was, two at a time share the work, and nothing is done twice. Sending again
-is an idempotent produce to the topic of origin, then an acknowledgement. What is not meant, and what was sent again too
-often, is leased until the end of the run, because it would come again otherwise, and given back then. A run that does
-not come to its end loses nothing: no failure of a dead letter is its last (broker/queue/dead_letters).
+The dead-letter topic is an ordinary topic, and its queue group `flotilla.redrive` works it off. So an interrupted
+redrive continues where it was, two runs share the work, and nothing is done twice. A redrive is an idempotent produce
+to the topic of origin, then an acknowledgement. Letters that the filter does not match, and those that were redriven
+too often, stay leased until the end of the run, so that they do not come again, and are released then. A run that is
+cut short loses nothing: a dead letter never fails for the last time (broker/queue/dead_letters).
 
-Looking changes nothing: it reads the topic, and asks the group what it has settled.
+Listing changes nothing: it reads the topic, and asks the group what it has settled.
 """
 
 import asyncio
@@ -28,43 +28,43 @@ from flotilla.types.operations import TopicInfo
 from flotilla.types.operations.queue import Explanation
 from flotilla.types.records import Record
 
-#: By name, because a method called `list` hides the type from those behind it.
+#: A method called `list` hides the type in the methods after it.
 Letters: TypeAlias = list[DeadLetter]
 _Messages: TypeAlias = list[AsyncQueueMessage]
 
-#: How often a message may be sent again before that has to be forced: it would only die again.
+#: Redrives of a message before another one must be forced: it would only die again.
 REDRIVEN_MAX = 3
-#: Messages of one step.
+#: Messages handled in one step.
 _STEP_MESSAGES = 100
 _PEEK_MESSAGES = 100
-#: What a run passes over stays out of its way for as long as a broker allows.
+#: Letters that a run passes over stay leased for as long as a broker allows.
 _LEASE_MS_MAX = GROUP_SETTINGS["lease_ms_max"].kind.maximum
-#: How long to wait for what should be there.
+#: How long a poll waits for letters that should be there.
 _END_MS = 10_000
-#: So often in a row nothing may come although something is there; then it is kept from us.
+#: Empty polls in a row, although letters are there, before the run ends: another consumer has them leased.
 _EMPTY_POLLS_MAX = 3
-#: Of a message that is still to be dealt with; the names are those of the delivery states.
+#: Delivery states of letters that are still to be handled.
 _OPEN_STATES = ("delayed", "ready", "blocked", "leased", "retrying")
 
 
 @dataclass(slots=True)
 class Redriven:
-    """What became of dead letters; the same numbers for a purge, and for a dry run, which changes nothing."""
+    """The counts of a redrive or a purge, and of a dry run, which changes nothing."""
 
-    #: Sent again, or thrown away.
+    #: Redriven, or purged.
     done: int = 0
-    #: Meant, but sent again too often already.
+    #: Matched by the filter, but redriven too often before.
     refused: int = 0
-    #: Not meant.
+    #: Not matched by the filter.
     skipped: int = 0
 
 
-#: Called after each step with what became of the letters so far.
+#: Called after each step with the counts so far.
 Progress: TypeAlias = Callable[[Redriven], object]
 
 
 class _Client(Protocol):
-    """The methods of an AsyncClient that are needed here."""
+    """The methods of an AsyncClient that dead letters need."""
 
     async def describe_topic(self, topic: str, *, timeout_ms: int) -> TopicInfo: ...
 
@@ -126,9 +126,9 @@ class AsyncDeadLetters:
         progress: Progress | None = None,
         **wanted: Unpack[DeadLetterFilter],
     ) -> Redriven:
-        """Sends dead letters to their topic again, with all their fields; every group gets them.
+        """Redrives dead letters to their topic, with all their fields; every group gets them.
 
-        Their time to live begins anew. A message that was sent again three times stays, unless `force` is set.
+        Their time to live begins anew. A message that was redriven three times stays, unless `force` is set.
         """
         run = _Run(limit, rate_per_second, progress, wanted, REDRIVEN_MAX if not force else None)
         return await self._dry_run(run) if dry_run else await self._work(run, self._send_again)
@@ -146,7 +146,7 @@ class AsyncDeadLetters:
         run = _Run(limit, rate_per_second, progress, wanted, None)
         return await self._dry_run(run) if dry_run else await self._work(run, None)
 
-    # Looking.
+    # Listing.
 
     async def _list_partition(self, number: int, limit: int, wanted: DeadLetterFilter) -> Letters:
         position = wanted.get("offset")
@@ -214,11 +214,11 @@ class AsyncDeadLetters:
         return run.result
 
     async def _has_more(self) -> bool:
-        """Whether something is there that a poll did not bring, because a new leader gives nothing out at first."""
+        """Whether letters are left that a poll did not return: a new leader delivers nothing at first."""
         try:
             info = await self._client.describe_group(self.topic, REDRIVE_GROUP, timeout_ms=self._timeout_ms)
         except NotFoundError:
-            # No partition has heard of the group yet: the poll was not waited for.
+            # No partition knows the group yet: the poll did not wait for that.
             return True
         return info.ready > 0
 
@@ -229,7 +229,7 @@ class AsyncDeadLetters:
         messages: _Messages,
         send: Callable[[Letters], Coroutine[Any, Any, None]] | None,
     ) -> None:
-        """What is left out here stays leased until the consumer is closed, which gives it back."""
+        """Handles one step. Letters that are passed over stay leased until the consumer is closed."""
         chosen = [(message, letter) for message in messages if run.judge(letter := read_letter(message))]
         if chosen and send is not None:
             await send([letter for _, letter in chosen])
@@ -250,7 +250,7 @@ class AsyncDeadLetters:
             (*letter.headers, (REDRIVEN_HEADER, b"%d" % (letter.redriven + 1))),
             priority=letter.priority,
             content_type=letter.content_type,
-            # Counted from now on: one that is sent again is wanted, however old it is.
+            # Its time to live starts again: a redriven message is wanted, however old it is.
             ttl_ms=letter.ttl_ms,
             max_deliveries=letter.max_deliveries,
             idempotency_key=f"redrive/{self.topic}/{letter.partition}/{letter.offset}".encode(),
@@ -261,7 +261,7 @@ _EVERY = 2**31
 
 
 class _Run:
-    """One run over the dead letters: what is meant, what became of them, how quick it may be."""
+    """One run over the dead letters: its filter, its counts and its rate."""
 
     def __init__(
         self,
@@ -293,7 +293,7 @@ class _Run:
         return max(min(step, self._limit - self.result.done), 1)
 
     def judge(self, letter: DeadLetter) -> bool:
-        """Whether this one is to be dealt with; counts it."""
+        """Whether this letter is to be handled; counts it."""
         if self.is_over or not is_meant(letter, self.wanted):
             self.result.skipped += 1
             return False
@@ -310,7 +310,7 @@ class _Run:
     async def pace(self) -> None:
         """Waits until the rate allows the next step."""
         if self.is_over:
-            # There is none, and what was left out is to go back at once.
+            # There is none, and letters that were passed over must be released at once.
             return
         time = asyncio.get_running_loop().time()
         if self._begun is None:

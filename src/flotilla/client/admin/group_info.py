@@ -1,4 +1,4 @@
-"""What is told of a group, of all partitions of its topic together."""
+"""The description of a group over all partitions of its topic."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,17 +16,17 @@ class GroupInfo:
     #: "queue", "stream", or "offset" for a group that only commits offsets.
     kind: str
     partitions: Mapping[int, GroupDescription] = field(default_factory=dict)
-    #: Of a stream group: its members, and when and why its partitions were last spread anew.
+    #: Stream groups only: the members, and when and why the last rebalance happened.
     stream: StreamGroupDescription | None = None
 
     @property
     def lag(self) -> int:
-        """Messages that are not settled."""
+        """The number of unsettled messages."""
         return self._sum("lag")
 
     @property
     def oldest_age_ms(self) -> int:
-        """For how long the oldest message waits that is not settled and whose time has come; 0 when there is none."""
+        """The age of the oldest unsettled message that is not delayed; 0 without one."""
         return max([part.oldest_age_ms for part in self.partitions.values()], default=0)
 
     @property
@@ -39,12 +39,12 @@ class GroupInfo:
 
     @property
     def delayed(self) -> int:
-        """Waiting for a time: of delivery, or of the next attempt."""
+        """Messages that wait for their delivery time, or for the next attempt."""
         return self._sum("delayed")
 
     @property
     def dying(self) -> int:
-        """On their way to the dead-letter topic."""
+        """Dead messages that are not in the dead-letter topic yet."""
         return self._sum("dying")
 
     @property
@@ -77,13 +77,13 @@ class GroupInfo:
 
     @property
     def owners(self) -> dict[int, str]:
-        """Of a stream group: by partition, the member that has it."""
+        """Stream groups only: the owner of each partition."""
         members = [] if self.stream is None else self.stream.members
         return {number: member.name for member in members for number in member.partitions}
 
     @property
     def members(self) -> list[MemberInfo]:
-        """Of a queue group: who holds messages or has polled of late, in the order of names."""
+        """Queue groups only: members that have leases or have polled recently, by name."""
         found: dict[str, MemberInfo] = {}
         for part in self.partitions.values():
             for member in part.members:

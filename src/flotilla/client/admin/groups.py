@@ -39,7 +39,7 @@ from flotilla.types.operations.stream import (
 )
 
 STREAM: Final = "stream"
-#: Of one fetch when a few messages are looked at; a batch that is larger comes all the same.
+#: Size of a fetch that peeks at a few messages; a larger batch is returned as well.
 _PEEK_BYTES: Final = 64 * KIB
 
 Answer = TypeVar("Answer", bound=Reply)
@@ -62,7 +62,7 @@ class Groups:
         return dict(sorted(found.items()))
 
     async def describe(self, group: str) -> GroupInfo:
-        """Raises NotFoundError when nobody knows the group."""
+        """Raises NotFoundError when no partition knows the group."""
         found: dict[int, GroupDescription] = {}
         missing: list[int] = []
         numbers = await self._numbers()
@@ -90,7 +90,7 @@ class Groups:
             return None
 
     async def _untouched(self, number: int) -> GroupDescription:
-        """A partition of which the group has committed nothing."""
+        """Describes a partition in which the group has committed nothing."""
         oldest, end = await self._find(number, EARLIEST), await self._find(number, LATEST)
         return GroupDescription(STREAM, NO_OFFSET, end, oldest, end - oldest)
 
@@ -103,7 +103,7 @@ class Groups:
     async def move(
         self, group: str, place: Start, partitions: Sequence[int] | None, *, dry_run: bool
     ) -> dict[int, GroupReset]:
-        """Raises GroupInUseError for a stream group that has members: they would go on where they are."""
+        """Raises GroupInUseError for a stream group with members: they would go on from their own positions."""
         numbers = await self._numbers(partitions)
         epoch = await self._epoch(group, dry_run=dry_run)
         return await self._each(
@@ -112,7 +112,7 @@ class Groups:
         )
 
     async def _epoch(self, group: str, *, dry_run: bool) -> int:
-        """Under which a stream group without members can be moved; 0: there is no such stream group."""
+        """The epoch under which a stream group without members can be moved; 0: it is no stream group."""
         if dry_run:
             found = await self._describe_stream(group)
             if found is not None and found.members:
@@ -126,11 +126,11 @@ class Groups:
         return fenced.generation
 
     async def delete(self, group: str, partitions: Sequence[int] | None = None) -> None:
-        """Raises NotFoundError when nobody knows the group, and GroupInUseError when it is a stream group with members.
+        """Raises NotFoundError when no partition knows the group, and GroupInUseError for a stream group with members.
 
-        The coordinator is asked first, so that nobody joins a group that is half deleted without founding it anew. What
-        is set for the group goes last, so that one that is paused gets nothing on its way out; in some partitions
-        only, it stays.
+        The coordinator is asked first, so that a member that joins meanwhile creates the group anew. Settings of the
+        group are removed last, so that a paused group gets no messages meanwhile. They stay if only some partitions are
+        deleted.
         """
         numbers = await self._numbers(partitions)
         is_known = await self._forget_stream(group) if partitions is None else False
@@ -154,7 +154,7 @@ class Groups:
         return True
 
     async def _forget_settings(self, group: str) -> bool:
-        """Whether there were any. They are asked for: a later broker may know more of them than this client."""
+        """Whether the group had settings. The broker is asked: it may know more settings than this client."""
         found = await self.alter(group, {})
         if found:
             await self.alter(group, dict.fromkeys(found, ""))
@@ -169,7 +169,7 @@ class Groups:
     async def cancel(
         self, partition: int | None, offset: Offset | None, idempotency_key: str | bytes | None
     ) -> list[tuple[int, Offset]]:
-        """Partition and offset of what is cancelled now."""
+        """Partition and offset of each cancelled message."""
         if (offset is None) == (idempotency_key is None):
             raise InvalidArgumentError("say which message: either by its offset or by its idempotency key")
         if offset is not None and partition is None:
@@ -187,7 +187,7 @@ class Groups:
         return await self._ask(request)
 
     async def peek(self, partition: int, offset: Offset | None, max_messages: int) -> list[Message]:
-        """Messages as they are stored, from an offset or the oldest on, as far as there are any. Changes nothing."""
+        """Stored messages from an offset, or from the oldest, at most `count`. Changes nothing."""
         if max_messages < 1:
             raise InvalidArgumentError("max_messages is at least 1")
         oldest = await self._find(partition, EARLIEST)
@@ -208,7 +208,7 @@ class Groups:
     async def _find(self, partition: int, place: int) -> Offset:
         return (await self._ask(ListOffsets(self._topic, partition, place))).offset
 
-    # Inside.
+    # Internal.
 
     async def _numbers(self, partitions: Sequence[int] | None = None) -> list[int]:
         return chosen_partitions(await find_topic(self._network, self._topic, self._timeout_ms), partitions)

@@ -1,8 +1,8 @@
 """Transactions for coroutines: records of several topics that become visible together, or not at all.
 
-Records are staged at the leaders of their partitions; then one decision of the cluster stands for all of them. What
-fails before the decision is aborted; what nobody decides about, because this process died, the cluster aborts after
-a quarter of an hour.
+Records are staged at the leaders of their partitions; then one decision of the cluster applies to all of them. A
+failure before the decision aborts the transaction. If this process dies before the decision, the cluster aborts the
+transaction after a quarter of an hour.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from flotilla.types.operations.transactions import (
 )
 from flotilla.types.records import Record
 
-#: How long one question for the outcome waits at the broker.
+#: How long one request for the outcome waits at the broker.
 _OUTCOME_WAIT_MS: Final = 5_000
 
 
@@ -53,7 +53,7 @@ class AsyncTransaction:
         self._id = transaction_id or token_hex(16)
         self._timeout_ms = timeout_ms
         self._gathered: TransactionBuffer | None = None
-        #: Where records without a key go, by topic.
+        #: The partition of records without a key, by topic.
         self._unkeyed: dict[str, int] = {}
         self._is_over = False
         self._is_repeated = False
@@ -70,7 +70,7 @@ class AsyncTransaction:
 
     @property
     def receipts(self) -> list[Receipt]:
-        """Where the records are, in the order in which they were given. Raises TransactionEndedError before a commit.
+        """The receipts of the records, in the order of adding. Raises TransactionEndedError before a commit.
 
         None, if the application had committed this version before: then nothing was stored now.
         """
@@ -105,10 +105,10 @@ class AsyncTransaction:
         await self._flush()
 
     async def ack(self, *messages: Leased[Any]) -> None:
-        """Acknowledges messages of queue groups with this transaction: done when it commits, given back if not.
+        """Acknowledges messages of queue groups with this transaction: settled when it commits, released if not.
 
-        Raises LeaseExpiredError for one that is not held any more, as the commit does when that shows later. Until
-        they are staged, at the commit or by `stage`, their leases are renewed as before; after that nobody gets them
+        Raises LeaseExpiredError for a message whose lease is over, as the commit does if that shows later. Until they
+        are staged, at the commit or by `stage`, their leases are renewed as before; after that no consumer gets them
         before the decision.
         """
         gathered = self._open()
@@ -116,9 +116,9 @@ class AsyncTransaction:
             gathered.add_ack(message)
 
     async def commit(self, *, application_id: str = "", version: int = 0) -> None:
-        """Has everything be seen, in all partitions, and returns when it is. After that there are receipts.
+        """Makes everything visible in all partitions, and returns when it is. After that there are receipts.
 
-        With an application's id and a version: once, however often that version is committed.
+        With an application id and a version: only once, however often that version is committed.
         """
         gathered = self._open()
         try:
@@ -127,7 +127,7 @@ class AsyncTransaction:
                 self._opened(), self._id, application_id, version, gathered.partitions, self._timeout_ms
             )
         except OutcomeUnknownError:
-            # It may be asked for again, and then it is known.
+            # The commit may be repeated; by then the outcome is known.
             raise
         except FlotillaError:
             await self._abort_quietly()
@@ -153,7 +153,7 @@ class AsyncTransaction:
         elif not self._is_over:
             await self.commit()
 
-    # Inside.
+    # Internal.
 
     def _open(self) -> TransactionBuffer:
         if self._is_over:
@@ -171,12 +171,12 @@ class AsyncTransaction:
         fields: RecordFields,
     ) -> None:
         time_ms = time_of_day_ms()
-        # What no broker would take is refused before any is asked.
+        # Records that every broker would refuse are refused before one is asked.
         as_records(payloads, key, fields, time_ms)
         self._open()
         network = self._opened()
         found = await find_topic(network, topic, self._timeout_ms, create=True)
-        # What counts from now on needs the time of a broker, and who told of the topic has told that before.
+        # Delays count by the time of a broker, which the broker that described the topic has sent.
         records = as_records(payloads, key, fields, time_ms, network.difference)
         unkeyed = self._unkeyed.setdefault(topic, network.session.chance.getrandbits(31))
         gathered = self._open()
@@ -184,7 +184,7 @@ class AsyncTransaction:
             gathered.add(topic, choose_partition(record, partition, len(found.partitions), unkeyed), record)
 
     async def _flush(self) -> None:
-        """Partitions side by side; the parts of each one after the other, so that batches keep their order."""
+        """Stages partitions in parallel, and the batches of one partition one after the other, to keep their order."""
         assert self._gathered is not None
         rows: dict[Partition, list[PendingBatch | PendingAcks]] = {}
         for acks in self._gathered.unstaged_acks():
@@ -212,7 +212,7 @@ class AsyncTransaction:
         await self._opened().call(request, self._timeout_ms)
 
     async def _abort_quietly(self, timeout_ms: int | None = None) -> None:
-        """What went wrong first is what is told. Who cannot be reached now aborts by itself later."""
+        """Raises the first error. A partition that cannot be reached now drops its part later."""
         self._is_over = True
         if self._gathered is not None:
             with suppress(FlotillaError):
@@ -228,7 +228,7 @@ async def commit_transaction(
     partitions: Sequence[Partition],
     timeout_ms: int,
 ) -> Committed:
-    """Decides, then waits until every partition shows its part."""
+    """Decides, then waits until the part of every partition is visible."""
     request = CommitTransaction(transaction_id, list(partitions), application_id, version)
     return await _commit(network, request, [(transaction_id, place) for place in dict.fromkeys(partitions)], timeout_ms)
 
@@ -241,7 +241,7 @@ async def commit_together(
     members: Mapping[str, Sequence[Partition]],
     timeout_ms: int,
 ) -> Committed:
-    """Decides for several transactions at once, then waits until every partition shows its part of each."""
+    """Decides for several transactions at once, then waits until the parts of all partitions are visible."""
     places = {place: at for at, place in enumerate(dict.fromkeys(chain.from_iterable(members.values())))}
     rows = [(name, [places[place] for place in dict.fromkeys(partitions)]) for name, partitions in members.items()]
     request = CommitTransaction(transaction_id, list(places), application_id, version, rows)

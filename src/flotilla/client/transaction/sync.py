@@ -23,7 +23,7 @@ class Transaction(BlockingShell[AsyncTransaction]):
 
     @property
     def receipts(self) -> list[Receipt]:
-        """Where the records are, in the order in which they were given. Raises TransactionEndedError before a commit.
+        """The receipts of the records, in the order of adding. Raises TransactionEndedError before a commit.
 
         None, if the application had committed this version before: then nothing was stored now.
         """
