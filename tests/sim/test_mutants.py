@@ -10,7 +10,7 @@ from flotilla.sim.swarm import Order, run_swarm
 QUICK = {
     "forget-vote": ("durable before send",),
     "vote-twice": ("one vote per term",),
-    "drop-vote": ("durable before send",),
+    "drop-vote": ("durable before send", "one vote per term"),
     "half-votes": ("leader by majority",),
     "send-before-sync": ("durable before send",),
     "mark-early": ("CorruptionError",),

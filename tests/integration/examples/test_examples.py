@@ -58,6 +58,9 @@ EXPECTED = {
     "worker.py": ["handled 10 orders", "rejected: nonsense (not an order)"],
 }
 
+#: Log lines, where a script has some.
+LOGGED = {"worker.py": "example-worker/0@0, attempt 1, is rejected: not an order\n"}
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -82,7 +85,7 @@ def test_an_example_runs_to_its_end_and_leaves_nothing(server: str, name: str, t
         timeout=120,
         check=False,
     )
-    assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
+    assert (ran.returncode, ran.stderr) == (0, LOGGED.get(name, "")), ran.stdout
     printed = ran.stdout.splitlines()
     assert [line for line in printed if line in EXPECTED[name]] == EXPECTED[name], ran.stdout
     with Client(server) as client:
