@@ -57,7 +57,7 @@ class Load:
         self._data = os.urandom(batch_bytes)
         self._left = count
         self._window = window
-        self._under_way = 0
+        self._in_flight = 0
         self.durations: list[float] = []
         self._finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -71,19 +71,19 @@ class Load:
 
     def _propose(self) -> None:
         self._left -= 1
-        self._under_way += 1
+        self._in_flight += 1
         started = perf_counter()
         self._node.runtime.propose(self._group, self._data, lambda result: self._answered(started, result))
 
     def _answered(self, started: float, result: object) -> None:
         self.durations.append(perf_counter() - started)
-        self._under_way -= 1
+        self._in_flight -= 1
         if isinstance(result, FlotillaError):
             if not self._finished.done():
                 self._finished.set_exception(result)
         elif self._left:
             self._propose()
-        elif not self._under_way:
+        elif not self._in_flight:
             self._finished.set_result(None)
 
 

@@ -28,10 +28,10 @@ _MAGIC = b"FLTP"
 _HELLO = struct.Struct(">4sHH16sQQQ")
 #: After it: the number of the data directory, which older versions do not send.
 _DATA = struct.Struct(">Q")
-# magic, verdict, version chosen, sender.
+# magic, decision, version chosen, sender.
 _WELCOME = struct.Struct(">4sHHQ")
 
-#: Verdicts. Protocol: the numbers never change.
+#: Decisions. Protocol: the numbers never change.
 ACCEPTED = 0
 REFUSED_VERSION = 1
 REFUSED_CLUSTER = 2
@@ -40,7 +40,7 @@ REFUSED_STRANGER = 4
 REFUSED_DUPLICATE = 5
 REFUSED_DATA = 6
 
-VERDICT_TEXT = {
+DECISION_TEXT = {
     ACCEPTED: "accepted",
     REFUSED_VERSION: "no protocol version in common",
     REFUSED_CLUSTER: "the node belongs to another cluster",
@@ -69,7 +69,7 @@ class PeerHello:
 
 @dataclass(frozen=True, slots=True)
 class PeerWelcome:
-    verdict: int
+    decision: int
     sender: NodeId
     version: int = 0
 
@@ -91,18 +91,18 @@ def decode_hello(frame: Buffer) -> PeerHello:
 
 
 def encode_welcome(welcome: PeerWelcome) -> bytes:
-    return _WELCOME.pack(_MAGIC, welcome.verdict, welcome.version, welcome.sender)
+    return _WELCOME.pack(_MAGIC, welcome.decision, welcome.version, welcome.sender)
 
 
 def decode_welcome(frame: Buffer) -> PeerWelcome:
     if len(frame) < _WELCOME.size or frame[:4] != _MAGIC:
         raise HandshakeError("not a welcome")
-    _, verdict, version, sender = _WELCOME.unpack_from(frame)
-    return PeerWelcome(verdict, sender, version)
+    _, decision, version, sender = _WELCOME.unpack_from(frame)
+    return PeerWelcome(decision, sender, version)
 
 
 def judge(hello: PeerHello, *, cluster: bytes, node: NodeId, members: Mapping[NodeId, int]) -> int:
-    """The verdict on a hello, from the most general reason to the most specific.
+    """The decision on a hello, from the most general reason to the most specific.
 
     `members` maps each member to the number of its data directory; 0: not known.
     """

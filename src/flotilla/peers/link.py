@@ -18,7 +18,7 @@ from flotilla.codec.peer.frames import encode_frame, framed_bytes_max
 from flotilla.peers.connection import PeerConnection
 from flotilla.peers.handshake import (
     ACCEPTED,
-    VERDICT_TEXT,
+    DECISION_TEXT,
     HandshakeError,
     PeerHello,
     PeerWelcome,
@@ -205,8 +205,8 @@ class PeerLink:
 
     def _judge(self, welcome: PeerWelcome) -> str:
         """Why the reply is not acceptable; empty if it is."""
-        if welcome.verdict != ACCEPTED:
-            return VERDICT_TEXT.get(welcome.verdict, f"refused with verdict {welcome.verdict}")
+        if welcome.decision != ACCEPTED:
+            return DECISION_TEXT.get(welcome.decision, f"refused with decision {welcome.decision}")
         if welcome.sender != self.peer:
             return f"node {welcome.sender} answered instead of node {self.peer}"
         if not self._hello.version_min <= welcome.version <= self._hello.version_max:

@@ -15,10 +15,10 @@ from flotilla.codec.peer.frames import decode_frame
 from flotilla.peers.connection import PeerConnection
 from flotilla.peers.handshake import (
     ACCEPTED,
+    DECISION_TEXT,
     PROTOCOL_VERSION_MAX,
     REFUSED_DATA,
     REFUSED_DUPLICATE,
-    VERDICT_TEXT,
     HandshakeError,
     PeerHello,
     PeerWelcome,
@@ -98,7 +98,7 @@ class PeerServer:
         self.members[peer] = data
         present = self._accepted.get(peer)
         if present is not None and is_other_data(data, present[1].data):
-            present[0].cut(VERDICT_TEXT[REFUSED_DATA])
+            present[0].cut(DECISION_TEXT[REFUSED_DATA])
 
     def remove(self, peer: NodeId) -> None:
         """The peer is not a member any more."""
@@ -152,17 +152,17 @@ class PeerServer:
             self._refused(connection, NO_NODE, str(error))
             connection.cut(str(error))
             return
-        verdict = judge(hello, cluster=self._cluster, node=self._node, members=self.members)
-        if verdict == ACCEPTED and self._is_taken(hello):
-            verdict = REFUSED_DUPLICATE
-        version = min(PROTOCOL_VERSION_MAX, hello.version_max) if verdict == ACCEPTED else 0
-        welcome = encode_welcome(PeerWelcome(verdict, self._node, version))
+        decision = judge(hello, cluster=self._cluster, node=self._node, members=self.members)
+        if decision == ACCEPTED and self._is_taken(hello):
+            decision = REFUSED_DUPLICATE
+        version = min(PROTOCOL_VERSION_MAX, hello.version_max) if decision == ACCEPTED else 0
+        welcome = encode_welcome(PeerWelcome(decision, self._node, version))
         connection.write([frame_header(len(welcome)), welcome])
-        if verdict == ACCEPTED:
+        if decision == ACCEPTED:
             self._admit(connection, hello)
         else:
-            self._refused(connection, hello.sender, VERDICT_TEXT[verdict])
-            connection.finish(VERDICT_TEXT[verdict])
+            self._refused(connection, hello.sender, DECISION_TEXT[decision])
+            connection.finish(DECISION_TEXT[decision])
 
     def _refused(self, connection: PeerConnection, peer: NodeId, reason: str) -> None:
         """Reports a refusal once per reason, although peers retry, and only for a bounded number of ids."""

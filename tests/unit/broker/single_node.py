@@ -79,7 +79,7 @@ class SingleNode:
             "connections": 3,
             "connections_accepted_total": 5,
             "connections_refused_total": 1,
-            "requests_under_way": 2,
+            "requests_in_flight": 2,
             "received_bytes_total": 700,
             "sent_bytes_total": 900,
         }

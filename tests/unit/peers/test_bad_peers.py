@@ -45,7 +45,7 @@ async def started(check_ms: int = NEVER_MS) -> tuple[PeerNetwork, Recorder]:
 
 
 @pytest.mark.parametrize(
-    ("hello", "verdict"),
+    ("hello", "decision"),
     [
         (HELLO, handshake.ACCEPTED),
         (replace(HELLO, version_min=7, version_max=8), handshake.REFUSED_VERSION),
@@ -55,13 +55,13 @@ async def started(check_ms: int = NEVER_MS) -> tuple[PeerNetwork, Recorder]:
         (replace(HELLO, sender=1), handshake.REFUSED_STRANGER),
     ],
 )
-def test_verdicts_are_sent_and_enforced(hello: PeerHello, verdict: int) -> None:
+def test_decisions_are_sent_and_enforced(hello: PeerHello, decision: int) -> None:
     async def scenario() -> None:
         one, _ = await started()
         peer = await BarePeer.dial(one.address)
-        assert (await peer.introduce(hello)).verdict == verdict
-        assert one.counters.refused == (verdict != handshake.ACCEPTED)
-        if verdict != handshake.ACCEPTED:
+        assert (await peer.introduce(hello)).decision == decision
+        assert one.counters.refused == (decision != handshake.ACCEPTED)
+        if decision != handshake.ACCEPTED:
             await peer.wait_cut()
         peer.close()
 
@@ -74,11 +74,11 @@ def test_the_same_process_replaces_its_connection_and_another_is_refused() -> No
         first = await BarePeer.dial(one.address)
         await first.introduce(HELLO)
         intruder = await BarePeer.dial(one.address)
-        assert (await intruder.introduce(replace(HELLO, incarnation=6))).verdict == handshake.REFUSED_DUPLICATE
+        assert (await intruder.introduce(replace(HELLO, incarnation=6))).decision == handshake.REFUSED_DUPLICATE
         await intruder.wait_cut()
 
         second = await BarePeer.dial(one.address)
-        assert (await second.introduce(HELLO)).verdict == handshake.ACCEPTED
+        assert (await second.introduce(HELLO)).decision == handshake.ACCEPTED
         await first.wait_cut()
         second.write_frame(b"".join(encode_frame([heartbeat(2, 1, 3)])))
         await events.wait_until(lambda: len(events.messages) == 1)
@@ -97,7 +97,7 @@ def test_after_silence_a_new_process_replaces_the_old_one() -> None:
             one._check()
         await dead.wait_cut()
         heir = await BarePeer.dial(one.address)
-        assert (await heir.introduce(replace(HELLO, incarnation=6))).verdict == handshake.ACCEPTED
+        assert (await heir.introduce(replace(HELLO, incarnation=6))).decision == handshake.ACCEPTED
         dead.close()
         heir.close()
 
@@ -152,7 +152,7 @@ def test_strangers_are_few() -> None:
         crowd = [await BarePeer.dial(one.address) for _ in range(PEER_HANDSHAKE_COUNT_MAX + 5)]
         for peer in crowd[PEER_HANDSHAKE_COUNT_MAX:]:
             await peer.wait_cut()
-        assert (await crowd[0].introduce(HELLO)).verdict == handshake.ACCEPTED
+        assert (await crowd[0].introduce(HELLO)).decision == handshake.ACCEPTED
         for peer in crowd:
             peer.close()
 
@@ -197,7 +197,7 @@ async def wait_failure(one: PeerNetwork, text: str) -> None:
     ("answer", "failure"),
     [
         (PeerWelcome(handshake.REFUSED_CLUSTER, 2), "another cluster"),
-        (PeerWelcome(99, 2), "verdict 99"),
+        (PeerWelcome(99, 2), "decision 99"),
         (PeerWelcome(handshake.ACCEPTED, 3, 1), "node 3 answered"),
         (PeerWelcome(handshake.ACCEPTED, 2, 9), "version 9"),
     ],

@@ -14,7 +14,7 @@ GOOD = PeerHello(cluster=CLUSTER, sender=2, to=1, incarnation=77)
 
 
 @pytest.mark.parametrize(
-    ("hello", "verdict"),
+    ("hello", "decision"),
     [
         (GOOD, handshake.ACCEPTED),
         (replace(GOOD, version_min=1, version_max=9), handshake.ACCEPTED),
@@ -30,9 +30,9 @@ GOOD = PeerHello(cluster=CLUSTER, sender=2, to=1, incarnation=77)
         (replace(GOOD, cluster=b"another cluster!", version_min=2, version_max=2), handshake.REFUSED_VERSION),
     ],
 )
-def test_hellos_and_their_verdicts(hello: PeerHello, verdict: int) -> None:
-    assert judge(hello, cluster=CLUSTER, node=1, members={2: 5, 3: 0}) == verdict
-    assert verdict in handshake.VERDICT_TEXT
+def test_hellos_and_their_decisions(hello: PeerHello, decision: int) -> None:
+    assert judge(hello, cluster=CLUSTER, node=1, members={2: 5, 3: 0}) == decision
+    assert decision in handshake.DECISION_TEXT
 
 
 def test_both_frames_come_back_as_they_were_and_leave_room_for_more() -> None:

@@ -4,14 +4,14 @@ import asyncio
 from dataclasses import replace
 
 from flotilla.peers import handshake
-from flotilla.peers.handshake import VERDICT_TEXT, PeerHello, PeerWelcome
+from flotilla.peers.handshake import DECISION_TEXT, PeerHello, PeerWelcome
 from flotilla.types.ids import NO_NODE
 from tests.unit.peers.harness import CLUSTER, NOWHERE, BarePeer, Recorder, listen_bare, network, run
 
 HELLO = PeerHello(CLUSTER, sender=2, to=1, incarnation=5)
-OTHER_CLUSTER = VERDICT_TEXT[handshake.REFUSED_CLUSTER]
-OTHER_NODE = VERDICT_TEXT[handshake.REFUSED_ADDRESSEE]
-STRANGER = VERDICT_TEXT[handshake.REFUSED_STRANGER]
+OTHER_CLUSTER = DECISION_TEXT[handshake.REFUSED_CLUSTER]
+OTHER_NODE = DECISION_TEXT[handshake.REFUSED_ADDRESSEE]
+STRANGER = DECISION_TEXT[handshake.REFUSED_STRANGER]
 #: No check ever comes by itself.
 NEVER_MS = 1_000_000
 
@@ -19,9 +19,9 @@ NEVER_MS = 1_000_000
 async def knock(address: tuple[str, int], *hellos: PeerHello) -> None:
     for hello in hellos:
         peer = BarePeer(*await asyncio.open_connection(*address))
-        verdict = (await peer.introduce(hello)).verdict
+        decision = (await peer.introduce(hello)).decision
         peer.close()
-        assert (verdict == handshake.ACCEPTED) == (hello == HELLO)
+        assert (decision == handshake.ACCEPTED) == (hello == HELLO)
 
 
 def test_a_refused_peer_is_reported_once_for_each_reason() -> None:
@@ -62,7 +62,7 @@ def test_a_crowd_of_strangers_does_not_fill_the_log() -> None:
 
 def test_a_refusal_by_a_peer_is_reported_once_for_each_reason() -> None:
     async def scenario() -> None:
-        verdicts = [
+        decisions = [
             *[handshake.REFUSED_CLUSTER] * 3,
             *[handshake.REFUSED_STRANGER] * 3,
             handshake.ACCEPTED,
@@ -70,9 +70,9 @@ def test_a_refusal_by_a_peer_is_reported_once_for_each_reason() -> None:
         ]
 
         async def serve(peer: BarePeer) -> None:
-            verdict = verdicts.pop(0) if len(verdicts) > 1 else verdicts[0]
-            await peer.welcome(PeerWelcome(verdict, 2, 1))
-            if verdict == handshake.ACCEPTED:
+            decision = decisions.pop(0) if len(decisions) > 1 else decisions[0]
+            await peer.welcome(PeerWelcome(decision, 2, 1))
+            if decision == handshake.ACCEPTED:
                 while not one._links[2].is_open:
                     await asyncio.sleep(0.001)
                 return

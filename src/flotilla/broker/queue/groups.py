@@ -15,7 +15,7 @@ from flotilla.broker.log_reads import find_time
 from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
 from flotilla.broker.queue.dead_letters import DeadLetters, rules_of
 from flotilla.broker.queue.delivery import BatchCache, QueueReader, ReadResult
-from flotilla.broker.queue.rate_limit import KEEPER, TokenShares
+from flotilla.broker.queue.rate_limit import TOKEN_PARTITION, TokenShares
 from flotilla.broker.queue.settlement_log import SettlementLog
 from flotilla.broker.queue.waiting_room import WaitingRoom
 from flotilla.broker.retention import holders_of
@@ -167,7 +167,7 @@ class PartitionQueue:
     def _own_rules(self, group: str) -> GroupRules:
         """The rules for the leader here: without the rate limit, unless this partition keeps it."""
         rules = self.rules(group)
-        if self.number == KEEPER or not rules.rate_limit_per_minute:
+        if self.number == TOKEN_PARTITION or not rules.rate_limit_per_minute:
             return rules
         return replace(rules, rate_limit_per_minute=0)
 
@@ -298,7 +298,7 @@ class PartitionQueue:
 
     def _within_limit(self, taker: Taker, leases: list[LeasedMessages], now_ms: int) -> list[LeasedMessages]:
         """The leases for which there are tokens. The rest is released, and its tokens are requested."""
-        if not leases or self.number == KEEPER or not self.rules(taker.group).rate_limit_per_minute:
+        if not leases or self.number == TOKEN_PARTITION or not self.rules(taker.group).rate_limit_per_minute:
             return leases
         allowed = self._shares.take(
             taker.group, sum([lease.end - lease.first for lease in leases]), taker.start, now_ms
@@ -319,7 +319,7 @@ class PartitionQueue:
     def retry_after_ms(self, group: str) -> int:
         """Until the group's rate limit allows the next message, as far as known; 0: no limit."""
         now_ms = self.now_ms()
-        if self.number == KEEPER:
+        if self.number == TOKEN_PARTITION:
             return self.leader.retry_after_ms(group, now_ms)
         return self._shares.retry_after_ms(group, now_ms)
 
@@ -344,8 +344,8 @@ class PartitionQueue:
         return read
 
     def _unspend(self, group: str, leases: list[LeasedMessages]) -> None:
-        """Returns their tokens. At the keeper the leader does that itself."""
-        if self.number != KEEPER and self.rules(group).rate_limit_per_minute:
+        """Returns their tokens. In the token partition the leader does that itself."""
+        if self.number != TOKEN_PARTITION and self.rules(group).rate_limit_per_minute:
             self._shares.give_back(group, sum([lease.end - lease.first for lease in leases]))
 
     def settle(

@@ -1,9 +1,9 @@
-"""Rate limits of groups across partitions: tokens that a partition gets from the keeper, the leader of partition 0.
+"""Rate limits of groups across partitions: tokens that a partition gets from the leader of partition 0.
 
 A limit counts for the whole topic, so one partition keeps its bucket, with tokens reserved in its log
 (partition/leader/rate_limit); the leaders of the others request as many tokens as they have messages, one request at a
 time per group. Tokens are spent when they are given out: unused ones expire after a second, so that none are saved up
-for a burst. While the keeper cannot be reached, nothing is delivered.
+for a burst. While that leader cannot be reached, nothing is delivered.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from flotilla.types.operations import Reply
 from flotilla.types.operations.queue import Start, TakeTokens, TokensGranted
 
 #: The partition that keeps the buckets of its topic.
-KEEPER = TakeTokens.partition
+TOKEN_PARTITION = TakeTokens.partition
 #: Tokens of one request.
 TAKE_MAX = 1_000
 #: How long tokens are good.
 LASTS_MS = 1_000
-#: Until the next request when the keeper could not be reached, and at least when it had no tokens.
+#: Until the next request when the token partition could not be reached, and at least when it had no tokens.
 RETRY_MS = 500
 RETRY_MS_MIN = 10
 
@@ -39,7 +39,7 @@ class _Share:
 
 
 class TokenShares:
-    """The tokens of all groups of one partition that is not the keeper."""
+    """The tokens of all groups of one partition other than the token partition."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class TokenShares:
     def take(self, group: str, wanted: int, start: Start, now_ms: int) -> int:
         """How many of the wanted messages may be delivered now. Requests tokens for the others.
 
-        `start`: where the group begins at the keeper, if it was never polled there.
+        `start`: where the group begins in the token partition, if it was never polled there.
         """
         share = self._shares.get(group)
         if share is None:

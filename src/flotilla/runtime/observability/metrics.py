@@ -188,8 +188,8 @@ CLIENT_CONNECTIONS_ACCEPTED = _network(
 CLIENT_CONNECTIONS_REFUSED = _network(
     COUNTER, "flotilla_client_connections_refused_total", "Connections refused because too many clients were connected."
 )
-CLIENT_REQUESTS_UNDER_WAY = _network(
-    GAUGE, "flotilla_client_requests_under_way", "Requests of clients in flight, long polls included."
+CLIENT_REQUESTS_IN_FLIGHT = _network(
+    GAUGE, "flotilla_client_requests_in_flight", "Requests of clients in flight, long polls included."
 )
 CLIENT_RECEIVED_BYTES = _network(COUNTER, "flotilla_client_received_bytes_total", "Bytes received from clients.")
 CLIENT_SENT_BYTES = _network(COUNTER, "flotilla_client_sent_bytes_total", "Bytes sent to clients.")

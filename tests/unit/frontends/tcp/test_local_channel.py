@@ -85,14 +85,14 @@ def test_batches_share_the_budget_of_all_connections():
         endpoint.service.held = []
         client.send(2, Produce("t", 0, b"b" * 900))
         client.send(3, Produce("t", 0, b"b" * 900))
-        assert endpoint.count("request_bytes_under_way") == 900
+        assert endpoint.count("request_bytes_in_flight") == 900
         assert endpoint.count("connections_waiting_for_memory") == 1
         assert len(endpoint.service.held) == 1
         endpoint.service.held.pop()(Produced(0))
         await endpoint.wait_until(lambda: len(endpoint.service.held) == 1)
         client.channel.abort()
         endpoint.service.held.pop()(Produced(1))
-        assert endpoint.count("request_bytes_under_way") == 0
+        assert endpoint.count("request_bytes_in_flight") == 0
 
     run(test, request_bytes_max=1000)
 

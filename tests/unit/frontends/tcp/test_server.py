@@ -107,7 +107,7 @@ def test_statistics_count():
         statistics = endpoint.server.statistics()
         assert statistics["connections"] == statistics["connections_accepted_total"] == 1
         assert statistics["requests_total"] == 2
-        assert statistics["requests_under_way"] == 1
+        assert statistics["requests_in_flight"] == 1
         assert statistics["received_bytes_total"] > 100
         before = statistics["sent_bytes_total"]
         client.close()
@@ -174,7 +174,7 @@ def test_unread_answers_keep_their_requests_in_flight():
         client.writer.transport.pause_reading()
         for number in range(40):
             client.send(number + 3, FETCH_ALL)
-        await endpoint.wait_until(lambda: endpoint.count("requests_under_way") == 4)
+        await endpoint.wait_until(lambda: endpoint.count("requests_in_flight") == 4)
         await assert_unharmed(endpoint)
         # Some four answers went to the socket, four more wait for it; the other requests are not even read.
         assert endpoint.service.handled_count < 20
@@ -274,7 +274,7 @@ def test_bad_bytes_are_answered_and_cut_off(data):
         await bad.wait_cut()
         bad.close()
         await endpoint.wait_until(lambda: endpoint.count("connections") == 0)
-        assert endpoint.count("request_bytes_under_way") == 0
+        assert endpoint.count("request_bytes_in_flight") == 0
         await assert_unharmed(endpoint)
 
     run(test)
@@ -310,10 +310,10 @@ def test_a_frame_that_is_never_finished():
     async def test(endpoint):
         bad = await endpoint.dial()
         bad.writer.write(asked(2, Produce("t", 0, bytes(1 * MIB)))[:100_000])
-        await endpoint.wait_until(lambda: endpoint.count("request_bytes_under_way") > 1 * MIB)
+        await endpoint.wait_until(lambda: endpoint.count("request_bytes_in_flight") > 1 * MIB)
         bad.close()
         await endpoint.wait_until(lambda: endpoint.count("connections") == 0)
-        assert endpoint.count("request_bytes_under_way") == 0
+        assert endpoint.count("request_bytes_in_flight") == 0
         await assert_unharmed(endpoint)
         assert "t" not in endpoint.service.topics
 
