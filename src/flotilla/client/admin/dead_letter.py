@@ -61,7 +61,7 @@ class DeadLetterFilter(TypedDict, total=False):
 
 def read_letter(message: Message | Leased[Any]) -> DeadLetter:
     """Tolerates missing and malformed headers: messages that were put into the topic by hand must be readable, too."""
-    told = dict(message.headers)
+    headers = dict(message.headers)
     return DeadLetter(
         partition=message.partition,
         offset=message.offset,
@@ -70,15 +70,15 @@ def read_letter(message: Message | Leased[Any]) -> DeadLetter:
         headers=tuple(pair for pair in message.headers if not _is_ours(pair[0])),
         priority=message.priority,
         content_type=message.content_type,
-        topic=_text(told, HEADER_PREFIX + "topic"),
-        origin_partition=_number(told, HEADER_PREFIX + "partition"),
-        origin_offset=_number(told, HEADER_PREFIX + "offset"),
-        reason=_text(told, HEADER_PREFIX + "reason"),
-        attempts=_number(told, HEADER_PREFIX + "attempts"),
-        died_ms=_number(told, HEADER_PREFIX + "died-time") or message.timestamp_ms,
-        redriven=_number(told, REDRIVEN_HEADER),
-        max_deliveries=_number_up_to(DELIVERY_COUNT_MAX, told, MAX_DELIVERIES_HEADER),
-        ttl_ms=_number_up_to(TIME_MS_MAX, told, TTL_HEADER),
+        topic=_text(headers, HEADER_PREFIX + "topic"),
+        origin_partition=_number(headers, HEADER_PREFIX + "partition"),
+        origin_offset=_number(headers, HEADER_PREFIX + "offset"),
+        reason=_text(headers, HEADER_PREFIX + "reason"),
+        attempts=_number(headers, HEADER_PREFIX + "attempts"),
+        died_ms=_number(headers, HEADER_PREFIX + "died-time") or message.timestamp_ms,
+        redriven=_number(headers, REDRIVEN_HEADER),
+        max_deliveries=_number_up_to(DELIVERY_COUNT_MAX, headers, MAX_DELIVERIES_HEADER),
+        ttl_ms=_number_up_to(TIME_MS_MAX, headers, TTL_HEADER),
     )
 
 
@@ -101,16 +101,16 @@ def _is_ours(name: str) -> bool:
     return name == REDRIVEN_HEADER or name.startswith(HEADER_PREFIX)
 
 
-def _text(told: dict[str, bytes], name: str) -> str:
-    return told.get(name, b"").decode(errors="replace")
+def _text(headers: dict[str, bytes], name: str) -> str:
+    return headers.get(name, b"").decode(errors="replace")
 
 
-def _number(told: dict[str, bytes], name: str) -> int:
-    text = told.get(name, b"0")
+def _number(headers: dict[str, bytes], name: str) -> int:
+    text = headers.get(name, b"0")
     return int(text) if text.isdigit() and len(text) <= _DIGITS_MAX else 0
 
 
-def _number_up_to(most: int, told: dict[str, bytes], name: str) -> int:
+def _number_up_to(most: int, headers: dict[str, bytes], name: str) -> int:
     """0 for a value that brokers refuse: a letter that cannot be redriven would block all others."""
-    found = _number(told, name)
+    found = _number(headers, name)
     return found if found <= most else 0

@@ -1,4 +1,4 @@
-"""A producer for coroutines: sends records in batches, many at a time, and tells what became of each."""
+"""A producer for coroutines: sends records in batches, many at a time, and returns a delivery for each."""
 
 import asyncio
 from collections import deque
@@ -93,8 +93,8 @@ class AsyncProducer:
     async def flush(self, *, timeout_ms: Duration | None = None) -> None:
         """Waits until everything that was sent has its answer.
 
-        Raises the error of the first record that failed since the last flush, unless somebody was told already;
-        and TimeoutError when that takes longer than `timeout_ms`. Without that it ends with the last delivery.
+        Raises the error of the first record that failed since the last flush, unless the application has seen it
+        already, and TimeoutError after `timeout_ms`. Without a limit it ends with the last delivery.
         """
         self._core.flush(now_ms())
         self._network.wake()
@@ -150,7 +150,7 @@ class AsyncProducer:
         record = make_record(payload, key, fields, time_ms, self._network.difference)
         if self._buffer.partitions:
             return record
-        # What counts from now on needs the time of a broker, and who tells of the topic has told that before.
+        # Delays count by the time of a broker, which the broker that described the topic has sent.
         await self._make_ready(0, timeout_ms)
         return make_record(payload, key, fields, time_ms, self._network.difference)
 

@@ -1,4 +1,4 @@
-"""A producer for threads: sends records in batches, many at a time, and tells what became of each.
+"""A producer for threads: sends records in batches, many at a time, and returns a delivery for each.
 
 Records are gathered in the caller's thread, under a lock that is held for a microsecond; batches leave from
 the client's thread. Any number of threads may send.
@@ -71,7 +71,7 @@ class Producer:
         self._options = options
         self._closed = closed
         self._lock = threading.Lock()
-        #: Notified when records have left the buffer while somebody waits for that, or the producer is closed.
+        #: Notified when records have left the buffer while a caller waits for room, or when the producer is closed.
         self._room = threading.Condition(self._lock)
         self._is_room_wanted = False
         self._buffer = RecordBuffer(options, network.session.chance, topic)
@@ -107,8 +107,8 @@ class Producer:
     def flush(self, *, timeout_ms: Duration | None = None) -> None:
         """Waits until everything that was sent has its answer.
 
-        Raises the error of the first record that failed since the last flush, unless somebody was told already;
-        and TimeoutError when that takes longer than `timeout_ms`. Without that it ends with the last delivery.
+        Raises the error of the first record that failed since the last flush, unless the application has seen it
+        already, and TimeoutError after `timeout_ms`. Without a limit it ends with the last delivery.
         """
         if self._thread.is_foreign:
             self._thread.check()
@@ -179,7 +179,7 @@ class Producer:
         record = make_record(payload, key, fields, time_ms, self._network.difference)
         if self._buffer.partitions:
             return record
-        # What counts from now on needs the time of a broker, and who tells of the topic has told that before.
+        # Delays count by the time of a broker, which the broker that described the topic has sent.
         with self._lock:
             self._make_ready(0, timeout_ms)
         return make_record(payload, key, fields, time_ms, self._network.difference)

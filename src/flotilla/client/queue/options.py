@@ -21,7 +21,7 @@ POLL_MESSAGES_MAX = 1_024
 VISIBILITY_MS_DEFAULT = 30_000
 #: How long a broker waits for news before it answers that there are none.
 LONG_POLL_MS = 5_000
-#: How long a message may be held by renewals that nobody asked for: a handler that takes longer is taken for stuck.
+#: How long leases are renewed automatically: a handler that takes longer is taken for stuck.
 LEASE_MS_DEFAULT = 3_600_000
 FETCH_BYTES_DEFAULT = 8 * MIB
 
