@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 from time import perf_counter_ns
-from typing import Final, ParamSpec
+from typing import ParamSpec
 
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Message
@@ -37,9 +37,6 @@ from flotilla.types.errors import FlotillaError, UnavailableError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 
 log = get_logger("runtime")
-
-#: No count of pauses: a quorum must confirm the leader, whether this node was paused or not.
-_UNCONFIRMED: Final = -1
 
 #: How long a stopping node waits for new leaders of the groups it leads.
 HAND_OVER_MS = 1_000
@@ -79,10 +76,12 @@ class NodeRuntime:
         # Half an election timeout, or less if the heartbeat interval does not fit into the other half.
         unseen_ticks_max = min(raft.election_ticks // 2, raft.election_ticks - raft.heartbeat_ticks - 1)
         self._pause_detector = PauseDetector(max(unseen_ticks_max, 2) * tick_ms)
-        #: By group: the count of pauses when this node last asked a quorum, and when a quorum last confirmed it.
-        #: Before the first pause nothing needs to be confirmed.
-        self._asked_pauses: dict[GroupId, int] = {}
-        self._confirmed_pauses: dict[GroupId, int] = {}
+        #: By group: how often the links left no quorum while this node led.
+        self._interruptions: dict[GroupId, int] = {}
+        #: By group: the count of pauses and interruptions when this node last asked a quorum, and when a quorum last
+        #: confirmed it. Before the first one nothing needs to be confirmed.
+        self._asked_doubts: dict[GroupId, int] = {}
+        self._confirmed_doubts: dict[GroupId, int] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         #: The scheduled turn, until it begins.
         self._due_turn: asyncio.Handle | None = None
@@ -170,8 +169,8 @@ class NodeRuntime:
         self._input(self.driver.remove_replica, group)
         for request in self._pending.of_group(group):
             self.reply(request, reason)
-        self._asked_pauses.pop(group, None)
-        self._confirmed_pauses.pop(group, None)
+        for table in (self._interruptions, self._asked_doubts, self._confirmed_doubts):
+            table.pop(group, None)
 
     def snapshot(self, group: GroupId) -> None:
         self._input(self.driver.snapshot, group)
@@ -185,21 +184,21 @@ class NodeRuntime:
 
         Called before each answer that does not go through a quorum.
         """
-        pauses = self._pause_detector.pauses()
-        if self._confirmed_pauses.get(group, 0) == pauses:
+        doubts = self._pause_detector.pauses() + self._interruptions.get(group, 0)
+        if self._confirmed_doubts.get(group, 0) == doubts:
             return True
-        if self._asked_pauses.get(group, 0) != pauses and self.driver.replicas[group].raft.role == LEADER:
-            self._asked_pauses[group] = pauses
-            request = self._pending.add(group, partial(self._confirm, group, pauses), is_read=True)
+        if self._asked_doubts.get(group, 0) != doubts and self.driver.replicas[group].raft.role == LEADER:
+            self._asked_doubts[group] = doubts
+            request = self._pending.add(group, partial(self._confirm, group, doubts), is_read=True)
             self._input(self.driver.confirm, group, request)
         return False
 
-    def _confirm(self, group: GroupId, pauses: int, result: object) -> None:
+    def _confirm(self, group: GroupId, doubts: int, result: object) -> None:
         if isinstance(result, FlotillaError):
             # This node does not lead any more, or too many reads are pending: the next caller retries.
-            self._asked_pauses.pop(group, None)
+            self._asked_doubts.pop(group, None)
         else:
-            self._confirmed_pauses[group] = pauses
+            self._confirmed_doubts[group] = doubts
 
     # Events of the links, the clock and the threads.
 
@@ -218,7 +217,7 @@ class NodeRuntime:
         for group, replica in self.driver.replicas.items():
             if replica.raft.role == LEADER and not replica.raft.reaches_quorum():
                 # Voters that lost their link to a leader elect another one at once.
-                self._confirmed_pauses[group] = self._asked_pauses[group] = _UNCONFIRMED
+                self._interruptions[group] = self._interruptions.get(group, 0) + 1
 
     def peer_refused(self, peer: NodeId, address: str, reason: str) -> None:
         log.warning("refused a peer", node=self.node, peer=peer, address=address, reason=reason)

@@ -435,6 +435,30 @@ def test_a_leader_whose_links_leave_no_quorum_is_not_believed(tmp_path: Path) ->
     run(tmp_path, (1, 2, 3), scenario, tick_ms=NEVER_MS)
 
 
+def test_a_leader_that_stepped_down_without_links_is_confirmed_in_its_next_term(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        first = await cluster.wait_leader()
+        for peer in (2, 3):
+            first.peer_down(peer)
+        cluster.wire.cut += [2, 3]
+        assert not first.is_confirmed(GROUP)
+        first._input(first.driver.replicas[GROUP].raft.step_down)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        cluster.wire.cut.clear()
+        for peer in (2, 3):
+            first.peer_up(peer)
+            cluster.nodes[peer].peer_down(1)
+        first.campaign(GROUP)
+        assert await cluster.wait_leader() is first
+        while not first.is_confirmed(GROUP):
+            first.driver.tick()
+            first._schedule_turn()
+            await asyncio.sleep(0)
+
+    run(tmp_path, (1, 2, 3), scenario, tick_ms=NEVER_MS)
+
+
 def test_a_leader_that_was_replaced_during_a_pause_is_never_confirmed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
