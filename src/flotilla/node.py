@@ -15,13 +15,13 @@ from flotilla.replica.ports import StateMachine
 from flotilla.replica.replica import ReplicaOptions
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.node import NodeRuntime
-from flotilla.runtime.ticker import TICK_MS
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore
 from flotilla.types.address import Address
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.span import Span
+from flotilla.types.timing import Timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class NodeParts:
     driver: DriverOptions = field(default_factory=lambda: DriverOptions(ReplicaOptions()))
     #: The number of the data directory; 0: it has none.
     incarnation: int = 0
-    tick_ms: int = TICK_MS
+    timing: Timing = field(default_factory=Timing)
 
 
 class Node:
@@ -60,6 +60,7 @@ class Node:
             listen=parts.listen,
             peers=parts.peers,
             chance=chance,
+            check_interval_ms=parts.timing.link_check_ms,
             data=parts.incarnation,
         )
         self.runtime = NodeRuntime(
@@ -68,7 +69,7 @@ class Node:
             links=self.network,
             chance=chance,
             options=parts.driver,
-            tick_ms=parts.tick_ms,
+            timing=parts.timing,
         )
         for group in self.store.groups:
             self._take_part(group, machine(group), None)

@@ -34,7 +34,6 @@ from flotilla.runtime.clock import Clock, LoopClock
 from flotilla.runtime.data_dir_identity import DataDirIdentity, claim_data_dir
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.observability.logs import get_logger
-from flotilla.runtime.ticker import TICK_MS
 from flotilla.storage.options import StoreOptions
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnavailableError
@@ -101,9 +100,9 @@ class LoopOutside:
 def _replica_options(settings: NodeSettings) -> ReplicaOptions:
     return ReplicaOptions(
         raft=RaftOptions(
-            election_ticks=ceil(settings.election_timeout_ms / TICK_MS),
-            heartbeat_ticks=ceil(settings.heartbeat_ms / TICK_MS),
-            quiesce_ticks=ceil(settings.quiesce_ms / TICK_MS),
+            election_ticks=settings.timing.election_ticks,
+            heartbeat_ticks=settings.timing.heartbeat_ticks,
+            quiesce_ticks=ceil(settings.quiesce_ms / settings.timing.tick_ms),
             commit_news_ticks=1,
             thrifty_bytes_max=THRIFTY_BYTES_MAX,
             proposal_bytes_max=settings.proposal_bytes_max,
@@ -136,6 +135,7 @@ class Server:
             ),
             driver=DriverOptions(self._replica_options),
             incarnation=self._incarnation,
+            timing=settings.timing,
         )
         self.node = Node(parts, lambda group: self._machine if group == METADATA_GROUP else None, span_of)
         self._consensus = LoopConsensus(self.node)
@@ -153,6 +153,7 @@ class Server:
             self._elsewhere,
             Random(SystemRandom().getrandbits(128)),
             settings.move_bytes_per_second,
+            settings.timing.grace_ms,
         )
         self.broker = Broker(
             settings, self.catalog, self.membership, self._consensus, self._outside, self._found, self._enter

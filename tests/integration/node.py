@@ -23,6 +23,7 @@ from flotilla.storage.options import StoreOptions
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError
 from flotilla.types.span import Span
+from flotilla.types.timing import Timing
 
 GROUP = 1
 TICK_MS = 20
@@ -81,7 +82,7 @@ async def main(node_id: int, data: Path, ports: dict[int, int]) -> None:
         listen=Address("127.0.0.1", ports[node_id]),
         peers={peer: Address("127.0.0.1", port) for peer, port in ports.items() if peer != node_id},
         store=StoreOptions(journal_bytes=256 * 1024, segment_bytes=256 * 1024),
-        tick_ms=TICK_MS,
+        timing=Timing(10 * TICK_MS, 3 * TICK_MS, TICK_MS),
     )
     node = Node(settings, lambda group: Ledger(), describe)
     node.create_group(GROUP, Configuration(voters=tuple(sorted(ports))))

@@ -41,7 +41,7 @@ _RULES = """\
 - Two listeners of a node cannot share an address.
 - The nodes of a cluster must reach each other: where a node listens on all interfaces, or on loopback while the \
 others are on other machines, set `advertise` and `peer_advertise` to addresses that the others can reach.
-- `election_timeout_ms` is at least twice `heartbeat_ms`, and `quiesce_ms` is 0 or at least `heartbeat_ms`.
+- `election_timeout_ms` is at least twice `heartbeat_ms`, and 300 ms more; `quiesce_ms` is 0 or at least `heartbeat_ms`.
 """
 
 

@@ -3,7 +3,8 @@
 Both sides of a link use it. It knows lengths, not contents: each whole frame goes to its owner,
 except the empty one, which is a ping. Liveness is counted in checks of a timer, not in clock
 time: after a pause of this process one check finds the silence, not four, so a node that was
-paused does not cut healthy links.
+paused does not cut healthy links. A peer that sends nothing, or takes nothing, for a few checks in a
+row counts as dead (types/timing).
 
 The end comes exactly once, through `connection_lost`; after `cut` no frame is delivered.
 """
@@ -17,16 +18,12 @@ from flotilla.peers.handshake import HANDSHAKE_BYTES_MAX
 from flotilla.types.address import Address
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import KIB, MIB, PEER_FRAME_BYTES_MAX
+from flotilla.types.timing import SILENT_CHECKS_MAX
 
 #: An empty frame, as a sign of life.
 PING = bytes(LENGTH_BYTES)
 #: One read receives at most this much, unless it goes into the memory of a large frame.
 SCRATCH_BYTES = 128 * KIB
-#: The interval of liveness checks; a connection without a write since the last one gets a ping.
-CHECK_INTERVAL_MS = 300
-#: A peer that sends nothing, or takes nothing, for this many checks in a row counts as dead: 0.9 to 1.2 s, about
-#: the shortest election timeout.
-SILENT_CHECKS_MAX = 4
 
 #: The transport pauses writing above the first and resumes it below the second.
 WRITE_BUFFER_HIGH_BYTES = 4 * MIB

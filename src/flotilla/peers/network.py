@@ -5,7 +5,7 @@ nodes has two connections, and the two need not agree on one of them. A peer is 
 open. Losing either is reported at once: it is a hint, wrong at times, and nothing but speed may
 depend on it.
 
-Every connection carries something at least each CHECK_INTERVAL_MS in both directions; one that
+Every connection carries something at least every second check in both directions; one that
 falls silent, or stops taking bytes, is cut.
 """
 
@@ -14,7 +14,6 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flotilla.peers.connection import CHECK_INTERVAL_MS
 from flotilla.peers.handshake import PeerHello
 from flotilla.peers.link import PeerLink
 from flotilla.peers.server import PeerServer, PeerServerCounters
@@ -22,6 +21,7 @@ from flotilla.raft.messages import Message
 from flotilla.replica.ports import LinkEvents
 from flotilla.types.address import Address
 from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.timing import Timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class PeerNetwork:
         listen: Address,
         peers: Mapping[NodeId, Address],
         chance: random.Random,
-        check_interval_ms: int = CHECK_INTERVAL_MS,
+        check_interval_ms: int = Timing().link_check_ms,
         data: int = 0,
     ) -> None:
         """`data` is the number of this node's data directory."""

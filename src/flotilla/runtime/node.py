@@ -32,9 +32,10 @@ from flotilla.runtime.observability.logs import get_logger
 from flotilla.runtime.pause_detector import PauseDetector
 from flotilla.runtime.pending_requests import PendingRequest, PendingRequests, Reply
 from flotilla.runtime.ports import Links
-from flotilla.runtime.ticker import TICK_MS, Ticker
+from flotilla.runtime.ticker import Ticker
 from flotilla.types.errors import FlotillaError, UnavailableError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
+from flotilla.types.timing import Timing
 
 log = get_logger("runtime")
 
@@ -54,7 +55,7 @@ class NodeRuntime:
         links: Links,
         chance: Random,
         options: DriverOptions,
-        tick_ms: int = TICK_MS,
+        timing: Timing,
     ) -> None:
         self.node = node
         #: For adding replicas before the start and for inspection. Inputs go through this class, which schedules turns.
@@ -71,11 +72,8 @@ class NodeRuntime:
         )
         self.turns = 0
         self._links = links
-        self._ticker = Ticker(self._tick, tick_ms)
-        raft = options.replica.raft
-        # Half an election timeout, or less if the heartbeat interval does not fit into the other half.
-        unseen_ticks_max = min(raft.election_ticks // 2, raft.election_ticks - raft.heartbeat_ticks - 1)
-        self._pause_detector = PauseDetector(max(unseen_ticks_max, 2) * tick_ms)
+        self._ticker = Ticker(self._tick, timing.tick_ms)
+        self._pause_detector = PauseDetector(timing.pause_ms)
         #: By group: how often the links left no quorum while this node led.
         self._interruptions: dict[GroupId, int] = {}
         #: By group: the count of pauses and interruptions when this node last asked a quorum, and when a quorum last

@@ -6,8 +6,8 @@ before it relies on leadership. A gap of `unseen_ms_max` counts as a pause, and 
 must be confirmed by a quorum.
 
 Only ticks count, because heartbeats leave with them: a loop that worked on requests for a second was as silent
-to its followers as a paused one. A follower that hears a heartbeat does not vote for an election timeout. As
-long as the heartbeat interval and the gap together stay below that, no other leader can be elected unnoticed.
+to its followers as a paused one. How long a gap may be, so that no other leader is elected unnoticed, is derived
+from the election timeout (types/timing).
 
 The clock goes on while the machine is suspended, where the system has such a clock. A virtual machine whose
 clock is stopped with it cannot notice that from inside.

@@ -7,7 +7,8 @@ messages that wait in its sockets, before it may conclude that its leader is gon
 import asyncio
 from collections.abc import Callable
 
-TICK_MS = 100
+from flotilla.types.timing import TICK_MS
+
 CATCH_UP_TICKS_MAX = 3
 
 

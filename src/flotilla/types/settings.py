@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, NamedTuple
 
-from flotilla.types import limits
+from flotilla.types import limits, timing
 from flotilla.types.address import Address, Peer
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import NodeId
@@ -152,7 +152,7 @@ class NodeSettings:
 
     election_timeout_ms: int = _row(
         1_000,
-        duration(200, 60_000),
+        duration(400, 60_000),
         "Consensus",
         "A follower that hears nothing for this long, and up to twice as long by chance, stands for election.",
         Scope.CLUSTER,
@@ -227,6 +227,11 @@ class NodeSettings:
         return self.peer_advertise or dict(self.peers).get(self.node_id) or self.peer_listen
 
     @property
+    def timing(self) -> timing.Timing:
+        """The times by which the nodes of the cluster judge each other."""
+        return timing.Timing(self.election_timeout_ms, self.heartbeat_ms)
+
+    @property
     def cluster_digest(self) -> bytes:
         """Sixteen bytes that nodes exchange to check that they belong to the same cluster."""
         return hashlib.blake2b(self.cluster_id.encode(), digest_size=16).digest()
@@ -244,8 +249,8 @@ class NodeSettings:
 
     def _broken_time_rules(self) -> list[tuple[tuple[str, ...], str]]:
         broken: list[tuple[tuple[str, ...], str]] = []
-        if self.election_timeout_ms < 2 * self.heartbeat_ms:
-            rule = "an election timeout is at least two heartbeats long"
+        if not timing.is_safe(self.election_timeout_ms, self.heartbeat_ms):
+            rule = "an election timeout is at least two heartbeats long, and 300ms longer than one"
             broken.append((("election_timeout_ms", "heartbeat_ms"), rule))
         if 0 < self.quiesce_ms < self.heartbeat_ms:
             rule = "a partition stays awake for at least one heartbeat; 0 keeps it awake for ever"

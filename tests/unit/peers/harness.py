@@ -8,11 +8,12 @@ from typing import Any
 import uvloop
 
 from flotilla.codec.frames import frame_header
-from flotilla.peers.connection import PING, SILENT_CHECKS_MAX
+from flotilla.peers.connection import PING
 from flotilla.peers.handshake import PeerHello, PeerWelcome, decode_hello, decode_welcome, encode_hello, encode_welcome
 from flotilla.peers.network import PeerNetwork
 from flotilla.raft.messages import Append, Entry, Heartbeat, Message
 from flotilla.types.address import Address
+from flotilla.types.timing import SILENT_CHECKS_MAX
 
 CLUSTER = b"0123456789abcdef"
 LOOPBACK = Address("127.0.0.1", 0)

@@ -10,11 +10,12 @@ import pytest
 from flotilla.codec.frames import frame_header
 from flotilla.codec.peer.frames import encode_frame
 from flotilla.peers import handshake
-from flotilla.peers.connection import PING, SILENT_CHECKS_MAX
+from flotilla.peers.connection import PING
 from flotilla.peers.handshake import PeerHello, PeerWelcome, encode_hello
 from flotilla.peers.network import PeerNetwork
 from flotilla.raft.messages import Heartbeat
 from flotilla.types.limits import PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_COUNT_MAX, PEER_QUEUE_BYTES_MAX
+from flotilla.types.timing import SILENT_CHECKS_MAX
 from tests.unit.peers.harness import (
     CLUSTER,
     NOWHERE,

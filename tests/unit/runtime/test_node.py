@@ -34,6 +34,7 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.ids import NO_NODE
+from flotilla.types.timing import Timing
 
 GROUP = 1
 TICK_MS = 5
@@ -153,7 +154,7 @@ class Cluster:
                 links=WireEnd(self.wire, node),
                 chance=Random(node),
                 options=DriverOptions(ReplicaOptions(), retry_ticks=2),
-                tick_ms=tick_ms,
+                timing=Timing(10 * tick_ms, 3 * tick_ms, tick_ms),
             )
             runtime.driver.add_replica(GROUP, Ledger())
 

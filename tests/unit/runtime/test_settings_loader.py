@@ -156,5 +156,5 @@ def test_rules_hold_over_all_sources(toml):
     file = toml("heartbeat_ms = '900ms'")
     assert complaint({"election_timeout_ms": "1s"}, {}, file) == (
         f"election_timeout_ms = '1s' (flag --election-timeout-ms) and heartbeat_ms = '900ms' (file {file}): "
-        "an election timeout is at least two heartbeats long"
+        "an election timeout is at least two heartbeats long, and 300ms longer than one"
     )

@@ -178,6 +178,7 @@ LOCAL = (Peer(2, Address("127.0.0.1", 8601)),)
 ANY = Address("0.0.0.0", 7600)
 
 BROKEN = [
+    ({"election_timeout_ms": 400, "heartbeat_ms": 150}, "election_timeout_ms = '400ms' and heartbeat_ms = '150ms'"),
     ({"election_timeout_ms": 500, "heartbeat_ms": 251}, "election_timeout_ms = '500ms' and heartbeat_ms = '251ms'"),
     ({"quiesce_ms": 299}, "quiesce_ms = '299ms' and heartbeat_ms = '300ms'"),
     ({"peers": LOCAL, "join": (Address("localhost", 1),)}, "peers = '2=127.0.0.1:8601' and join = 'localhost:1'"),
@@ -201,6 +202,7 @@ def test_a_broken_rule_names_both_sides(changes, complaint):
 
 GOOD = [
     {"election_timeout_ms": 600},
+    {"election_timeout_ms": 400, "heartbeat_ms": 100},
     {"quiesce_ms": 0},
     {"quiesce_ms": 300},
     {"peers": LOCAL},

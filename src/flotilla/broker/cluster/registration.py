@@ -32,6 +32,7 @@ from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import NodeId
 from flotilla.types.limits import MOVE_BYTES_PER_SECOND
+from flotilla.types.timing import Timing
 
 #: Between two checks of registration, promotion, partitions and preferred leaders.
 CHECK_MS = 500
@@ -51,6 +52,7 @@ class Membership:
         elsewhere: Elsewhere,
         random: Random,
         move_bytes_per_second: int = MOVE_BYTES_PER_SECOND,
+        grace_ms: int = Timing().grace_ms,
     ) -> None:
         self._node = node
         #: This node's registration, and the number of its data directory; known once its listeners are open.
@@ -68,6 +70,7 @@ class Membership:
             random,
             elsewhere,
             BatchCache(),
+            grace_ms,
             self.queue_polls.began,
             self.queue_polls.ended,
         )

@@ -51,8 +51,6 @@ from flotilla.types.operations.queue import (
     Start,
 )
 
-#: After a change of leaders, members have this long to present their leases before anything is delivered again.
-GRACE_MS = 2_000
 #: A poll skips batches of expired messages this many times, then yields to the loop.
 _EXPIRED_ROUNDS_MAX = 8
 
@@ -117,6 +115,8 @@ class QueuePorts(NamedTuple):
     random: Random
     elsewhere: Elsewhere
     cache: BatchCache
+    #: After a change of leaders, members have this long to present their leases before anything is delivered again.
+    grace_ms: int
     #: Called when a partition begins to serve its queue groups here, and when it ends.
     began: Callable[["PartitionQueue"], None]
     ended: Callable[["PartitionQueue", FlotillaError], None]
@@ -140,7 +140,7 @@ class PartitionQueue:
         self.replica = replica
         self.now_ms = ports.clock.now_ms
         self.reader = QueueReader(number, replica, ports.cache)
-        self.leader = QueueLeader(machine, term, self.now_ms(), ports.random, GRACE_MS, self._own_rules)
+        self.leader = QueueLeader(machine, term, self.now_ms(), ports.random, ports.grace_ms, self._own_rules)
         self.settlements = SettlementLog(self.leader, self._propose, ports.outside.later, self.now_ms, self._decided)
         self._ports = ports
         self._outside = ports.outside

@@ -65,9 +65,10 @@ from flotilla.types.operations.queue import (
     Settled,
 )
 from flotilla.types.operations.transactions import Stage, StageSettlement, TransactionOutcome
+from flotilla.types.timing import Timing
 
 #: As on a real node: members of the last leader present their leases before anything is delivered again.
-GRACE_MS: Final = 2_000
+GRACE_MS: Final = Timing().grace_ms
 KIND_NAMES: Final = {1: "done", 2: "given back", 3: "failed", 4: "rejected"}
 
 

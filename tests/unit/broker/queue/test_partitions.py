@@ -2,9 +2,9 @@
 
 import pytest
 
-from flotilla.broker.queue.groups import GRACE_MS
 from flotilla.types.operations import LATEST, AlterTopic
 from flotilla.types.operations.queue import FAIL, Extend, Poll, Settled, Start, Subscribe
+from flotilla.types.timing import Timing
 from tests.unit.broker.fleet import Fleet, Node, single_node, three
 from tests.unit.broker.queue_driver import (
     GROUP,
@@ -191,7 +191,7 @@ def test_leases_that_are_presented_to_the_new_leader_are_kept_and_others_run_out
     new = fail_over(fleet)
     assert polled(new, poll(member="c")) == []
     assert new.call(Extend(TOPIC, 0, GROUP, "a", held(kept), 30_000)).result == Settled([])
-    fleet.advance(GRACE_MS + 200)
+    fleet.advance(Timing().grace_ms + 200)
     assert values(polled(new, poll(member="c"))) == [b"lost"]
     ack(new, kept)
 
