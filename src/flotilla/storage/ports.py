@@ -1,6 +1,7 @@
 """The disk as storage uses it. The real one is `posix.py`; the simulator has one that fails.
 
-Calls are synchronous: the caller decides on which thread they run. Paths are relative to the data
+Calls are synchronous: the caller decides on which thread they run. The event loop uses the `cached` ones, which never
+wait for the disk. Paths are relative to the data
 directory, with "/" between names. A file's bytes are durable after `sync`, a name (created, renamed,
 removed) after `sync_directory` of its folder. Every failure is raised as DiskFullError or
 StorageFailedError; after a failed `sync` the file must be abandoned, never synced again.
@@ -19,6 +20,9 @@ class File(Protocol):
 
     def read(self, offset: int, length: int) -> bytes:
         """Bytes at `offset`; fewer only at the end of the file."""
+
+    def read_cached(self, offset: int, length: int) -> Buffer | None:
+        """Like `read` if that needs no disk; None: it may, or the file ends before."""
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
         """Writes all buffers one after the other, completely or with an error."""
@@ -40,6 +44,9 @@ class Disk(Protocol):
     """A data directory."""
 
     def open(self, path: str, *, create: bool = False) -> File: ...
+
+    def open_cached(self, path: str) -> File | None:
+        """Like `open` if that needs no disk; None: it may."""
 
     def exists(self, path: str) -> bool: ...
 

@@ -12,7 +12,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from flotilla.storage.ports import Buffer, File
-from flotilla.storage.system_calls import find_synced_write_flag, reserve, sync_data, sync_method, write_vector
+from flotilla.storage.system_calls import (
+    find_synced_write_flag,
+    read_without_waiting,
+    reserve,
+    sync_data,
+    sync_method,
+    write_vector,
+)
 from flotilla.types.errors import DiskFullError, InvalidArgumentError, StorageFailedError
 from flotilla.types.limits import MIB
 
@@ -70,6 +77,9 @@ class PosixFile:
                 return self._read_around(offset, length)
             raise _translated(error, "read", self._path) from error
         return b"".join(pieces)
+
+    def read_cached(self, offset: int, length: int) -> memoryview | None:
+        return read_without_waiting(self._descriptor, length, offset)
 
     def _read_around(self, offset: int, length: int) -> bytes:
         """Returns unreadable sectors as zeros, which fail every checksum: they become damage like any other."""
@@ -197,6 +207,9 @@ class PosixDisk:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         with _typed("open", path):
             return PosixFile(os.open(self._full(path), flags, _FILE_MODE), path, self._synced_write_flag)
+
+    def open_cached(self, path: str) -> None:
+        """A look-up may read a folder from the disk, and no call says so beforehand."""
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._full(path))

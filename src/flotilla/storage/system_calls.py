@@ -1,9 +1,11 @@
-"""System calls that differ between operating systems and file systems: vectored writes, syncs, reserved space.
+"""System calls that differ between operating systems and file systems: reads, vectored writes, syncs, reserved space.
 
     Linux                                one write that is durable when it returns (RWF_DSYNC)
     a file system that refuses the flag  write, then fdatasync: FUSE, some network disks, gVisor
     macOS                                write, then F_FULLFSYNC: fsync there stops at the disk's own cache
     others                               write, then fsync
+
+A read that must not wait for the disk needs RWF_NOWAIT (Linux). Where that is refused, every read may wait.
 
 Raises OSError like the calls themselves.
 """
@@ -42,6 +44,20 @@ def sync_method(synced_write_flag: int) -> str:
     if hasattr(fcntl, "F_FULLFSYNC"):
         return "F_FULLFSYNC"
     return "fdatasync" if hasattr(os, "fdatasync") else "fsync"
+
+
+def read_without_waiting(descriptor: int, length: int, offset: int) -> memoryview | None:
+    """Bytes that are in the page cache; None: some are not, the file ends before, or the system cannot tell."""
+    flag: int = getattr(os, "RWF_NOWAIT", 0)
+    if not flag or not hasattr(os, "preadv"):
+        return None
+    content = bytearray(length)
+    try:
+        done = os.preadv(descriptor, (content,), offset, flag)
+    except OSError:
+        # Not in the cache, or refused by the file system. A read that may wait reports any other error.
+        return None
+    return memoryview(content).toreadonly() if done == length else None
 
 
 def write_vector(descriptor: int, buffers: Sequence[Buffer], offset: int, flags: int = 0) -> int:

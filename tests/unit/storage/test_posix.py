@@ -184,3 +184,22 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
         PosixDisk(str(tmp_path))
     first.close()
     PosixDisk(str(tmp_path)).close()
+
+
+def test_a_cached_read_returns_bytes_or_nothing_and_never_waits(
+    disk: PosixDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = disk.open("warm", create=True)
+    file.write(0, [b"0123456789"])
+    assert file.read_cached(2, 3) in (b"234", None)
+    assert file.read_cached(8, 3) is None, "the file ends before"
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(os, "preadv", refuse)
+    assert file.read_cached(2, 3) is None
+    monkeypatch.delattr(os, "RWF_NOWAIT", raising=False)
+    assert file.read_cached(2, 3) is None
+    assert file.read(2, 3) == b"234"
+    assert disk.open_cached("warm") is None
