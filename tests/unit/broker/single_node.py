@@ -24,6 +24,7 @@ from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError, NotFoundError
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import Request
+from flotilla.types.timing import Timing
 from tests.unit.partition.batches import describe
 
 NODE = 1
@@ -66,7 +67,7 @@ class SingleNode:
             listen=Address("127.0.0.1", 0),
             peers={ABSENT: Address("127.0.0.1", 1)},
             store=StoreOptions(journal_bytes=256 * 1024, segment_bytes=256 * 1024),
-            tick_ms=2,
+            timing=Timing(20, 6, 2),
         )
         self.machine = CatalogMachine()
         self.node = Node(settings, self._machine, span_of)
