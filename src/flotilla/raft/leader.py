@@ -185,7 +185,9 @@ def _on_verify_reply(node: RaftState, reply: VerifyReply) -> None:
     progress.recent_active = True
     progress.verify_id = 0
     if not reply.holds:
-        node.forgotten_count += 1
+        node.forgotten_counts[reply.sender] = node.forgotten_counts.get(reply.sender, 0) + 1
+        if node.configuration.is_voter(reply.sender):
+            node.forgetful |= {reply.sender}
         progress.forgotten(min(reply.last_index, node.log.last_index))
 
 

@@ -93,6 +93,7 @@ def append_configuration(node: RaftState, data: bytes) -> Index:
     node.pending_configuration_index = entry.index
     known = node.progress
     node.progress = {member: known.get(member) or _newcomer(entry.index) for member in tracked_members(node)}
+    node.forgetful = frozenset(filter(node.configuration.is_voter, node.forgetful))
     if node.transferee != NO_NODE and not node.configuration.is_voter(node.transferee):
         node.transferee = NO_NODE
     return entry.index

@@ -40,8 +40,9 @@ class RaftState:
         "durable_term",
         "election_elapsed",
         "election_timeout",
+        "forgetful",
         "forgotten",
-        "forgotten_count",
+        "forgotten_counts",
         "has_stood_again",
         "heartbeat_elapsed",
         "id",
@@ -122,8 +123,10 @@ class RaftState:
         self.lagging: frozenset[NodeId] = frozenset()
         #: (term, index) that this replica acknowledged and no longer has, as a leader told it.
         self.forgotten: tuple[Term, Index] = (0, 0)
-        #: Leaders: how often a replica was found to have forgotten.
-        self.forgotten_count = 0
+        #: How often this node, as a leader, found each peer to have forgotten. Never cleared.
+        self.forgotten_counts: dict[NodeId, int] = {}
+        #: Leaders: voters that were found to have forgotten in this term, until they are no voters any more.
+        self.forgetful: frozenset[NodeId] = frozenset()
         #: Leaders: the voter that leadership is being transferred to.
         self.transferee: NodeId = NO_NODE
         #: Reads that wait for a quorum. The first id is random, so that no id repeats after a restart.
@@ -215,6 +218,7 @@ class RaftState:
         self.uncommitted.clear()
         self.uncommitted_bytes = 0
         self.lagging = frozenset()
+        self.forgetful = frozenset()
         self.transferee = NO_NODE
         self.quiescent = False
         self.election_elapsed = 0

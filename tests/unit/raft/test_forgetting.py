@@ -1,5 +1,6 @@
 """A replica that lost what it had acknowledged is noticed, does not count, and gets it again."""
 
+from flotilla.raft.membership import ADD_LEARNER, ADD_VOTER, Change, ConfigurationChange
 from flotilla.raft.messages import AppendReply, Configuration, VoteRequest
 from flotilla.raft.options import RaftOptions
 from flotilla.raft.roles import LEADER
@@ -46,7 +47,7 @@ def test_a_replica_that_forgot_gets_its_entries_again() -> None:
     propose(cluster, b"a", b"b", b"c")
     forget(cluster, 3)
     tick(cluster, ALL, 4)
-    assert cluster.node(1).forgotten_count == 1
+    assert cluster.node(1).forgotten_counts == {3: 1}
     assert cluster.node(3).log.last_index == cluster.node(1).log.last_index
 
 
@@ -82,11 +83,27 @@ def test_a_replica_that_forgot_gives_no_vote_to_a_log_that_lacks_the_same() -> N
     assert node.vote == 2
 
 
+def test_a_voter_that_forgot_is_remembered_until_it_is_a_learner() -> None:
+    cluster = new_cluster()
+    propose(cluster, b"a", b"b", b"c")
+    forget(cluster, 3)
+    tick(cluster, ALL, 4)
+    assert cluster.node(1).forgetful == {3}, "also though it has caught up"
+    cluster.call(1, lambda raft: raft.propose_change(ConfigurationChange((Change(ADD_LEARNER, 3),))))
+    cluster.settle()
+    assert cluster.node(1).forgetful == frozenset()
+    assert [cluster.node(node).configuration.voters for node in ALL] == [(1, 2)] * 3, "the next leader knows it too"
+    cluster.call(1, lambda raft: raft.propose_change(ConfigurationChange((Change(ADD_VOTER, 3),))))
+    cluster.settle()
+    assert cluster.node(1).configuration.voters == ALL
+    assert cluster.node(1).forgetful == frozenset()
+
+
 def test_a_refusal_from_before_the_acknowledgement_is_no_proof() -> None:
     cluster = new_cluster()
     propose(cluster, b"a", b"b", b"c")
     cluster.call(1, lambda raft: raft.step(AppendReply(3, 1, 1, index=2, accepted=False, hint_index=1, hint_term=1)))
     cluster.settle()
-    assert cluster.node(1).forgotten_count == 0
+    assert not cluster.node(1).forgotten_counts
     assert cluster.node(1).progress[3].match == 4
     assert cluster.node(1).progress[3].verify_id == 0

@@ -14,10 +14,12 @@ over between any two steps, because the node asks again until it is admitted.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from flotilla.broker.addresses import check_address
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.cluster.move_plans import MovePlans
+from flotilla.broker.cluster.moves import Surroundings, has_caught_up, may_demote
 from flotilla.broker.ports import Consensus, Done, Outside
 from flotilla.metadata import commands
 from flotilla.metadata.move_commands import SetIncarnation
@@ -53,6 +55,7 @@ class ClusterMembers:
 
     def check(self, replica: Replica) -> None:
         """Called periodically at the metadata's leader."""
+        self._demote(replica)
         self._promote(replica)
         self._expel(replica)
 
@@ -155,6 +158,17 @@ class ClusterMembers:
         self.connect()
         change = ConfigurationChange((Change(ADD_LEARNER, node),))
         self._consensus.change_members(METADATA_GROUP, change, lambda result: self._answer(result, done))
+
+    def _demote(self, replica: Replica) -> None:
+        """Makes a voter of the metadata that lost entries which it had acknowledged a learner, as `moves` does."""
+        raft = replica.raft
+        around = Surroundings(self._node, self._outside.is_up, partial(has_caught_up, raft), lambda _: True)
+        for node in sorted(raft.forgetful):
+            if may_demote(raft.configuration, node, around):
+                self._consensus.change_members(
+                    METADATA_GROUP, ConfigurationChange((Change(ADD_LEARNER, node),)), _ignore
+                )
+                return
 
     def _promote(self, replica: Replica) -> None:
         """Makes a learner of the metadata that has caught up a voter, one at a time."""

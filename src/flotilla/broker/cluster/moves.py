@@ -4,7 +4,8 @@ The metadata name the wanted replicas of a partition (metadata/values: `Partitio
 configuration, takes the one step that leads closer, and looks again. Nothing is remembered between two looks, so a new
 leader of the partition or of the metadata costs nothing but time:
 
-    1. a node that lost its disk is removed from the members, and that is confirmed to the metadata
+    1. a node that lost its disk is removed from the members, and that is confirmed to the metadata; a voter that has
+       lost entries which it had acknowledged becomes a learner
     2. a wanted node that is no member becomes a learner, a few at a time
     3. learners catch up, at a limited rate
     4. when all have: learners become voters and unwanted members leave, in one joint change
@@ -16,19 +17,23 @@ it. From then on no majority of the group relies on its earlier votes. The log t
 an empty log neither votes nor stands for election; the node is a learner first (2), and a voter only after it has
 caught up (4).
 
+A voter that forgot is a milder case: it has its log but for the end, and follows the leader that found it out. As a
+learner it takes part in no majority, whatever leader comes next and whoever restarts, until it has caught up (4).
+
 Why data is safe. Only a tombstone removes data of a node; tombstones come from step 5, for the very move that the
 leader has finished (by its number), and name no member.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from flotilla.broker.catalog import Catalog
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.broker.ports import Cancel, Consensus, Outside
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove
 from flotilla.metadata.values import Partition
-from flotilla.raft.membership import ADD_LEARNER, ADD_VOTER, IMPLICIT, REMOVE, Change, ConfigurationChange
+from flotilla.raft.membership import ADD_LEARNER, ADD_VOTER, AUTO, IMPLICIT, REMOVE, Change, ConfigurationChange
 from flotilla.raft.messages import Configuration
 from flotilla.raft.node import RaftNode
 from flotilla.raft.options import UNLIMITED_BYTES
@@ -57,6 +62,8 @@ class Surroundings:
     has_caught_up: Callable[[NodeId], bool]
     #: May receive one more partition from here now.
     may_learn: Callable[[NodeId], bool]
+    #: Voters that have lost entries which they had acknowledged.
+    forgetful: Collection[NodeId] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,9 @@ def next_step(
     lost = [node for node in members if node in place.lost]
     if lost:
         return ConfigurationChange(tuple(Change(REMOVE, node) for node in lost))
+    for node in sorted(around.forgetful):
+        if node in place.wanted and may_demote(configuration, node, around):
+            return ConfigurationChange((Change(ADD_LEARNER, node),))
     for node in place.wanted:
         if node not in members and node not in place.lost and around.is_up(node) and around.may_learn(node):
             return ConfigurationChange((Change(ADD_LEARNER, node),))
@@ -90,7 +100,19 @@ def next_step(
         if heirs:
             return HandOver(heirs[0])
     changes = [Change(ADD_VOTER, node) for node in learners] + [Change(REMOVE, node) for node in leaving]
-    return ConfigurationChange(tuple(changes), IMPLICIT) if changes else None
+    # A lone change needs no joint phase, and so no majority of the old voters.
+    return ConfigurationChange(tuple(changes), IMPLICIT if len(changes) > 1 else AUTO) if changes else None
+
+
+def may_demote(configuration: Configuration, node: NodeId, around: Surroundings) -> bool:
+    """Whether a voter that forgot can become a learner: a quorum of the other voters is there to go on without it.
+
+    Two voters need each other for everything: what one of them forgets is never missing at the other, and a single
+    voter would acknowledge with one disk.
+    """
+    others = [voter for voter in configuration.voters if voter != node]
+    well = [voter for voter in others if voter == around.node or (around.is_up(voter) and around.has_caught_up(voter))]
+    return len(others) >= 2 and len(well) > len(others) // 2
 
 
 def is_settled(configuration: Configuration, place: Partition) -> bool:
@@ -141,7 +163,7 @@ class ReplicaMoves:
             # A change is in flight, or the term has just begun: the configuration may not be committed.
             return
         self._limit(replica, is_limited=bool(configuration.learners))
-        if place.move is None and not place.lost and is_settled(configuration, place):
+        if place.move is None and not place.lost and not raft.forgetful and is_settled(configuration, place):
             return
         self._confirm(configuration, place)
         if raft.transferee == NO_NODE:
@@ -163,7 +185,9 @@ class ReplicaMoves:
 
     def _take_step(self, replica: Replica, place: Partition) -> None:
         raft = replica.raft
-        around = Surroundings(self._node, self._outside.is_up, lambda node: has_caught_up(raft, node), self._may_learn)
+        around = Surroundings(
+            self._node, self._outside.is_up, partial(has_caught_up, raft), self._may_learn, raft.forgetful
+        )
         step = next_step(raft.configuration, place, around)
         if isinstance(step, HandOver):
             try:

@@ -35,7 +35,7 @@ class EventLog:
         self._led: dict[GroupId, str] = {}
         self._repairing: dict[GroupId, str] = {}
         self._repaired_counts: dict[GroupId, int] = {}
-        self._forgotten_counts: dict[GroupId, int] = {}
+        self._forgotten_counts: dict[GroupId, dict[NodeId, int]] = {}
         #: None: not known yet.
         self._members: dict[NodeId, str] | None = None
 
@@ -72,13 +72,19 @@ class EventLog:
 
     def _look_at_forgetting(self) -> None:
         before = self._forgotten_counts
-        counts = {group: replica.raft.forgotten_count for group, replica in self._replicas.items()}
-        self._forgotten_counts = {group: count for group, count in counts.items() if count}
-        found = {group: self._name(group) for group, count in counts.items() if count > before.get(group, 0)}
-        if found:
-            names = sorted(found.values())
+        counts = {group: replica.raft.forgotten_counts for group, replica in self._replicas.items()}
+        self._forgotten_counts = {group: dict(count) for group, count in counts.items() if count}
+        by_peer: dict[NodeId, list[str]] = {}
+        for group, count in self._forgotten_counts.items():
+            for peer in count:
+                if count[peer] > before.get(group, {}).get(peer, 0):
+                    by_peer.setdefault(peer, []).append(self._name(group))
+        for peer, names in sorted(by_peer.items()):
             self._log.warning(
-                "a replica has lost entries that it had acknowledged", count=len(names), partitions=names[:_NAMED_MAX]
+                "a replica has lost entries that it had acknowledged; it learns them again as a learner",
+                peer=peer,
+                count=len(names),
+                partitions=sorted(names)[:_NAMED_MAX],
             )
 
     def _look_at_members(self) -> None:

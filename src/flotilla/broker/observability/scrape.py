@@ -178,7 +178,8 @@ class Measurements:
         out.add(metrics.RAFT_TERM, raft.term, labels)
         out.add(metrics.RAFT_COMMIT_INDEX, raft.log.committed, labels)
         out.add(metrics.LOG_SIZE_BYTES, replica.log.size_bytes(), labels)
-        out.add(metrics.RAFT_FORGOTTEN, raft.forgotten_count, labels)
+        for peer, count in raft.forgotten_counts.items():
+            out.add(metrics.RAFT_FORGOTTEN, count, f'{labels},peer="{peer}"')
         if raft.role == LEADER:
             last_index = raft.log.last_index
             for peer, progress in raft.progress.items():

@@ -144,9 +144,10 @@ RAFT_REPLICATION_LAG = _consensus(
 RAFT_FORGOTTEN = _consensus(
     COUNTER,
     "flotilla_raft_forgotten_total",
-    "Times that this leader found a replica without entries that it had acknowledged: a lost or restored disk.",
+    "Times that this leader found a peer without entries that it had acknowledged: a lost or restored disk.",
     "topic",
     "partition",
+    "peer",
 )
 REPLICAS = _consensus(
     GAUGE,

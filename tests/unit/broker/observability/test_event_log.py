@@ -62,11 +62,11 @@ def test_a_replica_that_forgot_is_reported_once(reader: Reader) -> None:
     events = chronicle_of(node)
     events.look()
     reader.take()
-    node.replica(1).raft.forgotten_count = 1  # type: ignore[union-attr]
+    node.replica(1).raft.forgotten_counts[3] = 1  # type: ignore[union-attr]
     events.look()
     events.look()
-    text = "a replica has lost entries that it had acknowledged"
-    assert reader.take() == [(text, {"count": 1, "partitions": ["__metadata/0"]})]
+    text = "a replica has lost entries that it had acknowledged; it learns them again as a learner"
+    assert reader.take() == [(text, {"peer": 3, "count": 1, "partitions": ["__metadata/0"]})]
 
 
 def test_a_failover_of_many_partitions_writes_few_lines(reader: Reader) -> None:
@@ -93,7 +93,7 @@ def test_a_failover_of_many_partitions_writes_few_lines(reader: Reader) -> None:
 
 def test_a_thousand_partitions_are_one_line_in_each_direction(reader: Reader) -> None:
     box = single_node()
-    rafts = {group: SimpleNamespace(role=FOLLOWER, damaged=[], forgotten_count=0) for group in range(100, 1100)}
+    rafts = {group: SimpleNamespace(role=FOLLOWER, damaged=[], forgotten_counts={}) for group in range(100, 1100)}
     replicas: Any = {group: SimpleNamespace(raft=raft) for group, raft in rafts.items()}
     chronicle = EventLog(1, box.catalog, replicas, {})
     chronicle.look()

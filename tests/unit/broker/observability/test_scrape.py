@@ -65,6 +65,7 @@ def test_every_metric_is_there_with_its_labels(tmp_path: Path) -> None:
         # A follower that exists on paper only, so that there is a lag to report.
         raft = single.driver.replicas[group].raft
         raft.progress[ABSENT] = type(raft.progress[raft.id])(1)
+        raft.forgotten_counts[ABSENT] = 1
         busy(single)
         single.hosts[group] = Workers()
         families = await scrape(single)
