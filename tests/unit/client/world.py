@@ -4,8 +4,10 @@ Connections carry encoded bytes. Whatever is sent is served when `run` is called
 connection before a broker has read a request, or after it has carried it out and before the answer arrives.
 """
 
+from functools import partial
 from random import Random
 
+from flotilla.broker.ports import Cancel
 from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.links import Close, Dial, LinkId, Write
 from flotilla.client._core.session import Session
@@ -13,8 +15,9 @@ from flotilla.client._core.session_options import SessionOptions
 from flotilla.codec.client.frames import decode_request, encode_response
 from flotilla.codec.frames import FrameReader
 from flotilla.types.address import parse_address
+from flotilla.types.errors import FlotillaError, UnavailableError
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX
-from flotilla.types.operations import READ, Effect, Hello, Request, Route, Welcome
+from flotilla.types.operations import READ, Done, Effect, Hello, Ping, Reply, Request, Route, Welcome, Withdraw
 from tests.unit.client.broker import MemoryCluster
 
 
@@ -25,6 +28,12 @@ class _Link:
         #: Bytes on their way to the broker, and to the client.
         self.sent: list[bytes] = []
         self.answers: list[bytes] = []
+        #: Requests that wait, by correlation id.
+        self.waiting: dict[int, Cancel | None] = {}
+
+    def answer(self, correlation_id: int, answer: Reply | Welcome | FlotillaError) -> None:
+        self.waiting.pop(correlation_id, None)
+        self.answers.append(b"".join(encode_response(correlation_id, answer)))
 
 
 class World:
@@ -43,6 +52,8 @@ class World:
         self.session = Session(addresses, Random(seed), options or SessionOptions(), self.now_ms)
         self.links: dict[LinkId, _Link] = {}
         self.dialled: list[int] = []
+        #: The nodes that were pinged.
+        self.pinged: list[int] = []
         #: Nodes that cannot be reached, and nodes that take requests but whose answers are held back.
         self.down: set[int] = set()
         self.silent: set[int] = set()
@@ -141,11 +152,18 @@ class World:
         if isinstance(request, Hello):
             name, time_ms = self.cluster.cluster_id, self.cluster.now_ms()
             welcome = Welcome(1, link.node, name, CLIENT_FRAME_BYTES_MAX, self.requests_max, time_ms)
-            link.answers.append(b"".join(encode_response(correlation_id, welcome)))
+            link.answer(correlation_id, welcome)
+        elif isinstance(request, Ping):
+            self.pinged.append(link.node)
+            link.answer(correlation_id, Done())
+        elif isinstance(request, Withdraw):
+            cancel = link.waiting.get(request.request)
+            if cancel is not None:
+                cancel()
+                link.answer(request.request, UnavailableError("the request was withdrawn"))
+            link.answer(correlation_id, Done())
         else:
             assert isinstance(request, Request)
-            self.cluster.handle(
-                link.node,
-                request,
-                lambda answer: link.answers.append(b"".join(encode_response(correlation_id, answer))),
-            )
+            cancel = self.cluster.handle(link.node, request, partial(link.answer, correlation_id))
+            if cancel is not None:
+                link.waiting[correlation_id] = cancel

@@ -112,6 +112,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     queue.Subscribe: st.builds(queue.Subscribe, credit=u32, **polls),
     queue.AddCredit: st.builds(queue.AddCredit, subscription=u64, messages=u32),
     queue.Unsubscribe: st.builds(queue.Unsubscribe, subscription=u64),
+    op.Ping: st.builds(op.Ping),
     queue.Withdraw: st.builds(queue.Withdraw, request=u64),
     queue.CancelRecords: st.builds(
         queue.CancelRecords,

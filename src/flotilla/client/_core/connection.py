@@ -52,7 +52,11 @@ class ClientConnection(Generic[Token]):
 
     @property
     def has_room(self) -> bool:
-        """Another request may be sent now."""
+        """Another request may be sent now. One place is kept for a ping, if the broker allows more than one."""
+        return self._welcome is not None and len(self._waiting) < max(self._welcome.requests_max - 1, 1)
+
+    @property
+    def has_room_for_ping(self) -> bool:
         return self._welcome is not None and len(self._waiting) < self._welcome.requests_max
 
     @property

@@ -34,6 +34,8 @@ class Routes:
         #: The shortest round trip of Hello to each broker.
         self.round_trips_ms: dict[Address, int] = {}
         self.topics: dict[str, TopicInfo] = {}
+        #: Routes with another leader than before. The session clears it when it has followed them.
+        self.moved: dict[Route, None] = {}
 
     def find(self, route: Route) -> Address | None:
         """Where to send; None: unknown, or there is no leader."""
@@ -122,8 +124,9 @@ class Routes:
     def _set(self, route: Route, address: Address | None) -> None:
         if address is None:
             self._leaders.pop(route, None)
-        else:
+        elif self._leaders.get(route) != address:
             self._leaders[route] = address
+            self.moved[route] = None
 
 
 def _address(text: str) -> Address | None:

@@ -6,7 +6,9 @@ and calls `tick` at `wake_ms`.
 
 A broker that sends nothing although an answer is due becomes a suspect: it may be dead or only slow. Other brokers are
 asked repeatedly who leads in its place, and its calls stay with it until one of them names another leader: so a slow
-broker gets no call twice, and a dead one delays its calls no longer than an election takes.
+broker gets no call twice, and a dead one delays its calls no longer than an election takes. While all calls at a broker
+are long polls, no answer is due: the session pings a broker that is silent meanwhile, so a long poll notices a dead
+broker as fast as any call. A long poll at a broker that no longer leads ends as soon as the new leader is known.
 
 Every input carries the time. A call is in `_calls` from `submit` until its result is decided, wherever else it is;
 results are passed on at the end of an input, when the state is consistent again, so that `done` may submit the next
@@ -35,7 +37,7 @@ from flotilla.types.errors import (
     UnavailableError,
     UnknownError,
 )
-from flotilla.types.operations import ANY, CONTROLLER, READ, GetMetadata, Metadata, Route, TopicInfo, Withdraw
+from flotilla.types.operations import ANY, CONTROLLER, READ, GetMetadata, Metadata, Ping, Route, TopicInfo, Withdraw
 
 
 class Session:
@@ -97,15 +99,19 @@ class Session:
         if link is None or not call.is_sent:
             self._release(call)
             return False
-        call.due_ms = min(call.due_ms, now_ms)
         call.is_single = True
-        deadline_ms = now_ms + self.options.answer_ms_max
+        self._end_wait(call, link)
+        return True
+
+    def _end_wait(self, call: ClientCall, link: Link) -> None:
+        """Asks the broker to answer a long poll now."""
+        call.due_ms = min(call.due_ms, self.now_ms)
+        deadline_ms = self.now_ms + self.options.answer_ms_max
         request = Withdraw(call.correlation_id)
-        withdrawal = ClientCall(request, deadline_ms, lambda result: None, route=call.route, is_single=True)
+        withdrawal = ClientCall(request, deadline_ms, _ignore, route=call.route, is_single=True)
         self._calls[withdrawal] = None
         self._watch(deadline_ms)
         self._assign(withdrawal, link.address)
-        return True
 
     def resolve(
         self,
@@ -294,7 +300,7 @@ class Session:
             call.is_sent = True
             call.due_ms = self.now_ms + call.wait_ms
             call.answer_by_ms = call.due_ms + self.options.answer_ms_max
-            self._watch(call.due_ms + self.options.suspect_ms)
+            self._watch(self.now_ms + (self.options.ping_ms if call.wait_ms else self.options.suspect_ms))
             link.output += frame
 
     # Results.
@@ -375,9 +381,12 @@ class Session:
             return
         self._is_settling = True
         try:
-            while self._results:
-                call, result = self._results.popleft()
-                call.done(result)
+            while self._results or self.routes.moved:
+                if self._results:
+                    call, result = self._results.popleft()
+                    call.done(result)
+                else:
+                    self._follow_leaders()
         finally:
             self._is_settling = False
 
@@ -506,6 +515,18 @@ class Session:
             if any(leader not in (None, link.address) for leader in leaders):
                 self._drop(link, UnavailableError(f"the broker at {link.address} is silent, and another leads"))
 
+    def _follow_leaders(self) -> None:
+        """Ends long polls at brokers that no longer lead. A poll of a queue is answered with what it has leased."""
+        moved, self.routes.moved = self.routes.moved, {}
+        for call in [call for call in self._calls if call.route in moved and call.is_sent]:
+            link, leader = self._links.get(call.link), self.routes.find(call.route)
+            if link is None or leader in (None, link.address) or call.due_ms <= self.now_ms:
+                continue
+            self._end_wait(call, link)
+            if not call.is_single:
+                self._withdraw(call)
+                self._failed(call, NotLeaderError(address=str(leader)))
+
     # Time.
 
     def _watch(self, when_ms: int) -> None:
@@ -547,12 +568,34 @@ class Session:
             self._drop(link, error)
         elif not self._is_suspect(link) and self._is_over(owed_ms + self.options.suspect_ms):
             self._suspect(link)
+        elif owed_ms > self.now_ms and self._is_over(link.heard_ms + self.options.ping_ms):
+            self._ping(link)
+
+    def _ping(self, link: Link) -> None:
+        """Makes an answer due on a silent connection. Its broker is a suspect `suspect_ms` after it was heard last."""
+        if not link.connection.has_room_for_ping:
+            return
+        deadline_ms = self.now_ms + self.options.answer_ms_max
+        ping = ClientCall(Ping(), deadline_ms, _ignore, route=ANY, is_single=True)
+        self._calls[ping] = None
+        ping.link = link.link
+        ping.correlation_id, frame = link.connection.send(ping.request, ping)
+        ping.is_sent = True
+        # Not since the broker was heard: this process may have been paused, and then the answer takes its time.
+        ping.due_ms = self.now_ms - self.options.ping_ms
+        ping.answer_by_ms = deadline_ms
+        self._watch(ping.due_ms + self.options.suspect_ms)
+        link.output += frame
 
     def _is_over(self, when_ms: int) -> bool:
         """Whether this time has come; if not, a scan is due then."""
         if when_ms > self.now_ms:
             self._watch(when_ms)
         return when_ms <= self.now_ms
+
+
+def _ignore(result: CallResult) -> None:
+    """Only that the broker answers matters, and the connection notes that."""
 
 
 def no_topic(name: str) -> NotFoundError:

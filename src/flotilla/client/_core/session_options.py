@@ -21,6 +21,9 @@ class SessionOptions:
     answer_ms_max: int = 10_000
     #: and suspected of it after this time.
     suspect_ms: int = 1_000
+    #: A broker that sends nothing for this long, while only long polls are in flight, is pinged. An idle consumer costs
+    #: each broker two pings a second.
+    ping_ms: int = 500
     #: The longest interval at which other brokers are asked who leads in place of a suspect; half of it is random.
     inquiry_ms: int = 500
     #: An idle connection is closed well before the broker closes it.

@@ -27,6 +27,7 @@ from flotilla.types.operations import (
     Metadata,
     OffsetCommitted,
     OffsetFound,
+    Ping,
     Produce,
     Produced,
     ReadOffset,
@@ -106,6 +107,7 @@ def _read_fetched(body: client_pb2.Fetched, attachment: memoryview) -> Fetched:
 
 REQUEST_ROWS: tuple[Row, ...] = (
     derived(Hello),
+    derived(Ping),
     by_hand(Produce, _write_produce, _read_produce, has_attachment=True),
     by_hand(Fetch, _write_fetch, _read_fetch),
     derived(ListOffsets),

@@ -32,7 +32,7 @@ from flotilla.frontends.tcp.budget import ByteBudget, OutputBudget
 from flotilla.types import limits
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OverloadedError, UnavailableError
 from flotilla.types.ids import NodeId
-from flotilla.types.operations import Done, Fetch, Fetched, Hello, Metadata, Produce, Reply, Request, Welcome
+from flotilla.types.operations import Done, Fetch, Fetched, Hello, Metadata, Ping, Produce, Reply, Request, Welcome
 from flotilla.types.operations.queue import AddCredit, Extend, Poll, Polled, Pushed, Subscribe, Unsubscribe, Withdraw
 from flotilla.types.operations.transactions import Stage
 
@@ -302,6 +302,9 @@ class Connection:
         """Handles what a request without a batch means for the connection. True: it has been answered."""
         if isinstance(request, _STEERING):
             self._steer(correlation_id, request)
+            return True
+        if isinstance(request, Ping):
+            self._send(correlation_id, Done())
             return True
         if isinstance(request, Withdraw):
             self._withdraw(request.request)

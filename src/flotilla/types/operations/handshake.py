@@ -1,8 +1,9 @@
-"""The first exchange on a TCP connection: Hello and Welcome. The endpoint answers it, not the broker."""
+"""Exchanges about a TCP connection itself: Hello and Welcome, and Ping. The endpoint answers them, not the broker."""
 
 from dataclasses import dataclass
 
 from flotilla.types.ids import NodeId
+from flotilla.types.operations.request import CONNECTION, READ, Done, Request
 
 
 @dataclass(slots=True)
@@ -29,3 +30,8 @@ class Welcome:
     requests_max: int
     #: The broker's time of day; 0: it does not say.
     time_ms: int = 0
+
+
+@dataclass(slots=True)
+class Ping(Request[Done], to=CONNECTION, effect=READ):
+    """Is answered at once, before requests that wait: it tells a silent broker from a dead one."""

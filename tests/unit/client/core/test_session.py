@@ -7,7 +7,6 @@ import pytest
 
 from flotilla.client._core.backoff import Backoff
 from flotilla.client._core.session_options import SessionOptions
-from flotilla.codec.batch.records import encode_payloads
 from flotilla.types.address import parse_address
 from flotilla.types.errors import (
     AlreadyExistsError,
@@ -395,18 +394,6 @@ def test_a_call_that_must_happen_once_is_not_sent_to_the_next_leader():
     world.pass_ms(2_000)
     assert [type(result) for result in results] == [OutcomeUnknownError]
     assert world.cluster.count(CreateTopic) == 1
-
-
-def test_a_long_poll_leaves_a_silent_broker_after_its_wait():
-    world = with_a_silent_leader()
-    world.cluster.topics["orders"][0].append(encode_payloads([b"x"], timestamp_ms=1))
-    results = world.call(Fetch("orders", 0, 0, 1_000, wait_ms=3_000), ROUTE)
-    world.cluster.topics["orders"][0].leader = 2
-    world.pass_ms(3_900)
-    assert results == []
-    assert world.cluster.count(GetMetadata) == 1
-    world.pass_ms(700)
-    assert [type(result) for result in results] == [Fetched]
 
 
 def test_a_dial_that_leads_nowhere_does_not_hold_up_the_question():

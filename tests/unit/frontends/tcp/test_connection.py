@@ -25,7 +25,7 @@ from flotilla.types.errors import (
     OverloadedError,
     UnavailableError,
 )
-from flotilla.types.operations import Done, Fetch, Fetched, Hello, Produce, Produced, RemoveNode, Welcome
+from flotilla.types.operations import Done, Fetch, Fetched, Hello, Ping, Produce, Produced, RemoveNode, Welcome
 from flotilla.types.operations.queue import (
     AddCredit,
     Delivery,
@@ -532,6 +532,13 @@ def test_a_request_that_is_withdrawn_is_answered_at_once():
     client.tickets[-2].answer(Polled([], 500))
     assert client.read() == [(21, Polled([], 500))]
     assert client.connection.request_count == 0
+
+
+def test_a_ping_is_answered_at_once_and_reaches_no_service():
+    client = Client()
+    client.send(asked(20, Poll("t", "g", "me", wait_ms=9_000)) + asked(21, Ping()))
+    assert client.read() == [(21, Done())]
+    assert [ticket.correlation_id for ticket in client.tickets] == [20]
 
 
 def test_a_subscription_is_not_withdrawn():
