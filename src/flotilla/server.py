@@ -33,6 +33,7 @@ from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.runtime.clock import Clock, LoopClock
 from flotilla.runtime.data_dir_identity import DataDirIdentity, claim_data_dir
 from flotilla.runtime.driver import DriverOptions
+from flotilla.runtime.observability.failures import watch
 from flotilla.runtime.observability.logs import get_logger
 from flotilla.storage.options import StoreOptions
 from flotilla.types.address import Address, parse_address
@@ -67,9 +68,14 @@ class LoopConsensus:
         self.snapshot = runtime.snapshot
         self.campaign = runtime.campaign
         self.drop = runtime.drop
+        self.fail = runtime.fail
+        self.resign = runtime.resign
 
     def replica(self, group: GroupId) -> Replica | None:
         return self._runtime.driver.replicas.get(group)
+
+    def has_failed(self, group: GroupId) -> bool:
+        return group in self._runtime.driver.failed
 
     def holds(self, group: GroupId) -> bool:
         return group in self._node.store.groups
@@ -163,6 +169,7 @@ class Server:
         self.status = NodeStatus(
             self.node.runtime, self.node.network, self.catalog, metered, self._tcp.statistics, self.membership.hosts
         )
+        self.node.runtime.on_group_failed = self.membership.group_failed
         #: The whole cluster, for endpoints that any node serves. It connects to this node first.
         self.gateway = Gateway(self._own_addresses, clock=self._outside.now_ms, local=self.local_endpoint)
         self._grpc = GrpcServer(self.gateway, self.status.is_member)
@@ -182,6 +189,7 @@ class Server:
     async def start(self) -> None:
         """Listens to clients and peers, and continues in its cluster, founds or joins one."""
         settings = self.settings
+        watch(asyncio.get_running_loop())
         others = {peer: str(address) for peer, address in settings.other_peers.items()}
         if self._is_alone() and (others or settings.join):
             self._warn_alone()

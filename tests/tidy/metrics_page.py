@@ -22,7 +22,9 @@ answers must not be cached.
 
 `storage` is `ok`, or the [error](errors.md) that keeps the node from writing: `DISK_FULL` or `STORAGE_FAILED`. \
 Meanwhile the node leads nothing and acknowledges nothing; it retries and continues when the disk works again. A \
-restart does not help against a full disk. `damaged` lists the replicas whose log is damaged and being repaired from \
+restart does not help against a full disk. \
+`failed` lists the replicas that met an unexpected error and are out of operation until the node starts again; its \
+log has the error. `damaged` lists the replicas whose log is damaged and being repaired from \
 other replicas, each with `topic`, `partition` and the `ranges` of indexes.
 
 ```json
@@ -32,6 +34,7 @@ other replicas, each with `topic`, `partition` and the `ranges` of indexes.
   "storage_message": "",
   "background": "ok",
   "background_message": "",
+  "failed": [],
   "damaged": [],
   "node": 1,
   "cluster": "flotilla",
@@ -55,6 +58,7 @@ other replicas, each with `topic`, `partition` and the `ranges` of indexes.
 | `NO_CLUSTER` | it is not part of a cluster, or the cluster is not initialised |
 | `NO_METADATA_LEADER` | it knows no leader of the cluster's metadata |
 | `NOT_REGISTERED` | the cluster has not registered it as a broker yet |
+| `FAILED` | some of its replicas met an unexpected error; they are out of operation until the node starts again |
 | `DAMAGED` | some of its replicas repair their log |
 | `NO_LEADER` | some of its replicas know no leader |
 """

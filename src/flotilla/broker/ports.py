@@ -96,6 +96,15 @@ class Consensus(Protocol):
     def campaign(self, group: GroupId) -> None:
         """Stands for election in a group that has no leader yet."""
 
+    def fail(self, group: GroupId, failure: Exception) -> None:
+        """Cuts off a group whose code raised: it is out of operation here until the node starts again."""
+
+    def has_failed(self, group: GroupId) -> bool:
+        """Whether the group is cut off."""
+
+    def resign(self, group: GroupId, error: FlotillaError) -> None:
+        """Ends this node's leadership of a group for an error, such as that of a file."""
+
     def drop(self, group: GroupId, reason: FlotillaError) -> None:
         """Leaves a group that the store holds and removes its data. Its pending requests are answered with `reason`."""
 

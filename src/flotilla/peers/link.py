@@ -129,12 +129,16 @@ class PeerLink:
         self.counters.dialled += 1
         self._dialling = asyncio.get_running_loop().create_task(self._dial())
 
+    def cut(self, reason: str) -> None:
+        """Ends the present connection, and dials again."""
+        if self._connection is not None:
+            self._connection.cut(reason)
+
     def move(self, address: Address) -> None:
         """The peer has another address now."""
         if address != self.address:
             self.address = address
-            if self._connection is not None:
-                self._connection.cut("the peer has moved")
+            self.cut("the peer has moved")
 
     def close(self) -> None:
         """Closes after the written bytes have left, and never dials again."""
@@ -152,13 +156,16 @@ class PeerLink:
                 await asyncio.get_running_loop().create_connection(
                     lambda: PeerConnection(self), self.address.host, self.address.port
                 )
-        except (OSError, TimeoutError) as error:
+        except Exception as error:
+            # Not only OSError and TimeoutError: a link that stops dialling is gone for ever.
             self.last_failure = str(error) or "no answer"
-            if self._connection is None:
+            connection = self._connection
+            if connection is None:
                 self._dial_later()
             else:
                 # The dial succeeded as its time ran out: uvloop has closed the socket and does not report that.
-                self._connection.cut(self.last_failure)
+                connection.cut(self.last_failure)
+                self.connection_lost(connection)
         finally:
             self._dialling = None
 

@@ -11,8 +11,9 @@ falls silent, or stops taking bytes, is cut.
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from flotilla.peers.handshake import PeerHello
 from flotilla.peers.link import PeerLink
@@ -117,7 +118,7 @@ class PeerNetwork:
         """Sends in one write, unless the messages are large. Messages to an unknown or absent node are lost."""
         link = self._links.get(to)
         if link is not None:
-            link.send(messages)
+            self._contained(link, partial(link.send, messages))
 
     def health(self) -> list[PeerHealth]:
         return [
@@ -135,9 +136,19 @@ class PeerNetwork:
 
     def _check(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(self._check_interval_s, self._check)
-        for link in self._links.values():
-            link.check()
+        for link in list(self._links.values()):
+            self._contained(link, link.check)
         self._server.check()
+
+    def _contained(self, link: PeerLink, action: Callable[[], None]) -> None:
+        """An exception of one link ends its connection; Raft repeats what was lost with it."""
+        try:
+            action()
+        except Exception as failure:
+            what = f"the link to node {link.peer} failed and is cut"
+            context = {"message": what, "exception": failure, "part": "link"}
+            asyncio.get_running_loop().call_exception_handler(context)
+            link.cut(f"failed: {failure!r}")
 
     def _update_up(self, peer: NodeId) -> None:
         """Reports a change between up and down."""

@@ -108,7 +108,12 @@ class PeerServer:
 
     def check(self) -> None:
         for connection in [*self._strangers, *self._names]:
-            connection.check()
+            try:
+                connection.check()
+            except Exception as failure:
+                context = {"message": "a peer's connection failed and is cut", "exception": failure, "part": "link"}
+                asyncio.get_running_loop().call_exception_handler(context)
+                connection.cut(f"failed: {failure!r}")
 
     # Events of connections.
 

@@ -6,12 +6,16 @@ the other nodes' disks work as soon as the own one. All groups share one block o
 serves everything that came in while the last one ran: no timer, and no waiting when idle. Messages of all
 groups to a peer leave together. There is no thread, clock or socket in here: the caller owns those, calls
 the inputs, then `pump`.
+
+An exception from the code of one group, its consensus or its state machine, cuts that replica off: it is out of
+operation here until the node starts again, as if its node had crashed, and all other groups go on. What they share, the
+store, has no such boundary: its exceptions leave the driver.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import Concatenate, ParamSpec, Protocol
 
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Entry, Message, ReadState, Ready
@@ -54,6 +58,12 @@ class DriverPorts(Protocol):
 
     def crash_point(self, name: str) -> None: ...
 
+    def group_failed(self, group: GroupId, failure: Exception) -> None:
+        """The group was cut off. It may raise instead of going on."""
+
+
+P = ParamSpec("P")
+
 
 @dataclass(frozen=True, slots=True)
 class DriverOptions:
@@ -72,6 +82,8 @@ class Driver:
         self.background_error: FlotillaError | None = None
         #: How many damaged entries of each group were fetched from other replicas.
         self.repaired: dict[GroupId, int] = {}
+        #: Groups that are cut off, and why. Their data stay in the store.
+        self.failed: dict[GroupId, Exception] = {}
         self._store = store
         self._ports = ports
         self._random = random
@@ -112,6 +124,10 @@ class Driver:
     def remove_replica(self, group: GroupId) -> None:
         """Leaves a group and removes its data."""
         self._store.remove_group(group)
+        self.failed.pop(group, None)
+        self._forget(group)
+
+    def _forget(self, group: GroupId) -> None:
         for table in (self.replicas, self._touched, self._awake, self.repaired, self._lagging):
             table.pop(group, None)
         self._deferred = [(replica, entries) for replica, entries in self._deferred if replica.group != group]
@@ -121,22 +137,28 @@ class Driver:
         for group, message in messages:
             replica = self.replicas.get(group)
             if replica is not None and message.to == self.node:
-                replica.raft.step(message)
-                self._touch_if_ready(replica)
+                self._contained(self._step, replica, message)
+
+    def _step(self, replica: Replica, message: Message) -> None:
+        replica.raft.step(message)
+        self._touch_if_ready(replica)
 
     def tick(self) -> None:
         self._report_damage()
         for replica in list(self._awake.values()):
-            replica.tick()
-            if replica.raft.quiescent:
-                del self._awake[replica.group]
-            if replica.replies or replica.raft.has_ready():
-                self._touched[replica.group] = replica
+            self._contained(self._tick, replica)
         self._watch_disk()
         if self._retry_in_ticks:
             self._retry_in_ticks -= 1
             if self._retry_in_ticks == 0:
                 self._retry()
+
+    def _tick(self, replica: Replica) -> None:
+        replica.tick()
+        if replica.raft.quiescent:
+            del self._awake[replica.group]
+        if replica.replies or replica.raft.has_ready():
+            self._touched[replica.group] = replica
 
     def _report_damage(self) -> None:
         """Starts the repair of damage that readers of the log have found."""
@@ -156,12 +178,15 @@ class Driver:
         """Sends entries to the lagging voters of groups whose quorum has not committed them in time."""
         lagging, self._lagging = self._lagging, {}
         for group, index in lagging.items():
-            raft = self.replicas[group].raft
-            if raft.log.committed < index:
-                raft.replicate_to_all()
-                self._touch(self.replicas[group])
-            elif raft.lagging and raft.log.committed < raft.log.last_index:
-                self._lagging[group] = raft.log.last_index
+            self._contained(self._replicate_all, self.replicas[group], index)
+
+    def _replicate_all(self, replica: Replica, index: Index) -> None:
+        raft = replica.raft
+        if raft.log.committed < index:
+            raft.replicate_to_all()
+            self._touch(replica)
+        elif raft.lagging and raft.log.committed < raft.log.last_index:
+            self._lagging[replica.group] = raft.log.last_index
 
     def propose(self, group: GroupId, data: bytes | memoryview, token: object) -> bool:
         """False: refused, nothing was logged; the reply says why."""
@@ -207,9 +232,15 @@ class Driver:
         self._touch(replica)
 
     def transfer(self, group: GroupId, to: NodeId) -> None:
-        replica = self.replicas[group]
+        self._transfer(self.replicas[group], to)
+
+    def _transfer(self, replica: Replica, to: NodeId) -> None:
         replica.raft.transfer(to)
         self._touch(replica)
+
+    def resign(self, group: GroupId) -> None:
+        """Ends this node's leadership, without an heir."""
+        self._step_down(self.replicas[group])
 
     def snapshot(self, group: GroupId) -> None:
         """Takes a snapshot now, whether one is due or not."""
@@ -217,14 +248,35 @@ class Driver:
         self._start_snapshot(self.replicas[group])
 
     def peer_down(self, peer: NodeId) -> None:
-        for replica in self.replicas.values():
-            replica.raft.peer_down(peer)
-            self._touch(replica)
+        for replica in list(self.replicas.values()):
+            self._contained(self._set_peer, replica, peer, is_up=False)
 
     def peer_up(self, peer: NodeId) -> None:
-        for replica in self.replicas.values():
-            replica.raft.peer_up(peer)
-            self._touch(replica)
+        for replica in list(self.replicas.values()):
+            self._contained(self._set_peer, replica, peer, is_up=True)
+
+    def _set_peer(self, replica: Replica, peer: NodeId, *, is_up: bool) -> None:
+        (replica.raft.peer_up if is_up else replica.raft.peer_down)(peer)
+        self._touch(replica)
+
+    # Containment.
+
+    def cut_off(self, group: GroupId, failure: Exception) -> None:
+        """Takes a group out of operation on this node, until it starts again. No effect if it is already."""
+        if group in self.failed:
+            return
+        self.failed[group] = failure
+        self._forget(group)
+        self._ports.group_failed(group, failure)
+
+    def _contained(
+        self, work: Callable[Concatenate[Replica, P], None], replica: Replica, *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """Does one step of a replica; an exception cuts its group off."""
+        try:
+            work(replica, *args, **kwargs)
+        except Exception as failure:
+            self.cut_off(replica.group, failure)
 
     def _touch(self, replica: Replica) -> None:
         if self.replicas.get(replica.group) is not replica:
@@ -272,15 +324,20 @@ class Driver:
 
     def _turn(self) -> None:
         touched, self._touched = self._touched, {}
-        taken = [(replica, self._take(replica)) for replica in touched.values() if replica.raft.has_ready()]
+        taken: list[tuple[Replica, Ready]] = []
+        for replica in touched.values():
+            self._contained(self._take, replica, taken)
         # No crash point before all is saved: until then raft's log and the store's differ. None is needed either:
         # a crash loses saved but unsynced work as well.
         self._send()
         for replica, ready in taken:
-            self._save(replica, ready)
+            if ready.reads:
+                self._contained(self._take_reads, replica, ready.reads)
+            if not self._is_gone(replica):
+                self._save(replica, ready)
         self._ports.crash_point("saved")
         for replica, ready in taken:
-            if ready.snapshot is not None:
+            if ready.snapshot is not None and not self._is_gone(replica):
                 self._install(replica, ready)
         self._sync()
         self._send()
@@ -289,20 +346,23 @@ class Driver:
         self._apply(committed)
         self._reply(touched.values())
 
-    def _take(self, replica: Replica) -> Ready:
+    def _take(self, replica: Replica, taken: list[tuple[Replica, Ready]]) -> None:
         raft = replica.raft
+        if not raft.has_ready():
+            return
         ready = raft.ready()
         if raft.lagging and ready.entries:
             self._lagging.setdefault(replica.group, raft.log.last_index)
         self._post(replica.group, ready.messages)
-        return ready
+        taken.append((replica, ready))
+
+    def _take_reads(self, replica: Replica, states: list[ReadState]) -> None:
+        self._take_confirmations(replica, states)
+        replica.take_reads(states)
 
     def _save(self, replica: Replica, ready: Ready) -> None:
         """Saves the Ready to the next block; a Ready that depends on nothing unsaved is advanced at once."""
         raft = replica.raft
-        if ready.reads:
-            self._take_confirmations(replica, ready.reads)
-            replica.take_reads(ready.reads)
         if ready.snapshot is not None:
             # The Ready of a snapshot is alone, and the snapshot's file is written first.
             return
@@ -326,9 +386,12 @@ class Driver:
                 # The Ready left committed entries: more than are applied at once.
                 self._touch(replica)
         else:
-            self._post(replica.group, ready.messages_after_sync)
-            raft.advance(ready.number)
-            self._touch_if_ready(replica)
+            self._contained(self._advance, replica, ready)
+
+    def _advance(self, replica: Replica, ready: Ready) -> None:
+        self._post(replica.group, ready.messages_after_sync)
+        replica.raft.advance(ready.number)
+        self._touch_if_ready(replica)
 
     def _take_committed(self, replica: Replica, entries: list[Entry]) -> None:
         """A replica with pending requests applies in this turn; a follower later: its leader waits for its disk."""
@@ -374,16 +437,20 @@ class Driver:
 
     def _finish(self, written: list[tuple[Replica, Ready]]) -> None:
         for replica, ready in written:
-            replica.unadvanced -= 1
-            # A message of an older term may be about entries that were truncated since.
-            term = replica.raft.term
-            self._post(replica.group, [message for message in ready.messages_after_sync if message.term >= term])
-            replica.raft.advance(ready.number)
-            if ready.snapshot is not None:
-                self._ports.crash_point("installed")
-                self._touch(replica)
-            else:
-                self._touch_if_ready(replica)
+            if not self._is_gone(replica):
+                self._contained(self._finish_ready, replica, ready)
+
+    def _finish_ready(self, replica: Replica, ready: Ready) -> None:
+        replica.unadvanced -= 1
+        # A message of an older term may be about entries that were truncated since.
+        term = replica.raft.term
+        self._post(replica.group, [message for message in ready.messages_after_sync if message.term >= term])
+        replica.raft.advance(ready.number)
+        if ready.snapshot is not None:
+            self._ports.crash_point("installed")
+            self._touch(replica)
+        else:
+            self._touch_if_ready(replica)
 
     def _post(self, group: GroupId, messages: list[Message]) -> None:
         for message in messages:
@@ -397,19 +464,23 @@ class Driver:
 
     def _apply(self, committed: list[tuple[Replica, list[Entry]]]) -> None:
         for replica, entries in committed:
-            replica.apply(entries)
+            if not self._is_gone(replica):
+                self._contained(Replica.apply, replica, entries)
         self._ports.crash_point("applied")
 
     def _reply(self, replicas: Iterable[Replica]) -> None:
         for replica in replicas:
-            if replica.wants_snapshot():
-                self._start_snapshot(replica)
-            replica.fail_orphans()
-            if replica.replies:
-                replies, replica.replies = replica.replies, []
-                for token, result in replies:
-                    self._ports.reply(token, result)
+            self._contained(self._reply_for, replica)
         self._ports.crash_point("replied")
+
+    def _reply_for(self, replica: Replica) -> None:
+        if not self._is_gone(replica) and replica.wants_snapshot():
+            self._start_snapshot(replica)
+        replica.fail_orphans()
+        if replica.replies:
+            replies, replica.replies = replica.replies, []
+            for token, result in replies:
+                self._ports.reply(token, result)
 
     # Snapshots and background work.
 
@@ -453,16 +524,16 @@ class Driver:
         meta = self._store.finish_snapshot(job)
         self._ports.crash_point("snapshot")
         if ready is None:
-            replica.snapshot_taken(meta)
+            self._contained(Replica.snapshot_taken, replica, meta)
         else:
             assert ready.snapshot is not None
             self._store.save(replica.group, snapshot=meta, hard_state=ready.hard_state, entries=ready.entries)
-            replica.restore(ready.snapshot)
+            self._contained(Replica.restore, replica, ready.snapshot)
             self._saved.append((replica, ready))
         self._touch(replica)
 
     def _is_gone(self, replica: Replica | None) -> bool:
-        """Whether the replica's group was dropped while its job ran. A new replica of the group may exist since."""
+        """Whether the replica's group was dropped or cut off meanwhile. A new replica of it may exist since."""
         return replica is not None and self.replicas.get(replica.group) is not replica
 
     # Failing and slow disks.
@@ -481,16 +552,18 @@ class Driver:
             self._held_up_ticks = 0
             for replica, heir in heirs.items():
                 if heir != NO_NODE:
-                    replica.raft.transfer(heir)
-                    self._touch(replica)
+                    self._contained(self._transfer, replica, heir)
 
     def _fail(self, error: FlotillaError) -> None:
         """Nothing is acknowledged while the disk fails: other nodes must lead. The same block is retried later."""
         self.storage_error = error
         self._retry_in_ticks = self._options.retry_ticks
-        for replica in self.replicas.values():
-            replica.raft.step_down()
-            self._touch(replica)
+        for replica in list(self.replicas.values()):
+            self._contained(self._step_down, replica)
+
+    def _step_down(self, replica: Replica) -> None:
+        replica.raft.step_down()
+        self._touch(replica)
 
     def _job_failed(self, job: Job, position: int, error: FlotillaError) -> None:
         _, replica, ready = self._jobs[position]

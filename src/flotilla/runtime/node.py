@@ -6,8 +6,11 @@ thousand requests that arrive together cost one pump, and replies never run insi
 
 The journal's writes and the background jobs each have a thread, which touches nothing but its
 block or job; a small block for a fast and idle disk is written on the loop (inline_writes.py).
-An exception that is not a typed error is a bug: the node stops at once, as in a crash, and
-`wait_stopped` raises it. Going on with half a step done would be worse than stopping.
+
+An exception that is not a typed error is a bug. One from the code of a group, or from a reply to its requests, cuts
+that group off (driver.py). One from a background job counts as a failure of the job, which is tried again. Only one
+from what all groups share, the store and the order of the turn, ends the node at once, as in a crash, and
+`wait_stopped` raises it: going on with half a step done would be worse than stopping.
 
 Every request is answered once, also when its group is dropped or the node stops first. A node that
 was paused keeps its leadership, but does not act on it (`is_confirmed`) before a quorum has confirmed it.
@@ -18,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 from time import perf_counter_ns
-from typing import ParamSpec
+from typing import Concatenate, ParamSpec
 
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Message
@@ -28,12 +31,13 @@ from flotilla.replica.replica import Replica
 from flotilla.runtime.driver import THRIFTY_PATIENCE_MS, Driver, DriverOptions
 from flotilla.runtime.inline_writes import InlineWrites
 from flotilla.runtime.io_thread import IoThread
+from flotilla.runtime.observability.failures import report
 from flotilla.runtime.observability.logs import get_logger
 from flotilla.runtime.pause_detector import PauseDetector
 from flotilla.runtime.pending_requests import PendingRequest, PendingRequests, Reply
 from flotilla.runtime.ports import Links
 from flotilla.runtime.ticker import Ticker
-from flotilla.types.errors import FlotillaError, UnavailableError
+from flotilla.types.errors import FlotillaError, StorageFailedError, UnavailableError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.timing import Timing
 
@@ -44,6 +48,21 @@ HAND_OVER_MS = 1_000
 _HAND_OVER_POLL_MS = 10
 
 P = ParamSpec("P")
+
+
+def _run_job(job: Job) -> None:
+    """On the background thread. A bug in one job, of one group or file, is a failure like that of its disk."""
+    try:
+        job.run()
+    except FlotillaError:
+        raise
+    except Exception as failure:
+        log.error("a background job failed unexpectedly", job=type(job).__name__, error=failure)
+        raise StorageFailedError(f"a background job failed: {failure!r}") from failure
+
+
+def _no_broker(_: GroupId) -> None:
+    """Until a broker runs on the node."""
 
 
 class NodeRuntime:
@@ -67,10 +86,10 @@ class NodeRuntime:
             broken=self._break,
             tidy=store.mark_block,
         )
-        self.background: IoThread[Job] = IoThread(
-            "background", run=lambda job: job.run(), done=self._job_done, broken=self._break
-        )
+        self.background: IoThread[Job] = IoThread("background", run=_run_job, done=self._job_done, broken=self._break)
         self.turns = 0
+        #: Called with each group that is cut off, once its requests are answered.
+        self.on_group_failed: Callable[[GroupId], None] = _no_broker
         self._links = links
         self._ticker = Ticker(self._tick, timing.tick_ms)
         self._pause_detector = PauseDetector(timing.pause_ms)
@@ -131,36 +150,55 @@ class NodeRuntime:
 
     def propose(self, group: GroupId, data: bytes | memoryview, reply: Reply) -> bool:
         """False: refused, and nothing was logged; the reply says why."""
-        if not self._is_accepting:
-            reply(UnavailableError("the node is not running"))
+        refused = self._refusal(group)
+        if refused is not None:
+            reply(refused)
             return False
-        accepted = self.driver.propose(group, data, self._pending.add(group, reply, is_read=False))
+        request = self._pending.add(group, reply, is_read=False)
+        try:
+            accepted = self.driver.propose(group, data, request)
+        except Exception as failure:
+            self.driver.cut_off(group, failure)
+            return False
         self._schedule_turn()
         return accepted
 
     def forward(self, group: GroupId, data: bytes) -> None:
         """Proposes here or at the leader, without a reply."""
-        self._input(self.driver.forward, group, data)
+        self._input_of(group, self.driver.forward, data)
 
     def read(self, group: GroupId, query: object, reply: Reply) -> None:
-        if self._is_accepting:
-            self._input(self.driver.read, group, query, self._pending.add(group, reply, is_read=True))
+        refused = self._refusal(group)
+        if refused is not None:
+            reply(refused)
         else:
-            reply(UnavailableError("the node is not running"))
+            self._input_of(group, self.driver.read, query, self._pending.add(group, reply, is_read=True))
 
     def change_members(self, group: GroupId, change: ConfigurationChange, reply: Reply) -> None:
-        if self._is_accepting:
-            self._input(self.driver.change_members, group, change, self._pending.add(group, reply, is_read=False))
+        refused = self._refusal(group)
+        if refused is not None:
+            reply(refused)
         else:
-            reply(UnavailableError("the node is not running"))
+            self._input_of(group, self.driver.change_members, change, self._pending.add(group, reply, is_read=False))
 
     def campaign(self, group: GroupId) -> None:
-        self._input(self.driver.campaign, group)
+        self._input_of(group, self.driver.campaign)
 
     def transfer(self, group: GroupId, to: NodeId) -> None:
-        """Starts a transfer of leadership. Raises NotLeaderError, InvalidArgumentError."""
+        """Starts a transfer of leadership. Raises NotLeaderError, InvalidArgumentError, UnavailableError."""
+        refused = self._refusal(group)
+        if refused is not None:
+            raise refused
         self.driver.transfer(group, to)
         self._schedule_turn()
+
+    def _refusal(self, group: GroupId) -> UnavailableError | None:
+        """Why this node takes no requests for the group."""
+        if not self._is_accepting:
+            return UnavailableError("the node is not running")
+        if group in self.driver.failed:
+            return UnavailableError("this replica failed and is out of operation until its node starts again")
+        return None
 
     def drop(self, group: GroupId, reason: FlotillaError) -> None:
         """Leaves a group and removes its data. Its pending requests are answered with `reason`."""
@@ -171,7 +209,17 @@ class NodeRuntime:
             table.pop(group, None)
 
     def snapshot(self, group: GroupId) -> None:
-        self._input(self.driver.snapshot, group)
+        self._input_of(group, self.driver.snapshot)
+
+    def fail(self, group: GroupId, failure: Exception) -> None:
+        """Cuts off a group whose code raised outside of the driver."""
+        if self._is_running:
+            self.driver.cut_off(group, failure)
+
+    def resign(self, group: GroupId, error: FlotillaError) -> None:
+        """Ends this node's leadership of a group for an error, such as that of a file."""
+        report(f"group {group} met an error and is led no longer by this node", error, "leadership")
+        self._input_of(group, self.driver.resign)
 
     # Leadership after a pause or without links.
 
@@ -182,13 +230,15 @@ class NodeRuntime:
 
         Called before each answer that does not go through a quorum.
         """
+        if group in self.driver.failed:
+            return False
         doubts = self._pause_detector.pauses() + self._interruptions.get(group, 0)
         if self._confirmed_doubts.get(group, 0) == doubts:
             return True
         if self._asked_doubts.get(group, 0) != doubts and self.driver.replicas[group].raft.role == LEADER:
             self._asked_doubts[group] = doubts
             request = self._pending.add(group, partial(self._confirm, group, doubts), is_read=True)
-            self._input(self.driver.confirm, group, request)
+            self._input_of(group, self.driver.confirm, request)
         return False
 
     def _confirm(self, group: GroupId, doubts: int, result: object) -> None:
@@ -252,6 +302,18 @@ class NodeRuntime:
         if self._record(record, *args, **kwargs):
             self._schedule_turn()
 
+    def _input_of(
+        self, group: GroupId, record: Callable[Concatenate[GroupId, P], None], *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """An input for one group. No effect on one that is cut off."""
+        if not self._is_running or group in self.driver.failed:
+            return
+        try:
+            record(group, *args, **kwargs)
+        except Exception as failure:
+            self.driver.cut_off(group, failure)
+        self._schedule_turn()
+
     def _record(self, record: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> bool:
         """Whether the node still runs afterwards."""
         if not self._is_running:
@@ -312,7 +374,10 @@ class NodeRuntime:
     def _answer(self) -> None:
         replies, self._replies = self._replies, []
         for request, result in replies:
-            self._pending.answer(request, result)
+            try:
+                self._pending.answer(request, result)
+            except Exception as failure:
+                self.driver.cut_off(request.group, failure)
 
     def _write(self, block: Block) -> None:
         """On the loop or on the journal's thread. Called after sending, while the peers write to their disks."""
@@ -345,6 +410,15 @@ class NodeRuntime:
 
     def crash_point(self, name: str) -> None:
         """Only the simulator cuts the power here."""
+
+    def group_failed(self, group: GroupId, failure: Exception) -> None:
+        what = f"group {group} failed and is out of operation on this node until it starts again"
+        report(what, failure, "group")
+        for request in self._pending.of_group(group):
+            self.reply(request, self._pending.broken(request, "this replica failed while the request was in flight"))
+        self._schedule_turn()
+        if self._loop is not None:
+            self._loop.call_soon(self.on_group_failed, group)
 
     # The end.
 

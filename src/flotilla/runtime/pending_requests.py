@@ -50,4 +50,8 @@ class PendingRequests:
     def fail_all(self, reason: str) -> None:
         """The node stops."""
         for request in list(self._pending):
-            self.answer(request, UnavailableError(reason) if request.is_read else OutcomeUnknownError(reason))
+            self.answer(request, self.broken(request, reason))
+
+    def broken(self, request: PendingRequest, reason: str) -> UnavailableError | OutcomeUnknownError:
+        """The truthful answer when its replica is gone: a proposal may be in the logs of other nodes already."""
+        return UnavailableError(reason) if request.is_read else OutcomeUnknownError(reason)

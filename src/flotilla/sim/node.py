@@ -524,6 +524,10 @@ class SimNode:
     def reply(self, token: object, result: object) -> None:
         token.answered(self, result)  # type: ignore[attr-defined]
 
+    def group_failed(self, group: GroupId, failure: Exception) -> None:
+        """A run has no failures but those that it plans: any other is a violation."""
+        raise failure
+
     def crash_point(self, name: str) -> None:
         if self.armed_point == name:
             self.armed_after -= 1

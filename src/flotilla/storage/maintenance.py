@@ -6,6 +6,8 @@ do not count, and a log that was reset takes nothing. The journal stays authorit
 names the new files is durable, so a job may die at any point or run again.
 """
 
+from collections.abc import Callable
+from functools import partial
 from itertools import count
 
 from flotilla.storage.framing import seal_absent
@@ -15,7 +17,7 @@ from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Buffer, Disk
 from flotilla.storage.segment import Segment, SegmentWriter, group_folder, walk_file
 from flotilla.storage.segment_index import SparseIndex
-from flotilla.types.errors import DiskFullError
+from flotilla.types.errors import DiskFullError, FlotillaError
 from flotilla.types.ids import Index
 
 
@@ -228,11 +230,18 @@ class MaintenanceJob:
         self.spare: SpareFile | None = None
 
     def run(self) -> None:
+        """An error of one file stops no other file's work. The first one is raised at the end."""
         # Removal first: it frees space for the rest.
-        for path in self.removals:
-            self._disk.remove(path)
-        for flush in self.flushes or ():
-            flush.run()
+        steps: list[Callable[[], None]] = [partial(self._disk.remove, path) for path in self.removals]
+        steps += [flush.run for flush in self.flushes or ()]
+        errors: list[FlotillaError] = []
+        for step in steps:
+            try:
+                step()
+            except FlotillaError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
         if self._spare_number and self.spare is None:
             try:
                 self.spare = self._journal.create_spare(self._spare_number, self._retired)

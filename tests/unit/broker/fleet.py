@@ -121,6 +121,8 @@ class Node:
         self.is_running = True
         #: Whether the node knows that it was not replaced while it was paused.
         self.is_awake = True
+        #: A failure in the code of a group cuts it off, as on a real node.
+        self.is_containing = False
         #: Blocks stay unwritten, so that proposals stay in flight.
         self.is_disk_stuck = False
         self.links: dict[NodeId, str] = {}
@@ -201,10 +203,27 @@ class Node:
     def crash_point(self, name: str) -> None:
         """There are no power cuts here."""
 
+    def group_failed(self, group: GroupId, failure: Exception) -> None:
+        """Only a test that plants failures goes on after one."""
+        if not self.is_containing:
+            raise failure
+        for request in self.pending.of_group(group):
+            self.replies.append((request, self.pending.broken(request, "cut off")))
+        self.later(0, lambda: self.membership.group_failed(group))
+
     # Consensus.
 
     def replica(self, group: GroupId) -> Replica | None:
         return self.driver.replicas.get(group)
+
+    def fail(self, group: GroupId, failure: Exception) -> None:
+        self.driver.cut_off(group, failure)
+
+    def has_failed(self, group: GroupId) -> bool:
+        return group in self.driver.failed
+
+    def resign(self, group: GroupId, error: FlotillaError) -> None:
+        self.driver.resign(group)
 
     def holds(self, group: GroupId) -> bool:
         return group in self.store.groups

@@ -42,6 +42,9 @@ SMALL = StoreOptions(journal_bytes=64 * 1024, segment_bytes=16 * 1024)
 class Bench:
     """A driver whose ports are worked by hand: blocks and jobs wait until a test finishes them."""
 
+    #: A failure that a test has not planted ends it.
+    is_containing = False
+
     def __init__(
         self, configuration: Configuration, groups: int = 1, snapshot_entries: int = 0, raft: RaftOptions | None = None
     ) -> None:
@@ -90,6 +93,10 @@ class Bench:
 
     def crash_point(self, name: str) -> None:
         self.points.append(name)
+
+    def group_failed(self, group: int, failure: Exception) -> None:
+        if not self.is_containing:
+            raise failure
 
     # The hand.
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Configuration, Entry, Message
 from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import LinkEvents
@@ -25,6 +26,7 @@ from flotilla.storage.journal_scan import JournalScan, list_journal
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Buffer, File
 from flotilla.storage.posix import PosixDisk
+from flotilla.storage.snapshots import SnapshotJob
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import (
     DiskFullError,
@@ -37,6 +39,7 @@ from flotilla.types.ids import NO_NODE
 from flotilla.types.timing import Timing
 
 GROUP = 1
+OTHER = 2
 TICK_MS = 5
 #: No tick ever comes: what happens follows from messages alone, however slow the machine.
 NEVER_MS = 1_000_000
@@ -158,6 +161,14 @@ class Cluster:
             )
             runtime.driver.add_replica(GROUP, Ledger())
 
+    async def add_group(self, node: int, group: int) -> None:
+        """A group that the node is alone in, and leads."""
+        self.stores[node].create_group(group, Configuration(voters=(node,)))
+        self.nodes[node].driver.add_replica(group, Ledger())
+        self.nodes[node].campaign(group)
+        while not self.nodes[node].driver.replicas[group].is_serving():
+            await self.nodes[node].turned()
+
     async def start(self) -> None:
         for node in self.nodes.values():
             await node.start()
@@ -197,9 +208,9 @@ def run(
         runner.run(bounded())
 
 
-async def propose(node: NodeRuntime, identity: int) -> object:
+async def propose(node: NodeRuntime, identity: int, group: int = GROUP) -> object:
     answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-    node.propose(GROUP, command(identity), answer.set_result)
+    node.propose(group, command(identity), answer.set_result)
     return await answer
 
 
@@ -560,10 +571,74 @@ class WrongLedger(Ledger):
         raise ZeroDivisionError("a wrong program")
 
 
-def test_a_bug_stops_the_node_at_once(tmp_path: Path) -> None:
+def test_a_bug_in_one_group_cuts_it_off_and_the_node_goes_on(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         node = await cluster.wait_leader()
+        failed: list[int] = []
+        node.on_group_failed = failed.append
+        await cluster.add_group(1, OTHER)
         node.driver.replicas[GROUP].machine = WrongLedger()
+        assert isinstance(await propose(node, 1), OutcomeUnknownError)
+        assert failed == [GROUP]
+        # Requests are refused from now on, and nothing else happens to them.
+        assert isinstance(await propose(node, 2), UnavailableError)
+        answers: list[object] = []
+        node.read(GROUP, "all", answers.append)
+        node.change_members(GROUP, ConfigurationChange(), answers.append)
+        assert [type(answer) for answer in answers] == [UnavailableError] * 2
+        with pytest.raises(UnavailableError):
+            node.transfer(GROUP, 2)
+        node.forward(GROUP, b"")
+        node.campaign(GROUP)
+        node.snapshot(GROUP)
+        assert not node.is_confirmed(GROUP)
+        assert not isinstance(await propose(node, 3, OTHER), FlotillaError)
+        assert not cluster.wire.ends[1].is_closed
+
+    run(tmp_path, (1,), scenario)
+
+
+@pytest.mark.parametrize("is_error_typed", [False, True])
+def test_an_answer_that_raises_cuts_off_its_group(tmp_path: Path, *, is_error_typed: bool) -> None:
+    def answer(_: object) -> None:
+        raise UnavailableError("typed") if is_error_typed else ZeroDivisionError("a wrong program")
+
+    async def scenario(cluster: Cluster) -> None:
+        node = await cluster.wait_leader()
+        await cluster.add_group(1, OTHER)
+        assert not isinstance(await propose(node, 1, OTHER), FlotillaError)
+        node.propose(GROUP, command(1), answer)
+        assert not isinstance(await propose(node, 2, OTHER), FlotillaError)
+        while GROUP not in node.driver.failed:
+            await node.turned()
+        assert not isinstance(await propose(node, 3, OTHER), FlotillaError)
+
+    run(tmp_path, (1,), scenario)
+
+
+def test_a_bug_in_a_background_job_is_a_failure_of_that_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(job: SnapshotJob) -> None:
+        raise ZeroDivisionError("a wrong program")
+
+    async def scenario(cluster: Cluster) -> None:
+        node = await cluster.wait_leader()
+        await propose(node, 1)
+        monkeypatch.setattr(SnapshotJob, "run", fail)
+        node.snapshot(GROUP)
+        while node.background.failed_count == 0:
+            await asyncio.sleep(0.001)
+        assert not isinstance(await propose(node, 2), FlotillaError)
+
+    run(tmp_path, (1,), scenario)
+
+
+def test_a_bug_in_what_all_groups_share_stops_the_node_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def save(*args: object, **kwargs: object) -> None:
+        raise ZeroDivisionError("a wrong program")
+
+    async def scenario(cluster: Cluster) -> None:
+        node = await cluster.wait_leader()
+        monkeypatch.setattr(cluster.stores[1], "save", save)
         answers: list[object] = []
         node.propose(GROUP, command(1), answers.append)
         with pytest.raises(ZeroDivisionError):

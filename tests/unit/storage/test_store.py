@@ -350,6 +350,29 @@ def test_maintenance_that_failed_runs_again_with_other_files() -> None:
     assert log.entries(1, 3, 1 << 20) == [_entry(1), _entry(2)]
 
 
+def test_a_file_that_cannot_be_written_stops_no_other_group() -> None:
+    disk = SimDisk(Random(0))
+    store = _open(disk)
+    for group in (1, 2, 3):
+        store.create_group(group, VOTERS)
+        store.save(group, entries=[_entry(1)])
+    _write(store)
+    job = store.plan_maintenance(flush=True)
+    assert job is not None
+    disk.fail_next_sync()
+    with pytest.raises(StorageFailedError):
+        job.run()
+    assert [bool(flush.appended) for flush in job.flushes or ()] == [False, True, True]
+    written = [path for path, _ in disk.files() if path.endswith(".seg")]
+    job.run()
+    # The second run writes only what failed in the first.
+    assert set(written) <= {path for path, _ in disk.files()}
+    store.finish_maintenance(job)
+    _write(store)
+    disk.crash()
+    assert [log.entries(1, 2, 1 << 20) for log in _open(disk).groups.values()] == [[_entry(1)]] * 3
+
+
 def test_torn_tails_of_every_length_drop_the_last_block_only() -> None:
     reference = SimDisk(Random(0))
     store = _open(reference)

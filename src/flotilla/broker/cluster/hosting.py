@@ -10,19 +10,22 @@ up, it passes through assignments that have ended since, and a replica with an e
 could vote against what it has forgotten.
 """
 
+from functools import partial
+
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
+from flotilla.broker.containment import ContainedElsewhere, ContainedOutside, Containment
 from flotilla.broker.partition.host import PartitionHost, WatchedMachine
 from flotilla.broker.partition.transactions import Decisions
 from flotilla.broker.ports import Consensus, Outside
 from flotilla.broker.queue.groups import QueuePorts
 from flotilla.metadata.commands import ConfirmRemoved
 from flotilla.metadata.queries import DescribeCluster
-from flotilla.metadata.values import Assignment
+from flotilla.metadata.values import Assignment, Topic
 from flotilla.partition.batch_facts import Describe
 from flotilla.raft.messages import Configuration
 from flotilla.raft.roles import CANDIDATE
 from flotilla.replica.replica import ReplicaOptions
-from flotilla.types.errors import FlotillaError, NotFoundError
+from flotilla.types.errors import FlotillaError, NotFoundError, UnavailableError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 
 #: A new partition asks for votes this often and this many times; then the election timeout takes over.
@@ -72,9 +75,11 @@ class Hosting:
         missing: list[GroupId] = []
         for group, assignment in state.assignments_to(self._node).items():
             host = self.hosts.get(group)
+            if self._consensus.has_failed(group):
+                continue
             if host is not None:
-                host.configure(state.topics[assignment.topic_id])
-                host.look_at_transactions()
+                topic = state.topics[assignment.topic_id]
+                Containment(self._consensus, group).run(partial(self._update, host, topic))
             elif self._consensus.holds(group):
                 self._host(group, assignment)
             elif self._node not in assignment.place.lost:
@@ -86,6 +91,10 @@ class Hosting:
             asked = self._missing
             self._consensus.read(METADATA_GROUP, DescribeCluster(), lambda result: self._answered(asked, result))
 
+    def _update(self, host: PartitionHost, topic: Topic) -> None:
+        host.configure(topic)
+        host.look_at_transactions()
+
     def _answered(self, asked: tuple[GroupId, ...], result: object) -> None:
         """Everything decided before the read is applied: groups that are still assigned may begin."""
         self._is_asking = False
@@ -95,13 +104,20 @@ class Hosting:
         assignments = self._catalog.machine.state.assignments
         for group in asked:
             assignment = assignments.get(group)
-            if assignment is None or group in self.hosts:
+            if assignment is None or group in self.hosts or self._consensus.has_failed(group):
                 continue
             if self._node in assignment.place.hosts and self._node not in assignment.place.lost:
                 self._host(group, assignment)
         self.reconcile()
 
     def _host(self, group: GroupId, assignment: Assignment) -> None:
+        """Begins to host a partition. One whose files cannot be opened is cut off; the others go on."""
+        try:
+            self._begin(group, assignment)
+        except Exception as failure:
+            self._consensus.fail(group, failure)
+
+    def _begin(self, group: GroupId, assignment: Assignment) -> None:
         place = assignment.place
         topic = self._catalog.machine.state.topics[assignment.topic_id]
         machine = WatchedMachine(self._describe)
@@ -109,15 +125,18 @@ class Hosting:
         self._consensus.host(group, Configuration(voters=voters), machine, self._options)
         replica = self._consensus.replica(group)
         assert replica is not None
+        containment = Containment(self._consensus, group)
+        outside = ContainedOutside(self._outside, containment)
+        elsewhere = ContainedElsewhere(self._queues.elsewhere, containment)
         self.hosts[group] = PartitionHost(
             assignment.partition,
             topic,
             replica,
             machine,
             self._consensus,
-            self._outside,
+            outside,
             self._catalog.explain,
-            self._queues,
+            self._queues._replace(outside=outside, elsewhere=elsewhere),
             self._decisions,
             self._is_informed,
         )
@@ -132,6 +151,12 @@ class Hosting:
         self._consensus.campaign(group)
         if left > 1:
             self._outside.later(CAMPAIGN_MS, lambda: self._campaign(group, left - 1))
+
+    def group_failed(self, group: GroupId) -> None:
+        """The group was cut off on this node: other replicas serve its partition."""
+        host = self.hosts.pop(group, None)
+        if host is not None:
+            host.close(UnavailableError("this replica failed and is out of operation until its node starts again"))
 
     def _drop_dead(self) -> None:
         for tombstone in self._catalog.machine.state.tombstones_for(self._node):
@@ -156,8 +181,7 @@ class Hosting:
         self._just_dropped.clear()
         if self._missing:
             self.reconcile()
-        for host in list(self.hosts.values()):
-            host.check(now_ms)
+        self._check_all(now_ms)
         if now_ms >= self._confirm_ms:
             self._confirm_ms = now_ms + CONFIRM_MS
             self._confirm_transactions()
@@ -183,8 +207,11 @@ class Hosting:
             self._outside.later(0, self._check_hosts)
 
     def _check_hosts(self) -> None:
-        for host in list(self.hosts.values()):
-            host.check(self._outside.now_ms())
+        self._check_all(self._outside.now_ms())
+
+    def _check_all(self, now_ms: int) -> None:
+        for group, host in list(self.hosts.items()):
+            Containment(self._consensus, group).run(partial(host.check, now_ms))
 
     def _confirm_transactions(self) -> None:
         """Reminds partitions: a confirmation may be lost, and a partition without a part does not look for it."""

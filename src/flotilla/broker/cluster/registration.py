@@ -8,6 +8,7 @@ them to voters and removes them (`controller`), and plans moves (`move_plans`).
 A node whose data directory is not the one that the cluster knows has been replaced: it takes part in nothing.
 """
 
+from collections.abc import Callable
 from random import Random
 
 from flotilla.broker.addresses import is_address
@@ -29,8 +30,9 @@ from flotilla.metadata.values import Broker
 from flotilla.partition.batch_facts import Describe
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica, ReplicaOptions
+from flotilla.runtime.observability.failures import report
 from flotilla.types.errors import FlotillaError
-from flotilla.types.ids import NodeId
+from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.limits import MOVE_BYTES_PER_SECOND
 from flotilla.types.timing import Timing
 
@@ -111,6 +113,9 @@ class Membership:
             self._is_reconcile_due = True
             self._outside.later(0, self.reconcile)
 
+    def group_failed(self, group: GroupId) -> None:
+        self._hosting.group_failed(group)
+
     # On every node.
 
     def reconcile(self) -> None:
@@ -137,13 +142,20 @@ class Membership:
         self._part(replica)
         if self.is_replaced:
             return
+        checks: list[Callable[[], None]] = [
+            lambda: self._hosting.check(self._outside.now_ms()),
+            self._moves.check,
+            self.streams.check,
+            lambda: self._balance.check(self.hosts),
+        ]
         if replica.is_serving():
-            self.members.check(replica)
-            self.plans.check()
-        self._hosting.check(self._outside.now_ms())
-        self._moves.check()
-        self.streams.check()
-        self._balance.check(self.hosts)
+            checks[:0] = (lambda: self.members.check(replica), self.plans.check)
+        for check in checks:
+            try:
+                check()
+            except Exception as failure:
+                # The others go on, and the next round tries this one again.
+                report("a periodic check failed", failure, "check")
 
     def _register(self, replica: Replica) -> None:
         """Forwards only what would be accepted: a removed node must not fill the log with refusals."""

@@ -17,6 +17,7 @@ from flotilla.replica.replica import Replica
 from flotilla.runtime.node import NodeRuntime
 from flotilla.runtime.observability import metrics
 from flotilla.runtime.observability import process_usage as usage
+from flotilla.runtime.observability.failures import FAILURES
 from flotilla.runtime.observability.metrics import Exposition, label
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.operations.queue import GroupDescription
@@ -132,7 +133,8 @@ class Measurements:
     async def _add_replicas(self, out: Exposition) -> None:
         replicas = self._runtime.driver.replicas
         self._forget_gone(replicas)
-        states = {"leading": 0, "following": 0, "leaderless": 0, "damaged": 0}
+        states = {"leading": 0, "following": 0, "leaderless": 0, "damaged": 0, "failed": 0}
+        states["failed"] = len(self._runtime.driver.failed)
         for place, replica in enumerate(list(replicas.values()), 1):
             if replicas.get(replica.group) is replica:
                 states[self._state(replica)] += 1
@@ -221,6 +223,8 @@ class Measurements:
 
     def _add_process(self, out: Exposition) -> None:
         build = self._build
+        for part, count in FAILURES.counts.items():
+            out.add(metrics.FAILURES, count, label("part", part))
         info = (label("version", build.version), label("python", build.python), label("node", build.node))
         out.add(metrics.BUILD_INFO, 1, ",".join(info))
         out.add(metrics.UPTIME_SECONDS, round(monotonic() - build.started_s, 3))

@@ -80,6 +80,8 @@ class NodeStatus:
             # Acknowledged records are safe in the journal, which grows while this lasts.
             "background": "ok" if background is None else background.code,
             "background_message": "" if background is None else str(background),
+            # Out of operation here until the node starts again; other replicas serve.
+            "failed": [str(self._names.of(group)) for group in self._driver.failed],
             "damaged": [self._damage(replica) for replica in replicas.values() if replica.raft.damaged],
             "node": self._node,
             "cluster": self._catalog.cluster_id,
@@ -107,6 +109,9 @@ class NodeStatus:
 
     def _of_cluster(self) -> list[Reason]:
         metadata = self._driver.replicas.get(METADATA_GROUP)
+        if METADATA_GROUP in self._driver.failed:
+            # A reason of its own.
+            return []
         if metadata is None:
             return [Reason("NO_CLUSTER", "the node is not part of a cluster yet")]
         if metadata.raft.leader == NO_NODE:
@@ -131,9 +136,19 @@ class NodeStatus:
             and replica.group != METADATA_GROUP
         ]
         return [
+            *self._of_failed(),
             *self._listed("DAMAGED", damaged, "repair their log"),
             *self._listed("NO_LEADER", leaderless, "know no leader"),
         ]
+
+    def _of_failed(self) -> list[Reason]:
+        failed = list(self._driver.failed)
+        if not failed:
+            return []
+        named = ", ".join(str(self._names.of(group)) for group in failed[:_NAMED_MAX])
+        more = ", ..." if len(failed) > _NAMED_MAX else ""
+        text = f"{len(failed)} replicas failed and are out of operation until this node starts again: {named}{more}"
+        return [Reason("FAILED", text)]
 
     def _listed(self, code: str, replicas: list[Replica], what: str) -> list[Reason]:
         if not replicas:

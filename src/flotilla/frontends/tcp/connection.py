@@ -112,7 +112,15 @@ class RequestTicket:
         self.batch_bytes = batch_bytes
 
     def answer(self, answer: Reply | FlotillaError) -> None:
-        self._connection.answer(self, answer)
+        """Never raises: the caller is the broker, which a fault of one connection does not concern."""
+        try:
+            self._connection.answer(self, answer)
+        except Exception as failure:
+            self._connection.broken(failure)
+
+
+def _raise(failure: Exception) -> None:
+    raise failure
 
 
 def is_too_slow(ticks: int, moved_bytes: int) -> bool:
@@ -135,9 +143,10 @@ class Connection:
         wake: Callable[[], None],
         serve: Callable[["RequestTicket"], None],
         connection_limits: ConnectionLimits | None = None,
+        broken: Callable[[Exception], None] = _raise,
     ) -> None:
         """`wake` is called when there is output, or when the bounds allow requests again; `serve` with each request
-        for the service.
+        for the service; `broken` when an answer raised, to end the connection.
         """
         self.state = NEW
         #: Why the connection ends, for people; empty while it is open.
@@ -146,6 +155,7 @@ class Connection:
         self._budgets = budgets
         self._wake = wake
         self._serve = serve
+        self.broken = broken
         self._limits = connection_limits or ConnectionLimits()
         #: Cuts the received bytes into frames. Not used any more once the connection is closing.
         self.frames = FrameReader(min(limits.HANDSHAKE_FRAME_BYTES_MAX, self._limits.frame_bytes_max), bytearray)

@@ -102,7 +102,7 @@ class TcpServer:
     def tick(self) -> None:
         """A second has passed."""
         for channel in list(self._channels):
-            channel.tick()
+            self._contained(channel, channel.tick)
 
     def statistics(self) -> dict[str, int]:
         channels = self._channels
@@ -128,11 +128,13 @@ class TcpServer:
 
     def connection_for(self, channel: Channel) -> Connection:
         wake, serve = partial(self.schedule, channel), partial(self._serve, channel)
-        return Connection(self._service, self._budgets, wake, serve, self._limits)
+        broken = partial(self._broken, channel, "an answer could not be sent")
+        return Connection(self._service, self._budgets, wake, serve, self._limits, broken)
 
     def local_connection_for(self, channel: LocalChannel) -> LocalBrokerConnection:
         wake, serve = partial(self.schedule, channel), partial(self._serve, channel)
-        return LocalBrokerConnection(self._service, self._budgets, wake, serve, self._limits)
+        broken = partial(self._broken, channel, "an answer could not be handed over")
+        return LocalBrokerConnection(self._service, self._budgets, wake, serve, self._limits, broken)
 
     def entered(self, channel: Channel) -> None:
         self._channels[channel] = None
@@ -161,10 +163,7 @@ class TcpServer:
             if cancel is not None:
                 channel.connection.started(ticket, cancel)
         except Exception as error:
-            assert self._loop is not None
-            message = f"the service failed at {type(ticket.request).__name__}"
-            self._loop.call_exception_handler({"message": message, "exception": error})
-            channel.cut(message)
+            self._broken(channel, f"the service failed at {type(ticket.request).__name__}", error)
 
     def lost(self, channel: AnyChannel) -> None:
         del self._channels[channel]
@@ -176,7 +175,19 @@ class TcpServer:
     def _flush(self) -> None:
         scheduled, self._scheduled = self._scheduled, []
         for channel in scheduled:
-            channel.flush()
+            self._contained(channel, channel.flush)
+
+    def _contained(self, channel: AnyChannel, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as error:
+            self._broken(channel, "a client's connection failed", error)
+
+    def _broken(self, channel: AnyChannel, message: str, error: Exception) -> None:
+        """A fault ends the connection that met it, and no other."""
+        assert self._loop is not None
+        self._loop.call_exception_handler({"message": message, "exception": error, "part": "connection"})
+        channel.cut(message)
 
     def _on_timer(self) -> None:
         assert self._loop is not None

@@ -152,7 +152,8 @@ RAFT_FORGOTTEN = _consensus(
 REPLICAS = _consensus(
     GAUGE,
     "flotilla_replicas",
-    "Replicas at this node: leading, following, leaderless (no leader is known), damaged (repairing the log).",
+    "Replicas at this node: leading, following, leaderless (no leader is known), damaged (repairing the log), "
+    "failed (out of operation until the node starts again).",
     "state",
 )
 
@@ -207,6 +208,13 @@ PROCESS_RESIDENT_BYTES = _process(
 )
 PROCESS_OPEN_FILES = _process(
     GAUGE, "process_open_fds", "Open files and sockets of the process; only where the system reports it."
+)
+FAILURES = _process(
+    COUNTER,
+    "flotilla_failures_total",
+    "Unexpected failures, each of which ended one part of the node and nothing else: a group, a group's leadership, "
+    "a link, a connection, a request, a check, other. The log has each of them; please report them.",
+    "part",
 )
 GC_PAUSE_SECONDS = _process(
     HISTOGRAM,

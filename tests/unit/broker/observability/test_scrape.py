@@ -143,6 +143,7 @@ def test_replicas_report_their_state(tmp_path: Path) -> None:
             ("following",): 0,
             ("leaderless",): 1,
             ("damaged",): 1,
+            ("failed",): 0,
         }
         raft = single.driver.replicas[1].raft
         assert values(families, "flotilla_raft_term")[("__metadata", "0")] == raft.term >= 1

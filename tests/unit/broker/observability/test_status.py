@@ -61,6 +61,23 @@ def test_replicas_without_a_leader_are_named_but_not_all(tmp_path: Path) -> None
     run(tmp_path, test)
 
 
+def test_a_failed_replica_shows_in_health_and_readiness(tmp_path: Path) -> None:
+    async def test(single: SingleNode) -> None:
+        await single.found()
+        _, group = await single.create_topic("orders", 2)
+        single.node.runtime.fail(group, ZeroDivisionError("a bug"))
+        health = single.status.health()
+        assert health.is_ok
+        assert health.facts["failed"] == ["orders/1"]
+        [reason] = single.status.reasons()
+        assert reason.code == "FAILED"
+        text = "1 replicas failed and are out of operation until this node starts again: orders/1"
+        assert reason.message == text
+        assert 'flotilla_replicas{state="failed"} 1' in (await single.status.metrics()).decode()
+
+    run(tmp_path, test)
+
+
 def test_a_damaged_replica_shows_in_health_and_readiness(tmp_path: Path) -> None:
     async def test(single: SingleNode) -> None:
         await single.found()

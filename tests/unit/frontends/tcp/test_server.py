@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from flotilla.codec.frames import frame_header
+from flotilla.frontends.tcp.channel import Channel
 from flotilla.frontends.tcp.connection import ConnectionLimits
 from flotilla.types import limits
 from flotilla.types.errors import InvalidArgumentError, NotFoundError, OverloadedError, UnavailableError
@@ -443,5 +444,50 @@ def test_stop_accepting_leaves_those_inside_alone():
         with pytest.raises(OSError):
             await endpoint.dial()
         assert await client.call(2, Produce("t", 0, b"b")) == Produced(0)
+
+    run(test)
+
+
+@pytest.mark.parametrize("method", ["flush", "tick"])
+def test_a_connection_that_fails_stops_no_other(method, monkeypatch):
+    async def test(endpoint):
+        reported = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["part"]))
+        unlucky, other = await endpoint.dial(), await endpoint.dial()
+        victim, work = next(iter(endpoint.server._channels)), getattr(Channel, method)
+
+        def fail(channel):
+            if channel is victim:
+                raise RuntimeError("the handler is closed")
+            work(channel)
+
+        monkeypatch.setattr(Channel, method, fail)
+        endpoint.server.schedule(victim)
+        other.send(2, Fetch("t", 0, 0, 1))
+        endpoint.server.tick()
+        await unlucky.wait_cut()
+        assert isinstance((await other.read())[1], Fetched)
+        assert set(reported) == {"connection"}
+        monkeypatch.undo()
+        await assert_unharmed(endpoint)
+
+    run(test)
+
+
+def test_an_answer_that_cannot_be_sent_costs_one_connection(monkeypatch):
+    """The broker answers in the middle of its work: it must not meet a fault of a connection there."""
+
+    async def test(endpoint):
+        reported = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["message"]))
+        unlucky, other = await endpoint.dial(), await endpoint.dial()
+        unlucky.send(2, Fetch("t", 0, 0, 1, wait_ms=300_000))
+        await endpoint.wait_until(lambda: bool(endpoint.service.parked))
+        done = next(iter(endpoint.service.parked))
+        done("not an answer")
+        await unlucky.wait_cut()
+        assert reported == ["an answer could not be sent"]
+        other.send(2, Fetch("t", 0, 0, 1))
+        assert isinstance((await other.read())[1], Fetched)
 
     run(test)

@@ -90,7 +90,7 @@ class Router:
             return error_response(INVALID_ARGUMENT, str(error), status=415)
         except Exception as error:
             what = f"{scope['method']} {scope['path']} failed"
-            asyncio.get_running_loop().call_exception_handler({"message": what, "exception": error})
+            asyncio.get_running_loop().call_exception_handler({"message": what, "exception": error, "part": "request"})
             return fault_response()
 
     def _find(self, scope: Scope) -> tuple[_Place, dict[str, str]] | None:

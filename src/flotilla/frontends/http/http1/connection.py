@@ -149,7 +149,7 @@ class Connection(asyncio.Protocol):
             # The answer has begun, so its status is sent: the client sees that it breaks off.
             is_whole = False
             what = f"the answer to {exchange.head.method} {exchange.head.path} broke off"
-            self._loop.call_exception_handler({"message": what, "exception": error})
+            self._loop.call_exception_handler({"message": what, "exception": error, "part": "request"})
         finally:
             self.task = None
         if not is_whole or not exchange.head.is_kept_alive:

@@ -1,0 +1,127 @@
+"""A failure in the code of one group cuts that group off; the others of the node go on."""
+
+from typing import Any
+
+import pytest
+
+from flotilla.raft.messages import Heartbeat
+from flotilla.runtime.driver import Driver
+from flotilla.sim.ledger.machine import command
+from flotilla.types.errors import StorageFailedError
+from tests.unit.runtime.test_driver import ALONE, THREE, Bench
+
+
+class Planted:
+    """An object of which one method raises."""
+
+    def __init__(self, inner: Any, name: str, failure: Exception) -> None:
+        self._inner = inner
+        self._name = name
+        self._failure = failure
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._name:
+            raise self._failure
+        return getattr(self._inner, name)
+
+
+def bench_of_two(configuration: Any = ALONE) -> Bench:
+    bench = Bench(configuration, groups=2, snapshot_entries=3)
+    bench.is_containing = True
+    if configuration is ALONE:
+        bench.elect()
+    return bench
+
+
+def check_rest_works(bench: Bench) -> None:
+    """Group 1 is cut off, and group 2 stores, commits and survives."""
+    driver: Driver = bench.driver
+    assert list(driver.failed) == [1]
+    assert list(driver.replicas) == [2]
+    driver.tick()
+    bench.settle()
+    before = len(bench.machines[2].commands)
+    driver.propose(2, command(99), "after")
+    bench.settle()
+    assert ("after",) in [(token,) for token, _ in bench.replies]
+    assert len(bench.machines[2].commands) == before + 1
+    bench.restart()
+    assert list(bench.driver.replicas) == [1, 2]
+
+
+@pytest.mark.parametrize("failure", [ZeroDivisionError("a bug"), AssertionError(), StorageFailedError("open: EMFILE")])
+@pytest.mark.parametrize("method", ["step", "tick", "ready", "has_ready", "advance", "peer_up", "peer_down"])
+def test_consensus_of_one_group(method: str, failure: Exception) -> None:
+    bench = bench_of_two()
+    raft: Any = Planted(bench.driver.replicas[1].raft, method, failure)
+    bench.driver.replicas[1].raft = raft
+    bench.driver.propose(1, command(1), "lost")
+    bench.settle()
+    bench.driver.receive([(1, Heartbeat(2, 1, 1, 0))])
+    bench.driver.tick()
+    bench.driver.peer_up(2)
+    bench.driver.peer_down(2)
+    bench.settle()
+    assert bench.driver.failed == {1: failure}
+    check_rest_works(bench)
+
+
+@pytest.mark.parametrize("method", ["apply", "read", "snapshot"])
+def test_the_state_machine_of_one_group(method: str) -> None:
+    bench = bench_of_two()
+    machine: Any = Planted(bench.machines[1], method, ZeroDivisionError("a bug"))
+    bench.driver.replicas[1].machine = machine
+    bench.driver.read(1, "all", "asked")
+    for identity in range(4):
+        bench.driver.propose(1, command(identity), identity)
+        bench.driver.propose(2, command(identity), identity)
+        bench.settle()
+        if bench.driver.failed:
+            break
+    check_rest_works(bench)
+
+
+def test_what_was_in_flight_when_a_group_is_cut_off_does_no_harm() -> None:
+    """Its block is written, its entries and messages are dropped, and after a restart it has what was durable."""
+    bench = bench_of_two()
+    bench.driver.propose(1, command(1), "one")
+    bench.driver.propose(2, command(1), "two")
+    bench.driver.pump()
+    bench.driver.cut_off(1, ZeroDivisionError("a bug"))
+    bench.settle()
+    check_rest_works(bench)
+    bench.elect()
+    assert [len(machine.commands) for machine in bench.machines.values()] == [1, 2]
+
+
+def test_a_failing_disk_cuts_off_only_the_group_that_cannot_step_down() -> None:
+    bench = bench_of_two()
+    raft: Any = Planted(bench.driver.replicas[1].raft, "step_down", ZeroDivisionError("a bug"))
+    bench.driver.replicas[1].raft = raft
+    bench.driver.propose(2, command(1), "refused for now")
+    bench.driver.pump()
+    bench.finish_block(StorageFailedError("no"))
+    assert list(bench.driver.failed) == [1]
+    assert list(bench.driver.replicas) == [2]
+
+
+def test_messages_of_a_group_that_is_cut_off_are_dropped() -> None:
+    bench = bench_of_two(THREE)
+    bench.settle()
+    bench.driver.cut_off(1, ZeroDivisionError("a bug"))
+    bench.driver.receive([(1, Heartbeat(2, 1, 5, 0)), (2, Heartbeat(2, 1, 5, 0))])
+    bench.settle()
+    assert bench.driver.replicas[2].raft.leader == 2
+
+
+def test_a_failure_of_the_store_leaves_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All groups share it: there is nothing to cut off."""
+    bench = bench_of_two()
+
+    def save(*args: object, **kwargs: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(bench.store, "save", save)
+    bench.driver.propose(1, command(1), "token")
+    with pytest.raises(ZeroDivisionError):
+        bench.driver.pump()
