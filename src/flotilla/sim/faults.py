@@ -9,16 +9,19 @@ from collections.abc import Callable
 from random import Random
 
 from flotilla.runtime.driver import CRASH_POINTS
+from flotilla.sim.backups import Backup, may_put_back, put_back
 from flotilla.sim.cluster import Cluster
 from flotilla.sim.coverage import crashed_at
 from flotilla.sim.devices.disk import UNLIMITED_BYTES
 from flotilla.sim.devices.network import Weather
 from flotilla.sim.devices.world import MS, SECOND
+from flotilla.sim.good_copies import can_heal, read_disk
 from flotilla.sim.ledger.workload import Workload
 from flotilla.sim.node import DOWN, PAUSED, RUNNING, SimNode
 from flotilla.sim.plans.run import FAULTS, draw_weather
 from flotilla.sim.queue.workload import QueueWorkload
 from flotilla.sim.stream.workload import StreamWorkload
+from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import NodeId
 
 #: Points that most rounds of the driver do not pass, the more frequent first.
@@ -68,7 +71,7 @@ class Ambush:
 class FaultInjector:
     """Draws faults until `heal`."""
 
-    __slots__ = ("_ambush", "_cluster", "_is_over", "_kinds", "_random", "_weights", "_workload", "count")
+    __slots__ = ("_ambush", "_backups", "_cluster", "_is_over", "_kinds", "_random", "_weights", "_workload", "count")
 
     def __init__(self, cluster: Cluster, workload: Workload | QueueWorkload | StreamWorkload) -> None:
         self._cluster = cluster
@@ -77,6 +80,8 @@ class FaultInjector:
         self._kinds = [name for name in cluster.plan.faults if name in _ACTIONS]
         self._weights = [FAULTS[name] for name in self._kinds]
         self._ambush = Ambush(cluster)
+        #: Copies of disks that may be put back.
+        self._backups: dict[NodeId, Backup] = {}
         self._is_over = False
         self.count = 0
 
@@ -97,6 +102,7 @@ class FaultInjector:
             node.disk.set_capacity(UNLIMITED_BYTES)
             node.disk.fail_next_sync(0)
             node.disk.fail_next_write(0)
+            self._read_again(node)
             node.resume()
             cluster.restart(node)
 
@@ -294,23 +300,75 @@ class FaultInjector:
         self._later(self._length_us(), self._usual_disk, node)
 
     def _rot(self) -> None:
-        node = self._cluster.nodes[self._cluster.plan.victim]
+        plan = self._cluster.plan
+        node = self._cluster.nodes[plan.victim] if plan.has_one_victim else self._target()
         if node.is_lost:
             return
         for _ in range(self._random.choice((1, 1, 3))):
-            damage = node.disk.rot()
-            if damage is not None:
-                node.is_rotten = True
-                self._cluster.sometimes.seen("disk rotted")
-                self._cluster.trace.note(node.id, f"has {damage.length} rotten bytes in {damage.path}")
+            self._rot_once(node)
         if self._random.random() < 0.5 and node.status != DOWN:
             node.crash(power=True)
             self._restart_later(node)
+
+    def _rot_once(self, node: SimNode) -> None:
+        """Damages one place, unless the cluster could not heal from it."""
+        damage = node.disk.rot()
+        if damage is None:
+            return
+        node.rots = [rot for rot in node.rots if node.disk.has_file(rot.inode)]
+        try:
+            read_disk(self._cluster, node)
+        except CorruptionError:
+            node.disk.undo(damage)
+            return
+        if not can_heal(self._cluster):
+            node.disk.undo(damage)
+            return
+        node.rots.append(damage)
+        self._cluster.sometimes.seen("disk rotted")
+        if any(other.rots for other in self._cluster.nodes.values() if other is not node):
+            self._cluster.sometimes.seen("second disk rotted")
+        self._cluster.trace.note(node.id, f"has {damage.length} rotten bytes in {damage.path} at {damage.offset}")
+
+    def _fail_reads(self) -> None:
+        node = self._target()
+        node.disk.is_unreadable = True
+        self._cluster.trace.note(node.id, "fails to read its disk")
+        self._later(self._length_us(), self._read_again, node)
+
+    def _run_out_of_descriptors(self) -> None:
+        node = self._target()
+        node.disk.is_out_of_descriptors = True
+        self._cluster.sometimes.seen("out of descriptors")
+        self._cluster.trace.note(node.id, "runs out of descriptors")
+        self._later(self._length_us(), self._read_again, node)
+
+    @staticmethod
+    def _read_again(node: SimNode) -> None:
+        node.disk.is_unreadable = node.disk.is_out_of_descriptors = False
+
+    def _put_back(self) -> None:
+        """Copies a disk now; a later strike puts the copy back, if that is covered by what is promised."""
+        cluster = self._cluster
+        for node in cluster.nodes.values():
+            backup = self._backups.get(node.id)
+            if backup is not None and may_put_back(cluster, node, backup):
+                del self._backups[node.id]
+                cluster.sometimes.seen("disk put back")
+                cluster.trace.note(node.id, "has its disk put back to an earlier state")
+                put_back(cluster, node, backup)
+                self._later(int(self._random.random() * 500 * MS), cluster.restart, node)
+                return
+        node = self._target()
+        if node.status == RUNNING and not node.rots:
+            cluster.trace.note(node.id, "has its disk copied")
+            self._backups[node.id] = Backup(cluster, node)
 
     def _wipe(self) -> None:
         node = self._cluster.nodes[self._cluster.plan.victim]
         # Two voters may be left after it was removed and came back: then its disk is no minority of them.
         if not node.is_lost and self._cluster.can_spare({node.id}):
+            self._backups.pop(node.id, None)
             node.wipe()
 
 
@@ -331,4 +389,7 @@ _ACTIONS: dict[str, Callable[[FaultInjector], None]] = {
     "rot": FaultInjector._rot,
     "wipe": FaultInjector._wipe,
     "clock": FaultInjector._clock,
+    "unreadable": FaultInjector._fail_reads,
+    "descriptors": FaultInjector._run_out_of_descriptors,
+    "put-back": FaultInjector._put_back,
 }

@@ -14,12 +14,13 @@ from typing import Protocol
 from flotilla.codec.peer.frames import decode_frame, encode_frame
 from flotilla.raft.messages import Configuration, Entry, Message
 from flotilla.raft.node import RaftNode
+from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job
 from flotilla.runtime.driver import THRIFTY_PATIENCE_MS, Driver, DriverOptions
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.devices.clock import NodeClock
 from flotilla.sim.devices.crash import SimulatedCrash
-from flotilla.sim.devices.disk import SimDisk
+from flotilla.sim.devices.disk import Rot, SimDisk
 from flotilla.sim.devices.network import Network
 from flotilla.sim.devices.world import MS, SECOND, World
 from flotilla.sim.observer import GroupObserver
@@ -27,7 +28,7 @@ from flotilla.sim.trace import Trace
 from flotilla.sim.watch import WatchedMachine, WatchedStore
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.store import NodeStore
-from flotilla.types.errors import CorruptionError, DiskFullError, FlotillaError, StorageFailedError
+from flotilla.types.errors import DiskFullError, FlotillaError, StorageFailedError
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.span import Span
 
@@ -120,8 +121,8 @@ class SimNode:
         "id",
         "incarnation",
         "is_lost",
-        "is_rotten",
         "memberships",
+        "rots",
         "slow_us",
         "status",
         "store",
@@ -146,8 +147,8 @@ class SimNode:
         self.memberships: dict[GroupId, Configuration] = {}
         #: Its disk was lost: it must not return before the others have removed it.
         self.is_lost = False
-        #: Its disk has rotted since it was last replaced: what it recovers may be less than it had.
-        self.is_rotten = False
+        #: Damage on its disk that may not be repaired yet.
+        self.rots: list[Rot] = []
         #: Extra time of every write, for a slow disk.
         self.slow_us = 0
         self.armed_point: str | None = None
@@ -181,13 +182,6 @@ class SimNode:
             return False
         except (DiskFullError, StorageFailedError):
             self._give_up_start()
-            return False
-        except CorruptionError as error:
-            if not self.is_rotten:
-                raise
-            around.sometimes.seen("store beyond repair")
-            around.trace.note(self.id, f"cannot open its store: {error}")
-            self.wipe()
             return False
         self.disk.interrupt_after(-1)
         around.network.forget(self.id)
@@ -230,7 +224,7 @@ class SimNode:
         replica = self.driver.add_replica(group, machine)
         machine.raft = replica.raft
         self.store.machines[group] = machine
-        observer.started(self.id, replica.raft, self.store.groups[group], trusted=not self.is_rotten)
+        observer.started(self.id, replica.raft, self.store.groups[group])
         if replica.raft.damaged:
             self._around.sometimes.seen("damage found")
         self._rafts.append((observer, replica.raft))
@@ -323,7 +317,7 @@ class SimNode:
         self._around.trace.note(self.id, "has its disk replaced")
         self.disk.wipe()
         self.is_lost = True
-        self.is_rotten = False
+        self.rots.clear()
         self._around.network.renew(self.id)
 
     def readmit(self) -> None:
@@ -379,6 +373,8 @@ class SimNode:
                 self._is_patient = True
                 self.later(THRIFTY_PATIENCE_MS * MS, self._replicate_to_lagging)
             self._observe()
+            if self.disk.failed_reads:
+                self._count_failed_reads()
         except SimulatedCrash as crash:
             self._observe()
             self._die(crash.point, power=True)
@@ -392,6 +388,12 @@ class SimNode:
         for observer, raft in self._rafts:
             observer.observe(self.id, raft)
         self._around.application.observed(self)
+
+    def _count_failed_reads(self) -> None:
+        self.disk.failed_reads = 0
+        self._around.sometimes.seen("read failed")
+        if any(raft.role == LEADER for _, raft in self._rafts):
+            self._around.sometimes.seen("read failed at a leader")
 
     def _after(self, delay_us: int, action: Callable[..., None], *arguments: object) -> None:
         self._around.world.after(delay_us, self._fire, self.incarnation, action, arguments)

@@ -16,6 +16,7 @@ from flotilla.raft.messages import (
     Quiesce,
     SnapshotChunk,
     SnapshotMeta,
+    VerifyReply,
     VoteReply,
 )
 from flotilla.raft.node import RaftNode
@@ -94,8 +95,8 @@ class GroupObserver:
 
     # The life of a replica.
 
-    def started(self, node: NodeId, raft: RaftNode, stored: GroupLog, *, trusted: bool) -> None:
-        """A process opened its store. `trusted`: its disk did not rot, so all that was durable must be there."""
+    def started(self, node: NodeId, raft: RaftNode, stored: GroupLog) -> None:
+        """A process opened its store: all that was durable must be there. Rot takes data of entries, nothing else."""
         recovered = stored.recovered()
         state = DurableLog()
         state.base = stored.first_index() - 1
@@ -106,11 +107,8 @@ class GroupObserver:
             recovered.hard_state.vote,
             recovered.hard_state.commit,
         )
-        shadow = self.durability.shadow.setdefault(node, ReplicaShadow())
-        if trusted:
-            self.durability.recovered(node, state)
-        else:
-            shadow.restart(state)
+        self.durability.shadow.setdefault(node, ReplicaShadow())
+        self.durability.recovered(node, state)
         self.configuration.forget(node)
         for entry in recovered.configuration_entries:
             self.configuration.logged(node, entry.index)
@@ -123,6 +121,12 @@ class GroupObserver:
     def wiped(self, node: NodeId) -> None:
         """The node's disk is empty and its old self is gone for good."""
         self.durability.shadow.pop(node, None)
+        self.durability.forget_votes(node)
+        self.configuration.forget(node)
+
+    def put_back(self, node: NodeId, log: DurableLog) -> None:
+        """The node's disk holds an earlier state. It may vote again in terms that it does not remember."""
+        self.durability.shadow[node].restart(log)
         self.durability.forget_votes(node)
         self.configuration.forget(node)
 
@@ -175,6 +179,9 @@ class GroupObserver:
                 self.elections.granted(message.sender, message.term, message.to)
         elif kind is Quiesce:
             self._sometimes.seen("quiesced")
+        elif kind is VerifyReply:
+            if not message.holds:  # type: ignore[attr-defined]
+                self._sometimes.seen("replica found forgetful")
         elif kind is SnapshotChunk:
             self._count_chunk(message)  # type: ignore[arg-type]
 

@@ -14,6 +14,7 @@ from flotilla.sim.devices.clock import TICK_US
 from flotilla.sim.devices.crash import SimulatedCrash
 from flotilla.sim.devices.world import SECOND, World
 from flotilla.sim.faults import FaultInjector
+from flotilla.sim.good_copies import can_heal
 from flotilla.sim.ledger.application import LedgerApplication
 from flotilla.sim.ledger.workload import Workload
 from flotilla.sim.node import SimNode
@@ -24,7 +25,7 @@ from flotilla.sim.queue.workload import QueueWorkload
 from flotilla.sim.stream.host import StreamApplication
 from flotilla.sim.stream.workload import StreamWorkload
 from flotilla.sim.trace import EVERYONE
-from flotilla.types.ids import GroupId
+from flotilla.types.ids import GroupId, NodeId
 
 #: After the last fault every group must acknowledge an append within this time,
 PROGRESS_US = 30 * SECOND
@@ -97,17 +98,21 @@ class Run:
     def _hold_back(self) -> list[SimNode]:
         """Keeps a minority down: the others must make progress without it, whatever they know of it.
 
-        A node with a rotten disk may be unable to vote before a leader has repaired it, so it counts as away.
+        A node whose disk has rotted is one of the others: it must heal with what they have.
         """
         random = self.world.stream("hold back")
         absent: list[SimNode] = []
         for node in random.sample(list(self.cluster.nodes.values()), len(self.cluster.nodes)):
-            others = self.cluster.nodes.values()
-            away = {node.id, *(other.id for other in others if other.driver is None or other.is_rotten)}
-            if random.random() < 0.5 and node.driver is not None and self.cluster.can_spare(away):
+            away = {node.id, *(other.id for other in self.cluster.nodes.values() if other.driver is None)}
+            if random.random() < 0.5 and node.driver is not None and self._can_spare(away):
                 node.crash(power=True, announced=random.random() < 0.5)
                 absent.append(node)
         return absent
+
+    def _can_spare(self, away: set[NodeId]) -> bool:
+        if not self.cluster.can_spare(away):
+            return False
+        return not any(node.rots for node in self.cluster.nodes.values()) or can_heal(self.cluster, frozenset(away))
 
     def _bring_back(self, absent: list[SimNode]) -> None:
         for node in absent:

@@ -60,6 +60,13 @@ class DurabilityChecker:
                     "durable before commit", f"entry {index} of term {term} committed with {holders} of {list(voters)}"
                 )
 
+    def is_held_without(self, node: NodeId, index: Index, term: Term, configuration: Configuration) -> bool:
+        """Whether a majority of each half has the entry on disk, not counting `node`."""
+        return all(
+            majority(voters, sum(1 for voter in voters if voter != node and self._holds(voter, index, term)))
+            for voters in (configuration.voters, configuration.outgoing)
+        )
+
     def recovered(self, node: NodeId, state: DurableLog) -> None:
         shadow = self.shadow[node]
         if not any(outcome.agrees(state) for outcome in shadow.outcomes()):

@@ -9,9 +9,8 @@ Each carries what it overwrote, so a sync only forgets them and a power loss und
 * of a folder: every name as of its last `sync_directory`, and any subset of the later changes, in order.
 
 A failed sync drops the dirty pages as Linux does: they still read as written, no later sync makes
-them durable, and a power loss takes them away. Rot hits only bytes that were durable before the
-last sync of their file (or before it was renamed into its place): damage takes time, and a torn
-last write must stay distinguishable from it.
+them durable, and a power loss takes them away. Rot hits durable bytes; a caller may spare those of the last sync of
+their file. A copy of everything durable can be put back later, as people do with backups and disk images.
 
 Time is not known here: the caller simulates a slow sync. Everything random comes from the injected stream, so the same
 calls give the same disk.
@@ -58,6 +57,9 @@ class Rot:
     path: str
     offset: int
     length: int
+    #: The file, and what it held there.
+    inode: "Inode"
+    before: bytes
 
 
 class Inode:
@@ -122,6 +124,13 @@ class Inode:
         self.pending = []
         return True
 
+    def durable_copy(self) -> "Inode":
+        """The file as a power loss that keeps nothing unsynced leaves it."""
+        copy = Inode()
+        copy.image = self._unrolled() if self.durable is None else bytearray(self.durable)
+        copy.fresh = [Change(0, b"", b"", 0, len(copy.image))] if self.durable is not None else list(self.fresh)
+        return copy
+
     def _unrolled(self) -> bytearray:
         image = bytearray(self.image)
         for change in reversed(self.pending):
@@ -129,11 +138,12 @@ class Inode:
             del image[change.size_before :]
         return image
 
-    def may_rot(self, low: int, high: int) -> bool:
-        """Whether [low, high) was durable before the last sync and has not been touched since."""
+    def may_rot(self, low: int, high: int, *, spares_young: bool) -> bool:
+        """Whether [low, high) is durable and untouched since; with `spares_young`, was so before the last sync."""
         if self.durable is not None:
             return False
-        return not any(_touches(change, low, high) for changes in (self.pending, self.fresh) for change in changes)
+        touched = [*self.pending, *self.fresh] if spares_young else self.pending
+        return not any(_touches(change, low, high) for change in touched)
 
 
 class Directory:
@@ -171,6 +181,12 @@ class Directory:
         self.entries = dict(self.durable)
         return True
 
+    def durable_copy(self) -> "Directory":
+        copy = Directory()
+        copy.durable = {name: node.durable_copy() for name, node in self.durable.items()}
+        copy.entries = dict(copy.durable)
+        return copy
+
 
 class SimFile:
     """An open file. It dies with the process: using it after a crash is an error of the simulation."""
@@ -187,6 +203,9 @@ class SimFile:
 
     def read(self, offset: int, length: int) -> bytes:
         assert self._generation == self._disk.generation, "a file of a dead process was read"
+        if self._disk.is_unreadable:
+            self._disk.failed_reads += 1
+            raise StorageFailedError("read failed")
         return bytes(self._inode.image[offset : offset + length])
 
     def read_cached(self, offset: int, length: int) -> bytes | None:
@@ -273,6 +292,11 @@ class SimDisk:
         self.generation = 0
         self.failing_syncs = 0
         self.failing_writes = 0
+        #: Every read fails for now.
+        self.is_unreadable = False
+        #: The process has no descriptor left: no file can be opened for now.
+        self.is_out_of_descriptors = False
+        self.failed_reads = 0
         self._steps_left = -1
         self._root = Directory()
         #: Folders by path, so that the depth of a tree costs nothing.
@@ -281,6 +305,9 @@ class SimDisk:
     # The port.
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
+        if self.is_out_of_descriptors:
+            self.failed_reads += 1
+            raise StorageFailedError(f"open {path}: too many open files")
         directory, name = self._locate(path)
         node = directory.entries.get(name)
         if node is None and create:
@@ -363,6 +390,7 @@ class SimDisk:
         self._steps_left = -1
         self.failing_syncs = 0
         self.failing_writes = 0
+        self.is_out_of_descriptors = False
         unseen = [self._root]
         while unseen:
             directory = unseen.pop()
@@ -378,6 +406,7 @@ class SimDisk:
         """The process ends but the machine stays up: everything written is kept, durable or not."""
         self.generation += 1
         self._steps_left = -1
+        self.is_out_of_descriptors = False
 
     def wipe(self) -> None:
         """A new, empty disk."""
@@ -401,8 +430,22 @@ class SimDisk:
         """Raises SimulatedCrash in the middle of the mutating operation after that many."""
         self._steps_left = operations
 
-    def rot(self, prefix: str = "") -> Rot | None:
-        """Flips a bit or fills up to a sector with garbage in an old place. None: no place was old enough.
+    def durable_image(self) -> Directory:
+        """A copy of everything durable: what a backup or a disk image holds."""
+        return self._root.durable_copy()
+
+    def put_back(self, image: Directory) -> None:
+        """Replaces everything by a copy from `durable_image`, which must not be used again."""
+        self.generation += 1
+        self._steps_left = -1
+        self._root = image
+        self._settle()
+
+    def rot(self, prefix: str = "", *, spares_young: bool = True) -> Rot | None:
+        """Flips a bit or fills up to a sector with garbage. None: no place was found.
+
+        With `spares_young` only in a place that was durable before the last sync of its file. Otherwise in any durable
+        place, also one of the last sync.
 
         Zeros at the end of a file are left alone: they were never written, so damage there means nothing.
         """
@@ -415,10 +458,18 @@ class SimDisk:
             length = 1
             if self.random.random() < 0.5:
                 length = min(SECTOR_BYTES - position % SECTOR_BYTES, used - position)
-            if inode.may_rot(position, position + length):
+            if inode.may_rot(position, position + length, spares_young=spares_young):
+                before = bytes(inode.image[position : position + length])
                 self._damage(inode, position, length)
-                return Rot(path, position, length)
+                return Rot(path, position, length, inode, before)
         return None
+
+    def undo(self, rot: Rot) -> None:
+        """The damage did not happen. Nothing may have been written since."""
+        rot.inode.image[rot.offset : rot.offset + rot.length] = rot.before
+
+    def has_file(self, inode: Inode) -> bool:
+        return any(inode is other for _, other in self.files())
 
     def files(self) -> Iterator[tuple[str, Inode]]:
         """Every file by path, in a fixed order."""

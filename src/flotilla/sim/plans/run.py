@@ -40,7 +40,14 @@ FAULTS: dict[str, int] = {
     "membership": 6,
     "transfer": 3,
     "snapshot": 3,
+    "unreadable": 2,
+    "descriptors": 2,
+    "put-back": 4,
 }
+#: Faults that were added later are drawn apart, so that older seeds keep their plans.
+_LATER_FAULTS = ("unreadable", "descriptors", "put-back")
+#: Faults that take copies away for good: with one of them only one disk may rot, which is then a minority.
+_TAKING_AWAY = ("wipe", "membership")
 
 DEFAULT_TICKS = 3000
 #: With fewer nodes the one whose disk may be lost is no minority, and nothing is promised.
@@ -69,7 +76,7 @@ class Plan:
     chaos_us: int
     faults: tuple[str, ...]
     fault_interval_us: int
-    #: The one node whose disk may lose what it had. One is a minority of every configuration of three and more.
+    #: The one node whose disk may be lost. One is a minority of every configuration of three and more.
     victim: NodeId
     weather: Weather
     drift_ppm_max: int
@@ -85,6 +92,11 @@ class Plan:
     snapshot_entries: int
     trail_entries: int
     store: StoreOptions
+
+    @property
+    def has_one_victim(self) -> bool:
+        """Whether only the disk of `victim` may rot; otherwise any may, as long as the cluster can heal."""
+        return any(fault in self.faults for fault in _TAKING_AWAY)
 
     @property
     def replica(self) -> ReplicaOptions:
@@ -115,7 +127,7 @@ def draw_plan(
     drawn_nodes = 5 if random.random() < 0.25 else 3
     spares = random.choice((0, 1, 1, 2))
     groups = random.choice((1, 1, 1, 1, 2, 3))
-    drawn_faults = _draw_faults(random)
+    drawn_faults = _draw_faults(random, Random(f"{seed}/later faults"))
     burst_operations = random.choice((2, 5, 10, 30))
     count = drawn_nodes if nodes is None else nodes
     chosen = drawn_faults if faults is None else faults
@@ -151,12 +163,13 @@ def draw_plan(
     )
 
 
-def _draw_faults(random: Random) -> tuple[str, ...]:
+def _draw_faults(random: Random, later: Random) -> tuple[str, ...]:
+    """`later` draws the faults that were added later, so that older seeds keep their other settings."""
     dice = random.random()
     if dice < 0.05:
         return ()
     chance = random.choice((0.2, 0.5, 0.8))
-    return tuple(name for name in FAULTS if random.random() < chance)
+    return tuple(name for name in FAULTS if (later if name in _LATER_FAULTS else random).random() < chance)
 
 
 def draw_weather(random: Random) -> Weather:

@@ -286,3 +286,47 @@ def test_the_same_calls_give_the_same_disk() -> None:
         return [(path, bytes(inode.image)) for path, inode in disk.files()]
 
     assert run() == run()
+
+
+def test_a_copy_of_everything_durable_is_put_back() -> None:
+    disk = SimDisk(Random(1))
+    disk.make_directory("folder")
+    disk.sync_directory("")
+    file = disk.open("folder/file", create=True)
+    file.write(0, [b"old"])
+    file.sync()
+    disk.sync_directory("folder")
+    file.write(0, [b"new"])
+    image = disk.durable_image()
+    file.sync()
+    disk.put_back(image)
+    assert disk.open("folder/file").read(0, 3) == b"old", "the later write was not durable when the copy was made"
+
+
+def test_rot_may_hit_the_last_sync_and_be_undone() -> None:
+    disk = SimDisk(Random(1))
+    file = disk.open("file", create=True)
+    file.write(0, [b"x" * 100])
+    file.sync()
+    assert disk.rot() is None
+    rot = disk.rot(spares_young=False)
+    assert rot is not None
+    assert file.read(0, 100) != b"x" * 100
+    disk.undo(rot)
+    assert file.read(0, 100) == b"x" * 100
+
+
+def test_reads_fail_for_a_while() -> None:
+    disk = SimDisk(Random(1))
+    file = disk.open("file", create=True)
+    file.write(0, [b"x"])
+    disk.is_unreadable = True
+    with pytest.raises(StorageFailedError):
+        file.read(0, 1)
+    disk.is_unreadable = False
+    disk.is_out_of_descriptors = True
+    assert file.read(0, 1) == b"x"
+    with pytest.raises(StorageFailedError):
+        disk.open("file")
+    disk.stop()
+    assert disk.open("file").read(0, 1) == b"x", "another process has its own descriptors"
