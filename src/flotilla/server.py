@@ -14,6 +14,7 @@ from random import Random, SystemRandom
 from flotilla.broker.broker import Broker
 from flotilla.broker.catalog import METADATA_GROUP, Catalog, CatalogMachine
 from flotilla.broker.cluster.registration import Membership
+from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.observability.event_log import LOOK_MS, EventLog
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.status import NodeStatus
@@ -85,13 +86,29 @@ class LoopConsensus:
 
 
 class LoopOutside:
-    """Implements broker.ports.Outside with a clock and the links."""
+    """Implements broker.ports.Outside with a clock and the links, over which the brokers compare their clocks."""
 
     def __init__(self, node: Node, clock: Clock) -> None:
         self._node = node
-        self.now_ms = clock.now_ms
+        self.clock = ClusterClock(clock, self._cluster_size)
+        self.now_ms = self.clock.now_ms
         self.steady_ms = clock.steady_ms
         self.later = clock.later
+        node.network.exchange_clocks(clock.now_ms, self.clock.heard)
+
+    def _cluster_size(self) -> int:
+        """Brokers that this node knows of; 0 while it is part of no cluster."""
+        metadata = self._node.runtime.driver.replicas.get(METADATA_GROUP)
+        if metadata is None:
+            return 0
+        return max(self._node.network.peer_count + 1, len(metadata.raft.configuration.members()))
+
+    def is_time_set(self) -> bool:
+        self.clock.now_ms()
+        return self.clock.is_set
+
+    def is_time_trusted(self) -> bool:
+        return self.clock.is_trusted
 
     def is_up(self, node: NodeId) -> bool:
         return node == self._node.runtime.node or self._node.network.is_up(node)
@@ -101,6 +118,7 @@ class LoopOutside:
 
     def disconnect(self, node: NodeId) -> None:
         self._node.network.remove_peer(node)
+        self.clock.forget(node)
 
 
 def _replica_options(settings: NodeSettings) -> ReplicaOptions:

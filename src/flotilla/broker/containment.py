@@ -35,6 +35,8 @@ class ContainedOutside:
         self._run = containment.run
         self.now_ms = outside.now_ms
         self.steady_ms = outside.steady_ms
+        self.is_time_set = outside.is_time_set
+        self.is_time_trusted = outside.is_time_trusted
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel:
         return self._outside.later(delay_ms, lambda: self._run(action))

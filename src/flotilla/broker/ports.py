@@ -26,7 +26,7 @@ class Service(Protocol):
         """Empty while the node is not part of a cluster."""
 
     def now_ms(self) -> int:
-        """This node's time of day."""
+        """Cluster time, as this node knows it."""
 
     def handle(self, request: Request, done: Done) -> Cancel | None:
         """Starts an operation. Never raises for what a client sent. None: it was answered or cannot be given up.
@@ -113,7 +113,13 @@ class Outside(Protocol):
     """Clocks, timers and links to other nodes."""
 
     def now_ms(self) -> int:
-        """The wall clock."""
+        """Cluster time (`cluster_clock`): nothing reads the wall clock of this node alone."""
+
+    def is_time_set(self) -> bool:
+        """False: the node has just started, and has not heard the clocks of a majority of the brokers yet."""
+
+    def is_time_trusted(self) -> bool:
+        """Whether messages may be deleted by age."""
 
     def steady_ms(self) -> int:
         """A monotonic clock."""

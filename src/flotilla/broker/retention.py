@@ -4,9 +4,10 @@ The leader decides and proposes one TrimTo, so that every replica trims at the s
 its own log, which frees the disk. That needs a snapshot past the new start, so it waits for the next scheduled one and
 requests one when that takes too long.
 
-Age is the time since a record was stored, by the leaders' clocks (partition/state/stored_times): a producer with a
-wrong clock loses nothing. A delayed message ages from its delivery time: a delay may be longer than the retention, and
-messages stored after it stay with it. Entries with staged batches of a transaction stay until it has ended.
+Age is the time since a record was stored, in log time (partition/leader/log_time, partition/state/stored_times): no
+producer and no broker with a wrong clock loses anything, and without a majority of clocks nothing goes by age. A
+delayed message ages from its delivery time: a delay may be longer than the retention, and messages stored after it
+stay with it. Entries with staged batches of a transaction stay until it has ended.
 """
 
 from collections.abc import Callable
@@ -49,16 +50,20 @@ class Retention:
 
     # The leader's part.
 
-    def target(self, settings: TopicSettings, held_from: Callable[[], Offset | None], now_ms: int) -> Offset | None:
+    def target(
+        self, settings: TopicSettings, held_from: Callable[[], Offset | None], now_ms: int, aged_ms: int | None
+    ) -> Offset | None:
         """Where the log should start; None: where it starts now, or it is too early to look again.
 
-        Raises CorruptionError when the log cannot be read there.
+        `aged_ms` is the time from which ages count; None: no majority of clocks confirms any. Raises CorruptionError
+        when the log cannot be read there.
         """
         machine = self._machine
         if now_ms < self._look_ms or machine.log_start == machine.next_offset:
             return None
-        old_ms = now_ms - settings.retention_ms
-        aged = machine.stored.end_before(old_ms) if settings.retention_ms else machine.log_start
+        is_by_age = settings.retention_ms and aged_ms is not None
+        old_ms = (aged_ms or 0) - settings.retention_ms
+        aged = machine.stored.end_before(old_ms) if is_by_age else machine.log_start
         excess = self._excess(settings)
         is_due = max(aged, excess) > machine.log_start
         if is_due and not self._is_informed():
@@ -68,7 +73,9 @@ class Retention:
             return None
         held = held_from()
         end = machine.next_offset if held is None else min(held, machine.next_offset)
-        target = max(machine.index.first_later_than(old_ms, min(aged, end)), min(excess, end))
+        # Delays are in cluster time, which log time may be ahead of.
+        due_ms = min(old_ms, now_ms - settings.retention_ms)
+        target = max(machine.index.first_later_than(due_ms, min(aged, end)), min(excess, end))
         return target if target > machine.log_start else None
 
     def _excess(self, settings: TopicSettings) -> Offset:
@@ -81,12 +88,12 @@ class Retention:
             excess = max(excess, self._replica.log.offset_within(settings.retention_bytes))
         return excess
 
-    def wants_stamp(self, settings: TopicSettings, now_ms: int) -> bool:
+    def wants_stamp(self, settings: TopicSettings, log_ms: int) -> bool:
         """Whether to write the time into the log, so that ages can be computed later. Idle partitions need none."""
         if not settings.retention_ms:
             return False
         machine = self._machine
-        return machine.stored.is_due(now_ms, machine.next_offset, settings.retention_ms // _STAMPS)
+        return machine.stored.is_due(log_ms, machine.next_offset, settings.retention_ms // _STAMPS)
 
     # Every replica's part.
 

@@ -101,6 +101,13 @@ class PeerLink:
             self.queue.push([frame_header(size_bytes), *body], LENGTH_BYTES + size_bytes)
         self._write(connection)
 
+    def send_frame(self, frame: bytes) -> None:
+        """Writes one small frame after what is queued; without a connection it is lost."""
+        connection = self._connection
+        if connection is not None and self.is_open:
+            self.queue.push([frame_header(len(frame)), frame], LENGTH_BYTES + len(frame))
+            self._write(connection)
+
     def _write(self, connection: PeerConnection) -> None:
         queue = self.queue
         while queue.size_bytes and not connection.is_paused:

@@ -6,7 +6,9 @@ open. Losing either is reported at once: it is a hint, wrong at times, and nothi
 depend on it.
 
 Every connection carries something at least every second check in both directions; one that
-falls silent, or stops taking bytes, is cut.
+falls silent, or stops taking bytes, is cut. The first frame of a link, and one at every
+check, which serves as a ping, is the reading of this node's wall clock: so a node has heard the
+clocks of all that voted for it.
 """
 
 import asyncio
@@ -15,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from flotilla.codec.peer.clock_frames import encode_clock
 from flotilla.peers.handshake import PeerHello
 from flotilla.peers.link import PeerLink
 from flotilla.peers.server import PeerServer, PeerServerCounters
@@ -61,8 +64,15 @@ class PeerNetwork:
         self._up: dict[NodeId, None] = {}
         self._events: LinkEvents | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._wall_ms: Callable[[], int] | None = None
+        self._clock_heard: Callable[[NodeId, int], None] | None = None
         for peer, address in peers.items():
             self.add_peer(peer, address)
+
+    def exchange_clocks(self, wall_ms: Callable[[], int], heard: Callable[[NodeId, int], None]) -> None:
+        """From now on peers are told the reading of `wall_ms`, and `heard` is told theirs."""
+        self._wall_ms = wall_ms
+        self._clock_heard = heard
 
     async def start(self, events: LinkEvents) -> None:
         """Listens and dials; events come from now on."""
@@ -104,6 +114,10 @@ class PeerNetwork:
         if self._events is not None:
             link.dial()
 
+    @property
+    def peer_count(self) -> int:
+        return len(self._links)
+
     def is_up(self, peer: NodeId) -> bool:
         return peer in self._up
 
@@ -138,6 +152,7 @@ class PeerNetwork:
         self._timer = asyncio.get_running_loop().call_later(self._check_interval_s, self._check)
         for link in list(self._links.values()):
             self._contained(link, link.check)
+            self._contained(link, partial(self._send_clock, link))
         self._server.check()
 
     def _contained(self, link: PeerLink, action: Callable[[], None]) -> None:
@@ -149,6 +164,10 @@ class PeerNetwork:
             context = {"message": what, "exception": failure, "part": "link"}
             asyncio.get_running_loop().call_exception_handler(context)
             link.cut(f"failed: {failure!r}")
+
+    def _send_clock(self, link: PeerLink) -> None:
+        if self._wall_ms is not None:
+            link.send_frame(encode_clock(self.node, link.peer, self._wall_ms()))
 
     def _update_up(self, peer: NodeId) -> None:
         """Reports a change between up and down."""
@@ -169,7 +188,12 @@ class PeerNetwork:
         if self._events is not None:
             self._events.receive(messages)
 
+    def clock_heard(self, peer: NodeId, wall_ms: int) -> None:
+        if self._clock_heard is not None:
+            self._clock_heard(peer, wall_ms)
+
     def link_opened(self, peer: NodeId) -> None:
+        self._send_clock(self._links[peer])
         self._update_up(peer)
 
     def link_closed(self, peer: NodeId) -> None:

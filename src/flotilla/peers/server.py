@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from flotilla.codec.frames import Buffer, frame_header
+from flotilla.codec.peer.clock_frames import decode_clock, is_clock
 from flotilla.codec.peer.frames import decode_frame
 from flotilla.peers.connection import PeerConnection
 from flotilla.peers.handshake import (
@@ -38,6 +39,9 @@ _REFUSALS_MAX = 64
 
 class PeerServerOwner(Protocol):
     def received(self, messages: list[tuple[GroupId, Message]]) -> None: ...
+
+    def clock_heard(self, peer: NodeId, wall_ms: int) -> None:
+        """The reading of a peer's wall clock."""
 
     def peer_entered(self, peer: NodeId) -> None: ...
 
@@ -130,15 +134,24 @@ class PeerServer:
         self.counters.received_frames += 1
         self.counters.received_bytes += len(frame)
         try:
+            if is_clock(frame):
+                sender, to, wall_ms = decode_clock(frame)
+                self._check_ends(peer, sender, to)
+                self._owner.clock_heard(peer, wall_ms)
+                return
             messages = decode_frame(frame)
-            # All messages of a frame have the same sender and target.
-            if messages and (messages[0][1].sender != peer or messages[0][1].to != self._node):
-                raise InvalidArgumentError("a frame has another sender or target than its link")
+            if messages:
+                # All messages of a frame have the same sender and target.
+                self._check_ends(peer, messages[0][1].sender, messages[0][1].to)
         except InvalidArgumentError as error:
             self.counters.damaged += 1
             connection.cut(str(error))
             return
         self._owner.received(messages)
+
+    def _check_ends(self, peer: NodeId, sender: NodeId, to: NodeId) -> None:
+        if sender != peer or to != self._node:
+            raise InvalidArgumentError("a frame has another sender or target than its link")
 
     def connection_writable(self, connection: PeerConnection) -> None:
         """Only pings are written here: nothing is queued."""

@@ -11,6 +11,9 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Protocol
 
+#: Linux counts suspended time in a clock of its own, and macOS in this one, unlike `time.monotonic`.
+_UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class Clock(Protocol):
     """Called on the loop."""
@@ -20,6 +23,9 @@ class Clock(Protocol):
 
     def steady_ms(self) -> int:
         """Monotonic time: it is never set."""
+
+    def uptime_ms(self) -> int:
+        """Monotonic time, with the time in which the machine was suspended where the system counts it."""
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Callable[[], None]:
         """Schedules `action`; returns a function that cancels it."""
@@ -31,6 +37,9 @@ class LoopClock:
 
     def steady_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+    def uptime_ms(self) -> int:
+        return time.clock_gettime_ns(_UPTIME) // 1_000_000
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Callable[[], None]:
         loop = asyncio.get_running_loop()
@@ -54,6 +63,9 @@ class TurnedClock:
 
     def steady_ms(self) -> int:
         return self._clock.steady_ms() + self._ahead_ms
+
+    def uptime_ms(self) -> int:
+        return self._clock.uptime_ms() + self._ahead_ms
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Callable[[], None]:
         if not delay_ms:

@@ -12,6 +12,7 @@ from random import Random
 from flotilla.broker.broker import Broker
 from flotilla.broker.catalog import METADATA_GROUP, Catalog, CatalogMachine
 from flotilla.broker.cluster.registration import Membership
+from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.codec.batch.facts import facts_of, span_of
 from flotilla.codec.batch.records import encode_batch
@@ -109,6 +110,8 @@ class Node:
         self.node = node
         self.settings = replace(fleet.settings, node_id=node)
         self.incarnation = node * 1000
+        #: By how much the clock of this node was set.
+        self.wall_ahead_ms = 0
         self.renew()
 
     def renew(self) -> None:
@@ -139,6 +142,7 @@ class Node:
         self.entering: list[list[str]] = []
         self.store = NodeStore.open(self.disk, StoreOptions(journal_bytes=256 * 1024, segment_bytes=64 * 1024), span_of)
         self.driver = Driver(self.node, self.store, self, Random(self.node), DriverOptions(_OPTIONS))
+        self.clock = ClusterClock(_Wall(self), self._cluster_size)
         self.machine = CatalogMachine()
         if METADATA_GROUP in self.store.groups:
             self.driver.add_replica(METADATA_GROUP, self.machine)
@@ -280,7 +284,21 @@ class Node:
     # Outside.
 
     def now_ms(self) -> int:
-        return self.fleet.clock.now_ms + self.fleet.wall_ahead_ms
+        return self.clock.now_ms()
+
+    def _cluster_size(self) -> int:
+        replica = self.replica(METADATA_GROUP)
+        return 0 if replica is None else max(len(self.links) + 1, len(replica.raft.configuration.members()))
+
+    def wall_ms(self) -> int:
+        return self.fleet.clock.now_ms + self.fleet.wall_ahead_ms + self.wall_ahead_ms
+
+    def is_time_set(self) -> bool:
+        self.clock.now_ms()
+        return self.clock.is_set
+
+    def is_time_trusted(self) -> bool:
+        return self.clock.is_trusted
 
     def steady_ms(self) -> int:
         return self.fleet.clock.now_ms
@@ -309,6 +327,14 @@ class Node:
 
     def disconnect(self, node: NodeId) -> None:
         self.links.pop(node, None)
+
+
+class _Wall:
+    """The machine's clocks of a node."""
+
+    def __init__(self, box: Node) -> None:
+        self.now_ms = box.wall_ms
+        self.uptime_ms = box.steady_ms
 
 
 class Elsewhere:
@@ -439,8 +465,15 @@ class Fleet:
 
     def settle(self) -> None:
         """Everything that needs no time."""
+        self._exchange_clocks()
         while sum(self._turn(box) for box in self.nodes.values() if box.is_running):
             pass
+
+    def _exchange_clocks(self) -> None:
+        for box in self.nodes.values():
+            for other in box.links:
+                if box.is_running and self.is_linked(box.node, other):
+                    self.nodes[other].clock.heard(box.node, box.wall_ms())
 
     def _turn(self, box: Node) -> bool:
         box.driver.pump()

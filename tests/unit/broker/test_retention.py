@@ -7,7 +7,7 @@ import pytest
 from flotilla.broker.catalog import METADATA_GROUP
 from flotilla.broker.retention import LOOK_MS, RELEASE_MS
 from flotilla.codec.batch.view import BatchView
-from flotilla.partition.commands.partition_commands import TrimTo, encode_command
+from flotilla.partition.commands.partition_commands import StampTime, TrimTo, encode_command
 from flotilla.raft.messages import Append, Message
 from flotilla.types.errors import UnavailableError
 from flotilla.types.ids import GroupId
@@ -15,6 +15,8 @@ from flotilla.types.operations import AlterTopic, CommitOffset, Fetch, Fetched
 from flotilla.types.operations.queue import REJECT, AlterGroup
 from tests.unit.broker.fleet import Fleet, Node, single_node, three
 from tests.unit.broker.queue_driver import GROUP, TOPIC, ack, deliveries, describe, poll, polled, settle, store, values
+
+DAY_MS = 86_400_000
 
 
 @pytest.fixture
@@ -51,6 +53,60 @@ def test_messages_go_when_they_are_too_old_and_no_earlier(node: Node) -> None:
     last = node.partition(TOPIC).replica.raft.log.last_index
     node.fleet.advance(60_000)
     assert node.partition(TOPIC).replica.raft.log.last_index == last
+
+
+@pytest.mark.parametrize("jump_ms", [8 * DAY_MS, 365 * DAY_MS, -8 * DAY_MS, -365 * DAY_MS])
+def test_the_clock_of_a_leader_removes_nothing_and_stops_no_ageing(jump_ms: int) -> None:
+    fleet = three()
+    leader = fleet.create(TOPIC, retention_ms="7d")
+    fill(leader, 5)
+    fleet.advance(5_000)
+    leader.wall_ahead_ms = jump_ms
+    fleet.advance(120_000)
+    assert fleet.leader(TOPIC) is leader
+    assert log_start(leader) == 0
+    machine = leader.partition(TOPIC).machine
+    assert machine.clock_ms <= fleet.clock.now_ms
+    assert leader.clock.jump_count == 1
+    fleet.controller().call(AlterTopic(TOPIC, settings={"retention_ms": "60s"}))
+    fleet.wait(lambda: log_start(fleet.leader(TOPIC)) == 5)
+
+
+def test_what_a_long_stop_made_old_goes_in_steps() -> None:
+    """So does what a wrong clock makes old at the start of a node alone."""
+    fleet = Fleet(1).form()
+    node = fleet.nodes[1]
+    fleet.create(TOPIC, retention_ms="1h")
+    for _ in range(6):
+        fill(node, 1)
+        fleet.advance(5 * 60_000)
+    fleet.kill(1)
+    fleet.wall_ahead_ms = 8 * DAY_MS
+    node = fleet.restart(1)
+    fleet.leader(TOPIC)
+    fleet.advance(5_000)
+    assert log_start(node) == 0
+    assert node.partition(TOPIC).retention_behind_ms > 7 * DAY_MS
+    fleet.wait(lambda: log_start(node) > 0, limit_ms=10 * 3_600_000)
+    assert log_start(node) < 6
+    fleet.wait(lambda: log_start(node) == 6, limit_ms=10 * 3_600_000)
+    fleet.wait(lambda: node.partition(TOPIC).retention_behind_ms == 0, limit_ms=24 * 3_600_000)
+
+
+def test_a_stamp_from_the_future_stops_no_ageing(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_ms="60s")
+    fill(node, 2)
+    group = node.partition(TOPIC).group
+    node.propose(group, encode_command(StampTime(node.now_ms() + 30 * DAY_MS)), lambda _: None)
+    node.fleet.advance(30_000)
+    fill(node, 1)
+    node.fleet.kill(1)
+    node = node.fleet.restart(1)
+    node.fleet.leader(TOPIC)
+    node.fleet.advance(29_000)
+    assert log_start(node) == 0
+    node.fleet.wait(lambda: log_start(node) == 2, limit_ms=40_000)
+    node.fleet.wait(lambda: log_start(node) == 3, limit_ms=40_000)
 
 
 def test_a_message_with_a_wrong_time_stays_as_long_as_any_other(node: Node) -> None:

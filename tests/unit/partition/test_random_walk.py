@@ -171,8 +171,9 @@ class Partition(RuleBasedStateMachine):
             assert self.naive.in_flight.pop(0) is what
             self.naive.store(what)
             return
-        self.naive.stamp(what.now_ms)
-        if isinstance(what, CommitOffset):
+        if isinstance(what, StampTime):
+            self.naive.stamp(what.now_ms)
+        elif isinstance(what, CommitOffset):
             stands = self.positions.get(what.group, 0)
             self.positions[what.group] = what.offset if what.reset else max(stands, what.offset)
             assert isinstance(reply, Position)

@@ -137,3 +137,27 @@ def test_messages_to_an_unknown_node_are_lost_quietly() -> None:
         one.send(9, [heartbeat(1, 9)])
 
     run(scenario)
+
+
+def test_nodes_tell_each_other_their_clocks_before_anything_else_and_again() -> None:
+    async def scenario() -> None:
+        one, two = network(1, {}), network(2, {})
+        events_one, events_two = Recorder(), Recorder()
+        heard: list[tuple[int, int]] = []
+        readings = iter(range(1_000, 10**9))
+        one.exchange_clocks(lambda: next(readings), lambda peer, wall_ms: None)
+        two.exchange_clocks(lambda: -5, lambda peer, wall_ms: heard.append((peer, wall_ms)))
+        await one.start(events_one)
+        await two.start(events_two)
+        one.add_peer(2, two.address)
+        two.add_peer(1, one.address)
+        await events_one.wait_change("up", 2)
+        one.send(2, [heartbeat(1, 2)])
+        await events_two.wait_until(lambda: len(events_two.messages) == 1)
+        assert heard[0] == (1, 1_000)
+        while len(heard) < 3:
+            await asyncio.sleep(0.001)
+        assert heard[:3] == [(1, 1_000), (1, 1_001), (1, 1_002)]
+        assert events_one.changes == [("up", 2)]
+
+    run(scenario)

@@ -22,7 +22,6 @@ from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
 from flotilla.broker.queue.delivery import BatchCache
 from flotilla.broker.queue.groups import QueuePorts
 from flotilla.broker.queue.polls import QueuePolls
-from flotilla.broker.steady_clock import SteadyClock
 from flotilla.broker.stream.coordinator import StreamCoordinator
 from flotilla.metadata import commands
 from flotilla.metadata.move_commands import SetIncarnation
@@ -68,7 +67,6 @@ class Membership:
         queues = QueuePorts(
             consensus,
             outside,
-            SteadyClock(outside),
             random,
             elsewhere,
             BatchCache(),

@@ -26,6 +26,7 @@ from flotilla.partition.batch_facts import BatchFacts, Describe
 from flotilla.partition.commands.partition_commands import ClaimPartition as ClaimPartitionCommand
 from flotilla.partition.commands.partition_commands import Command, ConfigureDedup, StampTime, TrimTo, encode_command
 from flotilla.partition.commands.partition_commands import CommitOffset as CommitOffsetCommand
+from flotilla.partition.leader.log_time import LogTime
 from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, KnownKeys, ProduceAdmission
 from flotilla.partition.queries import DescribePartition, GroupPosition, PartitionFacts, Position
 from flotilla.partition.state.machine import PartitionMachine
@@ -111,6 +112,7 @@ class PartitionHost:
         #: Gives out offsets while this node leads; a new one for each term.
         self._leader: ProduceAdmission | None = None
         self._leader_term: Term = _NEVER
+        self._log_time = LogTime(0, 0)
         #: The queue groups while this node leads, and the requests to them; new ones for each term.
         self._queue: PartitionQueue | None = None
         self._queue_requests: QueueRequests | None = None
@@ -164,8 +166,11 @@ class PartitionHost:
             raise NotLeaderError(raft.leader)
         if not self.replica.is_serving():
             raise UnavailableError("the new leader has not applied its log yet")
+        if not self._outside.is_time_set():
+            raise UnavailableError("the new leader has not heard the clocks of a majority of the brokers yet")
         self._leader = ProduceAdmission(self.machine)
         self._leader_term = raft.term
+        self._log_time = LogTime(self.machine.clock_ms, self._outside.steady_ms())
         self._queue = PartitionQueue(
             self.number,
             self._topic,
@@ -393,13 +398,18 @@ class PartitionHost:
 
     # Periodic upkeep.
 
+    @property
+    def retention_behind_ms(self) -> int:
+        """How much later than asked for messages go by age: retention removes a backlog step by step."""
+        return self._log_time.behind_ms if self._leader is not None and self._settings.retention_ms else 0
+
     def check(self, now_ms: int) -> None:
         """Ends a lost leadership; on a leader, proposes the upkeep of the log."""
         raft = self.replica.raft
         self._fetches.check()
         if raft.role != LEADER:
             self._end_leading()
-        elif not self._is_upkeep_in_flight and (raft.term == self._leader_term or self.replica.is_serving()):
+        elif not self._is_upkeep_in_flight and (raft.term == self._leader_term or self._may_begin()):
             if raft.term != self._leader_term:
                 self._begin_leading()
             assert self._leader is not None
@@ -417,17 +427,25 @@ class PartitionHost:
             # Repaired from the other replicas, and then released.
             return
 
+    def _may_begin(self) -> bool:
+        return self.replica.is_serving() and self._outside.is_time_set()
+
     def _upkeep(self, leader: ProduceAdmission, now_ms: int) -> Command | None:
         """A command for what all replicas must do at the same point of the log and with the same time."""
+        is_trusted = self._outside.is_time_trusted()
+        log_time = self._log_time
+        log_time.advance(now_ms if is_trusted else None, self._outside.steady_ms(), self.machine.stored.oldest_ms)
         producers = self.machine.producers
         if (producers.entries_max, producers.window_ms) != self._dedup:
             entries_max, window_ms = self._dedup
             return ConfigureDedup(entries_max, window_ms, now_ms)
-        if leader.wants_stamp(now_ms) or self._retention.wants_stamp(self._settings, now_ms):
-            return StampTime(now_ms)
+        log_ms = log_time.now_ms
+        if log_ms and (leader.wants_stamp(log_ms) or self._retention.wants_stamp(self._settings, log_ms)):
+            return StampTime(log_ms)
         assert self._queue is not None
         try:
-            trim_to = self._retention.target(self._settings, self._queue.held_from, now_ms)
+            aged_ms = log_time.aged_ms if is_trusted else None
+            trim_to = self._retention.target(self._settings, self._queue.held_from, now_ms, aged_ms)
         except CorruptionError:
             # Without reading the log, it is not known what must stay.
             return None

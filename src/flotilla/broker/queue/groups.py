@@ -19,7 +19,6 @@ from flotilla.broker.queue.rate_limit import TOKEN_PARTITION, TokenShares
 from flotilla.broker.queue.settlement_log import SettlementLog
 from flotilla.broker.queue.waiting_room import WaitingRoom
 from flotilla.broker.retention import holders_of
-from flotilla.broker.steady_clock import SteadyClock
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.partition_commands import Command, OpenGroup, SettleRuns, encode_command
@@ -111,7 +110,6 @@ class QueuePorts(NamedTuple):
 
     consensus: Consensus
     outside: Outside
-    clock: SteadyClock
     random: Random
     elsewhere: Elsewhere
     cache: BatchCache
@@ -138,7 +136,7 @@ class PartitionQueue:
         self.topic = topic
         self.machine = machine
         self.replica = replica
-        self.now_ms = ports.clock.now_ms
+        self.now_ms = ports.outside.now_ms
         self.reader = QueueReader(number, replica, ports.cache)
         self.leader = QueueLeader(machine, term, self.now_ms(), ports.random, ports.grace_ms, self._own_rules)
         self.settlements = SettlementLog(self.leader, self._propose, ports.outside.later, self.now_ms, self._decided)

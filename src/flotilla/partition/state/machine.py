@@ -94,7 +94,7 @@ class PartitionMachine:
         self.max_time_ms = 0
         self.batches_total = 0
         self.bytes_total = 0
-        #: The newest time of any command; it never goes back, whatever the leaders' clocks do.
+        #: Log time, the newest stamp. It never goes back, and no other command moves it (`leader/log_time`).
         self.clock_ms = 0
         self.producers = ProducerTable(*self._first_bounds)
         self.keys = KeyTable(self.producers.entries_max)
@@ -123,7 +123,7 @@ class PartitionMachine:
             **groups.rules,
         }
         self._effects: dict[type[Any], Callable[[Any], object]] = {
-            StampTime: _accept,
+            StampTime: self._stamp,
             TrimTo: self._trim_to,
             ConfigureDedup: self._configure_dedup,
             StageBatch: self._stage,
@@ -181,10 +181,6 @@ class PartitionMachine:
             self._check(command)
         except FlotillaError as error:
             return error.with_traceback(None)
-        if command.now_ms > self.clock_ms:
-            self.clock_ms = command.now_ms
-            self.keys.forget_below(self.producers.stamp(self.clock_ms, self.next_offset))
-            self.stored.note(self.clock_ms, self.next_offset)
         return self._effects[type(command)](command)
 
     def read(self, query: object) -> object:
@@ -291,6 +287,12 @@ class PartitionMachine:
 
     # Effects of commands that passed their rule.
 
+    def _stamp(self, command: StampTime) -> None:
+        if command.now_ms > self.clock_ms:
+            self.clock_ms = command.now_ms
+            self.keys.forget_below(self.producers.stamp(self.clock_ms, self.next_offset))
+            self.stored.note(self.clock_ms, self.next_offset)
+
     def _stage(self, command: StageBatch) -> Staging:
         facts = self._staged_facts(command)
         return self.transactions.stage(command.transaction_id, self.applied, facts, command.now_ms)
@@ -330,7 +332,7 @@ def _staged_acks(settlement: GroupSettlement) -> StagedAcks:
 
 
 def _accept(_: Command) -> None:
-    """The rule and the effect of a command that only carries the time."""
+    """The rule of a command that only carries the time."""
 
 
 def _check_bounds(command: ConfigureDedup) -> None:

@@ -1,7 +1,7 @@
 """The times at which records were stored, from stamps in the log: retention by age uses these, not producers' clocks.
 
-A stamp says "everything below this offset is at least as old as this": a command carries the leader's time, and
-records that are stored when it is applied were stored before. So no record counts as older than it is, however wrong a
+A stamp says "everything below this offset is at least as old as this": a StampTime carries log time, and records
+that are stored when it is applied were stored before. So no record counts as older than it is, however wrong a
 producer's clock is. The distance of stamps grows with the time that they span, so there are a few hundred of them.
 """
 
@@ -40,6 +40,10 @@ class StoredTimes:
         if len(self.ends) > _COUNT_MAX:
             del self.times_ms[::2]
             del self.ends[::2]
+
+    @property
+    def oldest_ms(self) -> int | None:
+        return self.times_ms[0] if self.times_ms else None
 
     def end_before(self, time_ms: int) -> Offset:
         """Everything below was stored at that time or before; 0: nothing is known to be."""

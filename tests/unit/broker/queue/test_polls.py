@@ -231,6 +231,7 @@ def test_a_poll_waits_for_the_first_message_and_one_message_wakes_one_poll(node:
 def test_idle_polls_and_groups_write_nothing_to_the_log(node: Node) -> None:
     store(node, b"a")
     ack(node, polled(node))
+    node.fleet.advance(1_000)
     last = node.partition(TOPIC).replica.raft.log.last_index
     for _ in range(3):
         node.ask(poll(wait_ms=10_000))

@@ -238,8 +238,18 @@ def test_the_clock_never_goes_back():
     log.command(StampTime(5_000))
     log.command(StampTime(100))
     assert log.machine.clock_ms == 5_000
+    log.command(StampTime(6_000))
+    assert len(log.machine.producers) == 0
+
+
+def test_stamps_alone_move_the_clock():
+    """The others carry the time of a leader that no majority may have confirmed."""
+    log = new_log(window_ms=1_000)
+    log.append(producer=1)
+    log.command(StampTime(5_000))
     log.command(CommitOffset("g", 1, 6_000))
-    assert len(log.machine.producers) == 0, "every command carries the time"
+    assert log.machine.clock_ms == 5_000
+    assert len(log.machine.producers) == 1
 
 
 def test_bounds_of_the_window_come_through_the_log():
