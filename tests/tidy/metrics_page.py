@@ -48,7 +48,16 @@ other replicas, each with `topic`, `partition` and the `ranges` of indexes.
 ## Readiness
 
 ```json
-{"ready": false, "reasons": [{"code": "NO_LEADER", "message": "1 of 4 replicas know no leader: orders/0"}]}
+{
+  "ready": false,
+  "reasons": [{"code": "NO_LEADER", "message": "1 of 4 replicas know no leader: orders/0"}],
+  "warnings": [{
+    "code": "UNDER_REPLICATED",
+    "message": "1 partition under-replicated, with fewer replicas than the topic asks for: tasks/0",
+    "node": 0,
+    "partitions": ["tasks/0"]
+  }]
+}
 ```
 
 | code | the node is not ready because |
@@ -61,6 +70,20 @@ other replicas, each with `topic`, `partition` and the `ranges` of indexes.
 | `FAILED` | some of its replicas met an unexpected error; they are out of operation until the node starts again |
 | `DAMAGED` | some of its replicas repair their log |
 | `NO_LEADER` | some of its replicas know no leader |
+
+### Warnings
+
+A node that is ready serves, but may have something to report. It warns of the partitions that it leads; `flotilla \
+cluster status` shows the warnings of all nodes.
+
+| code | what is wrong | what happens |
+| --- | --- | --- |
+| `UNDER_REPLICATED` | a partition has fewer replicas than its topic asks for | the missing ones are added on brokers \
+that are up; the exit code of `cluster status` is 4 until then |
+| `REPLICA_DOWN` | the node of a replica cannot be reached | the replica catches up when the node is back |
+| `REPLICA_BEHIND` | a replica lacks entries, or is new and learns | it catches up |
+| `REPLICA_FORGETFUL` | a replica lost entries that it had acknowledged: check its disk | it learns them again and \
+then has a vote again; the exit code of `cluster status` is 4 until then |
 """
 
 _METRICS = """\

@@ -7,6 +7,7 @@ import re
 
 from flotilla.runtime.observability.metrics import METRICS
 from flotilla.types.errors import ALL_ERRORS
+from flotilla.types.operations.cluster import REPLICA_BEHIND, REPLICA_DOWN, REPLICA_FORGETFUL, UNDER_REPLICATED
 from tests.tidy.markdown import prose, table_rows
 from tests.tidy.metrics_page import PATH, render
 from tests.tidy.tree import ROOT, package_modules
@@ -49,10 +50,16 @@ def test_every_reason_is_explained() -> None:
     """Reasons are made in one module, from a word of their own or from the code of an error."""
     [status] = [module for module in package_modules() if module.name == "broker.observability.status"]
     made = {node.value for node in status.nodes if isinstance(node, ast.Constant) and _is_code(node.value)}
-    section = page().partition("## Readiness")[2].partition("## Metrics")[0]
+    section = page().partition("## Readiness")[2].partition("### Warnings")[0]
     explained = {code for row in table_rows(section) for code in re.findall(r"[A-Z_]{4,}", row[0])}
     assert made == explained - {error.row.name for error in ALL_ERRORS}
     assert explained & {error.row.name for error in ALL_ERRORS} == {"DISK_FULL", "STORAGE_FAILED"}
+
+
+def test_every_warning_is_explained() -> None:
+    codes = {UNDER_REPLICATED, REPLICA_DOWN, REPLICA_BEHIND, REPLICA_FORGETFUL}
+    section = page().partition("### Warnings")[2].partition("## Metrics")[0]
+    assert {code for row in table_rows(section) for code in re.findall(r"[A-Z_]{4,}", row[0])} == codes
 
 
 def _is_code(value: object) -> bool:
@@ -63,7 +70,7 @@ def test_the_examples_are_json() -> None:
     blocks = re.findall(r"```json\n(.*?)```", page(), re.DOTALL)
     health, ready = (json.loads(block) for block in blocks)
     assert list(health) == _health_keys()
-    assert ready.keys() == {"ready", "reasons"}
+    assert ready.keys() == {"ready", "reasons", "warnings"}
 
 
 def _health_keys() -> list[str]:

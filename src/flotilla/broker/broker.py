@@ -14,9 +14,11 @@ from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.cluster.registration import Membership
 from flotilla.broker.cluster.topics import Topics
 from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
+from flotilla.broker.group_names import GroupNames
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
 from flotilla.broker.queue.requests import QueueRequests
+from flotilla.broker.replica_warnings import ReplicaWarnings
 from flotilla.broker.replicas import describe_replicas
 from flotilla.types.errors import (
     AlreadyExistsError,
@@ -38,6 +40,7 @@ from flotilla.types.operations import (
     TransferLeadership,
 )
 from flotilla.types.operations import Done as DoneReply
+from flotilla.types.operations.cluster import DescribeNode, NodeDescribed
 from flotilla.types.setting_kinds import NODE_ID_MAX
 from flotilla.types.settings import NodeSettings
 from flotilla.types.topics import BROKER_COUNT_MAX
@@ -66,6 +69,7 @@ class Broker:
         self._outside = outside
         self._found = found
         self._enter = enter
+        self._warnings = ReplicaWarnings(catalog, GroupNames(catalog), outside.is_up)
         self._closed: FlotillaError | None = None
         parts = (
             self,
@@ -173,6 +177,12 @@ class Broker:
     def describe_replicas(self, request: DescribeReplicas, done: Done) -> None:
         host = self._host(request.topic, request.partition)
         done(describe_replicas(host.replica, self._outside.is_up, self._lost(host)))
+
+    def describe_node(self, _: DescribeNode, done: Done) -> None:
+        hosted = [host.replica for host in self.membership.hosts.values()]
+        metadata = self._consensus.replica(METADATA_GROUP)
+        replicas = hosted if metadata is None else [metadata, *hosted]
+        done(NodeDescribed(self.node, self._warnings.take(replicas)))
 
     def _lost(self, host: PartitionHost) -> tuple[NodeId, ...]:
         """Replicas that came back without their disk and have not started again in this partition."""

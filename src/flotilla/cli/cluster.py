@@ -21,11 +21,13 @@ from rich.text import Text
 from flotilla.cli.local_cluster import LAYOUT_FILE, POLL_S, LocalCluster
 from flotilla.cli.terminal.exit_codes import FAILED, UNAVAILABLE
 from flotilla.cli.terminal.move_progress import Moving, moving, shares_there, watch
+from flotilla.cli.terminal.node_warnings import MISSING, warnings_of
 from flotilla.cli.terminal.output import console, note, print_done, print_json, print_table
 from flotilla.cli.terminal.servers import AsJson, Cluster, Timeout, read_duration, takes_cluster
 from flotilla.types.errors import DeadlineError, FlotillaError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata
+from flotilla.types.operations.cluster import NodeWarning
 
 if TYPE_CHECKING:
     from flotilla.client.client import Client
@@ -68,7 +70,7 @@ def init(
         with Cluster(address, timeout).connect() as client:
             client.admin.init_cluster(peers)
     metadata = _wait_formed(addresses, len(peers), deadline)
-    _show_status(metadata, [], {}, as_json=as_json)
+    _show_status(metadata, [], {}, [], as_json=as_json)
 
 
 def _wait_formed(addresses: list[str], node_count: int, deadline: float) -> Metadata:
@@ -91,42 +93,51 @@ def status(
     wait: Annotated[bool, typer.Option("--wait", help="Wait up to --timeout until the cluster is complete.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show brokers, leaders and moves. The exit code is 4 when a broker or a leader is missing.
+    """Show brokers, leaders, moves and warnings. The exit code is 4 when a broker, a leader or a replica is missing.
 
     Example: `flotilla cluster status --wait --timeout 30s`
     """
     deadline = time.monotonic() + cluster.timeout_ms / 1000
     with cluster.connect() as client:
-        metadata = client.admin.metadata()
-        while wait and not _is_whole(metadata) and time.monotonic() < deadline:
+        metadata, warnings = _look(client)
+        while wait and not _is_whole(metadata, warnings) and time.monotonic() < deadline:
             time.sleep(POLL_S)
-            metadata = client.admin.metadata()
+            metadata, warnings = _look(client)
         moves = moving(metadata)
         there = shares_there(client, moves)
-    _show_status(metadata, moves, there, as_json=as_json)
-    if not _is_whole(metadata):
+    _show_status(metadata, moves, there, warnings, as_json=as_json)
+    if not _is_whole(metadata, warnings):
         raise typer.Exit(UNAVAILABLE.code)
 
 
-def _is_whole(metadata: Metadata) -> bool:
+def _look(client: "Client") -> tuple[Metadata, list[NodeWarning]]:
+    metadata = client.admin.metadata()
+    return metadata, warnings_of(metadata)
+
+
+def _is_whole(metadata: Metadata, warnings: list[NodeWarning]) -> bool:
     # Between the first election and the first registration no broker is known, and so none is missing.
     is_formed = bool(metadata.cluster_id and metadata.brokers) and metadata.controller != NO_NODE
     is_led = all(part.leader != NO_NODE for topic in metadata.topics for part in topic.partitions)
-    return is_formed and is_led and all(broker.is_alive for broker in metadata.brokers)
+    is_kept = all(warning.code not in MISSING for warning in warnings)
+    return is_formed and is_led and is_kept and all(broker.is_alive for broker in metadata.brokers)
 
 
-def _show_status(metadata: Metadata, moves: list[Moving], there: dict[str, float], *, as_json: bool) -> None:
+def _show_status(
+    metadata: Metadata, moves: list[Moving], there: dict[str, float], warnings: list[NodeWarning], *, as_json: bool
+) -> None:
     rows = broker_rows(metadata)
     if as_json:
         print_json(
             {
                 "cluster_id": metadata.cluster_id,
                 "controller": metadata.controller,
-                "is_whole": _is_whole(metadata),
+                "is_whole": _is_whole(metadata, warnings),
                 "topics": len(metadata.topics),
                 "partitions": sum(len(topic.partitions) for topic in metadata.topics),
                 "brokers": rows,
                 "moves": [{**move._asdict(), "share_there": there.get(str(move))} for move in moves],
+                "warnings": [asdict(warning) for warning in warnings],
             }
         )
         return
@@ -138,6 +149,8 @@ def _show_status(metadata: Metadata, moves: list[Moving], there: dict[str, float
     name = metadata.cluster_id or "(not formed yet)"
     missing = f", {without_leader} without a leader" if without_leader else ""
     typer.echo(f"cluster {name}: {len(metadata.topics)} topic(s), {parts} partition(s){missing}")
+    for warning in warnings:
+        typer.echo(f"warning: {warning.message}")
     if moves:
         typer.echo()
         lines = [(str(move), *_ends(move), _percent(there.get(str(move)))) for move in moves]

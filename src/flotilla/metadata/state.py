@@ -87,6 +87,15 @@ class ClusterState:
         topic_id = self.names.get(name)
         return None if topic_id is None else self.topics[topic_id]
 
+    def node_count(self) -> int:
+        """Registered brokers, and founders that will register, without removed nodes."""
+        return len({*self.brokers, *self.cluster.founders} - self.removed_nodes.keys())
+
+    def missing_replicas(self, assignment: Assignment) -> int:
+        """How many replicas a partition has fewer than its topic asks for. No topic can have more than nodes."""
+        wanted = min(self.topics[assignment.topic_id].replication_factor, self.node_count())
+        return max(0, wanted - len(assignment.place.replicas))
+
     def load(self, node: NodeId) -> Load:
         """The load when all planned moves are done."""
         return Load(self._replicas.get(node, 0), self._leaders.get(node, 0))

@@ -62,6 +62,8 @@ REASON_BYTES_MAX = 1 * KIB
 CANCEL_COUNT_MAX = 1_000
 #: Times and durations in records: the largest integer that every SDK's number holds exactly.
 TIME_MS_MAX = 2**53 - 1
+#: Partitions that a node names in one warning.
+WARNED_PARTITIONS_MAX = 100
 #: The largest frame between a client and a broker: one batch, and room for its envelope.
 CLIENT_FRAME_BYTES_MAX = ENTRY_BYTES_MAX + 1 * MIB
 #: The part of a request that is not a batch. It bounds the objects that a hostile client can make a broker build.

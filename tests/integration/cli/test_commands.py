@@ -232,6 +232,8 @@ def test_a_dead_node_is_seen(flotilla, cluster: LocalCluster):
     cluster.nodes[1].kill()
     status = json.loads(flotilla("cluster", "status", "--json", code=4).stdout)
     assert not status["is_whole"]
+    assert {(warning["code"], warning["node"]) for warning in status["warnings"]} == {("REPLICA_DOWN", 1)}
+    assert "warning: node 1 cannot be reached" in flotilla("cluster", "status", code=4).stdout
     flotilla("produce", "survivor", "still here")
     assert lines(flotilla("consume", "survivor")) == ["still here"]
     cluster.restart_node(1)

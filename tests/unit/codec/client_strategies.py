@@ -89,6 +89,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     cluster.DrainNode: st.builds(cluster.DrainNode, node=u64, is_draining=flags),
     cluster.Rebalance: st.builds(cluster.Rebalance, topics=st.lists(text, max_size=3), is_dry_run=flags),
     cluster.CancelMoves: st.builds(cluster.CancelMoves, topics=st.lists(text, max_size=3)),
+    cluster.DescribeNode: st.builds(cluster.DescribeNode),
     cluster.DescribeReplicas: st.builds(cluster.DescribeReplicas, topic=text, partition=u32),
     op.RemoveNode: st.builds(op.RemoveNode, node=u64),
     op.TransferLeadership: st.builds(op.TransferLeadership, topic=text, partition=u32, to=u64),
@@ -183,6 +184,14 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     cluster.MovesPlanned: st.builds(cluster.MovesPlanned, moves=st.lists(moves, max_size=3)),
     cluster.ReplicasDescribed: st.builds(
         cluster.ReplicasDescribed, replicas=st.lists(replicas, max_size=3), size_bytes=u64
+    ),
+    cluster.NodeDescribed: st.builds(
+        cluster.NodeDescribed,
+        node=u64,
+        warnings=st.lists(
+            st.builds(cluster.NodeWarning, code=text, message=text, node=u64, partitions=st.lists(text, max_size=2)),
+            max_size=2,
+        ),
     ),
     queue.Polled: st.builds(queue.Polled, deliveries=deliveries, visibility_ms=u32, retry_after_ms=u32),
     queue.Settled: st.builds(queue.Settled, expired=leases),

@@ -57,11 +57,10 @@ class Topics:
 
     def _check_brokers(self, replication_factor: int) -> None:
         """A replication factor that was asked for by name is kept or refused. Founders count before they register."""
-        state = self._catalog.machine.state
-        known = {*state.brokers, *state.cluster.founders} - state.removed_nodes.keys()
-        if replication_factor > len(known):
+        known = self._catalog.machine.state.node_count()
+        if replication_factor > known:
             raise InvalidArgumentError(
-                f"a replication factor of {replication_factor} needs as many brokers, and the cluster has {len(known)}"
+                f"a replication factor of {replication_factor} needs as many brokers, and the cluster has {known}"
             )
 
     def alter_topic(self, request: AlterTopic, done: Done) -> None:

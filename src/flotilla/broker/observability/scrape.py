@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from flotilla.broker.catalog import Catalog
 from flotilla.broker.group_names import UNASSIGNED_TOPIC, GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
+from flotilla.broker.replica_warnings import ReplicaWarnings, Trouble
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
 from flotilla.runtime.node import NodeRuntime
@@ -20,6 +21,7 @@ from flotilla.runtime.observability import process_usage as usage
 from flotilla.runtime.observability.failures import FAILURES
 from flotilla.runtime.observability.metrics import Exposition, label
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
+from flotilla.types.operations.cluster import REPLICA_BEHIND, REPLICA_DOWN, REPLICA_FORGETFUL, UNDER_REPLICATED
 from flotilla.types.operations.queue import GroupDescription
 
 #: Replicas measured before yielding to the loop: about a millisecond.
@@ -36,6 +38,10 @@ _CLIENTS = {
     "received_bytes_total": metrics.CLIENT_RECEIVED_BYTES,
     "sent_bytes_total": metrics.CLIENT_SENT_BYTES,
 }
+
+
+#: The states of UNHEALTHY_REPLICAS.
+_UNHEALTHY = {REPLICA_DOWN: "down", REPLICA_BEHIND: "behind", REPLICA_FORGETFUL: "forgetful"}
 
 
 class PeerState(Protocol):
@@ -59,6 +65,8 @@ class PeerState(Protocol):
 
 class Peers(Protocol):
     def health(self) -> Sequence[PeerState]: ...
+
+    def is_up(self, peer: NodeId) -> bool: ...
 
 
 class QueueMeter(Protocol):
@@ -89,6 +97,7 @@ class Measurements:
         names: GroupNames,
         hosts: Mapping[GroupId, QueueMeter],
         build: Build,
+        warnings: ReplicaWarnings,
     ) -> None:
         self._runtime = runtime
         self._peers = peers
@@ -98,6 +107,7 @@ class Measurements:
         self._names = names
         self._hosts = hosts
         self._build = build
+        self._warnings = warnings
         #: The rendered labels of each replica.
         self._labels: dict[GroupId, str] = {}
 
@@ -141,8 +151,17 @@ class Measurements:
                 self._add_replica(out, replica)
             if place % _SLICE == 0:
                 await asyncio.sleep(0)
+        self._add_troubles(out, replicas)
         for state, count in states.items():
             out.add(metrics.REPLICAS, count, label("state", state))
+
+    def _add_troubles(self, out: Exposition, replicas: Mapping[GroupId, Replica]) -> None:
+        troubles = self._warnings.troubles(replicas.values())
+        out.add(metrics.UNDER_REPLICATED, len(troubles.get(Trouble(UNDER_REPLICATED), ())))
+        for trouble, partitions in sorted(troubles.items()):
+            if trouble.code in _UNHEALTHY:
+                labels = f"{label('peer', trouble.node)},{label('state', _UNHEALTHY[trouble.code])}"
+                out.add(metrics.UNHEALTHY_REPLICAS, len(partitions), labels)
 
     async def _add_queues(self, out: Exposition) -> None:
         measured = 0

@@ -13,10 +13,12 @@ from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.group_names import GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.scrape import Build, Measurements, Peers, QueueMeter
+from flotilla.broker.replica_warnings import ReplicaWarnings
 from flotilla.replica.replica import Replica
 from flotilla.runtime.node import NodeRuntime
 from flotilla.runtime.observability.metrics import CONTENT_TYPE
 from flotilla.types.ids import NO_NODE, GroupId
+from flotilla.types.operations.cluster import NodeWarning
 from flotilla.types.version import __version__
 
 #: The content type of `NodeStatus.metrics`.
@@ -58,8 +60,11 @@ class NodeStatus:
         self._names = GroupNames(catalog)
         self._started_s = monotonic()
         self._is_stopping = False
+        self._warnings = ReplicaWarnings(catalog, self._names, peers.is_up)
         build = Build(__version__, platform.python_version(), runtime.node, self._started_s)
-        self._measurements = Measurements(runtime, peers, catalog, service, clients, self._names, hosts, build)
+        self._measurements = Measurements(
+            runtime, peers, catalog, service, clients, self._names, hosts, build, self._warnings
+        )
 
     def stopping(self) -> None:
         """Not ready from now on: a load balancer should send requests elsewhere."""
@@ -156,6 +161,10 @@ class NodeStatus:
         named = ", ".join(str(self._names.of(replica.group)) for replica in replicas[:_NAMED_MAX])
         more = ", ..." if len(replicas) > _NAMED_MAX else ""
         return [Reason(code, f"{len(replicas)} of {len(self._driver.replicas)} replicas {what}: {named}{more}")]
+
+    def warnings(self) -> list[NodeWarning]:
+        """Troubles that do not stop this node from serving."""
+        return self._warnings.take(self._driver.replicas.values())
 
     async def metrics(self) -> bytes:
         """In the text format of Prometheus."""

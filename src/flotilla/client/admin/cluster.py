@@ -19,9 +19,11 @@ from flotilla.types.operations import (
 )
 from flotilla.types.operations.cluster import (
     CancelMoves,
+    DescribeNode,
     DescribeReplicas,
     DrainNode,
     EnterCluster,
+    NodeDescribed,
     PlannedMove,
     Rebalance,
     ReplicasDescribed,
@@ -89,6 +91,10 @@ class AsyncAdmin:
         """Has moving partitions stay where they are. Returns the moves that are cancelled."""
         return (await self._call(CancelMoves(list(topics)), timeout_ms)).moves
 
+    async def describe_node(self, *, timeout_ms: Duration | None = None) -> NodeDescribed:
+        """The node that this client is connected to: what it warns of, above all in partitions that it leads."""
+        return await self._call(DescribeNode(), timeout_ms)
+
     async def describe_replicas(
         self, topic: str, partition: int, *, timeout_ms: Duration | None = None
     ) -> ReplicasDescribed:
@@ -114,4 +120,5 @@ class Admin(BlockingShell[AsyncAdmin]):
     rebalance = blocking(AsyncAdmin.rebalance)
     cancel_moves = blocking(AsyncAdmin.cancel_moves)
     describe_replicas = blocking(AsyncAdmin.describe_replicas)
+    describe_node = blocking(AsyncAdmin.describe_node)
     transfer_leadership = blocking(AsyncAdmin.transfer_leadership)

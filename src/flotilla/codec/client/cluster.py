@@ -3,10 +3,12 @@
 from flotilla.codec.client.rows import Row, derived
 from flotilla.types.operations.cluster import (
     CancelMoves,
+    DescribeNode,
     DescribeReplicas,
     DrainNode,
     EnterCluster,
     MovesPlanned,
+    NodeDescribed,
     Rebalance,
     ReplicasDescribed,
 )
@@ -17,6 +19,7 @@ REQUEST_ROWS: tuple[Row, ...] = (
     derived(Rebalance),
     derived(CancelMoves),
     derived(DescribeReplicas),
+    derived(DescribeNode),
 )
 
-REPLY_ROWS: tuple[Row, ...] = (derived(MovesPlanned), derived(ReplicasDescribed))
+REPLY_ROWS: tuple[Row, ...] = (derived(MovesPlanned), derived(ReplicasDescribed), derived(NodeDescribed))

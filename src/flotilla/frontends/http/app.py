@@ -31,6 +31,7 @@ from flotilla.frontends.http.framework.operation import ANYTHING, Answer, Call, 
 from flotilla.frontends.http.framework.response import Response
 from flotilla.frontends.http.framework.router import Router
 from flotilla.gateway.gateway import Gateway
+from flotilla.types.operations.cluster import NodeWarning
 
 #: The page at /docs runs its own script and connects to this node only.
 _PAGE_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'"
@@ -75,7 +76,7 @@ def _status_pages(status: NodeStatus) -> list[Operation]:
         return Answer(found.facts, 200 if found.is_ok else 503)
 
     async def ready(_: Call) -> Answer:
-        return _readiness(status.reasons())
+        return _readiness(status.reasons(), status.warnings())
 
     async def metrics(_: Call) -> Response:
         return Response(await status.metrics(), METRICS_TYPE)
@@ -93,8 +94,12 @@ def _proxy_pages(status: ProxyStatus) -> list[Operation]:
     return [_page("/health", health), _page("/ready", ready)]
 
 
-def _readiness(reasons: Sequence[Reason]) -> Answer:
-    body = {"ready": not reasons, "reasons": [asdict(reason) for reason in reasons]}
+def _readiness(reasons: Sequence[Reason], warnings: Sequence[NodeWarning] = ()) -> Answer:
+    body = {
+        "ready": not reasons,
+        "reasons": [asdict(reason) for reason in reasons],
+        "warnings": [asdict(warning) for warning in warnings],
+    }
     return Answer(body, 503 if reasons else 200)
 
 

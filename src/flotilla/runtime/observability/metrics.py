@@ -149,6 +149,19 @@ RAFT_FORGOTTEN = _consensus(
     "partition",
     "peer",
 )
+UNDER_REPLICATED = _consensus(
+    GAUGE,
+    "flotilla_under_replicated_partitions",
+    "Partitions led here that have fewer replicas than their topic asks for.",
+)
+UNHEALTHY_REPLICAS = _consensus(
+    GAUGE,
+    "flotilla_unhealthy_replicas",
+    "The peer's replicas of partitions led here that are down, behind (or learning), or forgetful (lost entries that "
+    "they had acknowledged).",
+    "peer",
+    "state",
+)
 REPLICAS = _consensus(
     GAUGE,
     "flotilla_replicas",

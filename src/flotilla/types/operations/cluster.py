@@ -164,6 +164,37 @@ class DescribeReplicas(Request[ReplicasDescribed], to=PARTITION_LEADER, effect=R
     partition: int
 
 
+#: Codes of warnings. A partition has fewer replicas than its topic asks for.
+UNDER_REPLICATED: Final = "UNDER_REPLICATED"
+#: The node of a replica cannot be reached; the replica lacks entries; it lost entries that it had acknowledged.
+REPLICA_DOWN: Final = "REPLICA_DOWN"
+REPLICA_BEHIND: Final = "REPLICA_BEHIND"
+REPLICA_FORGETFUL: Final = "REPLICA_FORGETFUL"
+
+
+@dataclass(slots=True)
+class NodeWarning:
+    """A trouble that does not stop a node from serving: a word for programs and a sentence for people."""
+
+    code: str
+    message: str
+    #: The node that has the trouble; NO_NODE: no particular one.
+    node: NodeId = NO_NODE
+    #: The first ones, as topic/number.
+    partitions: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class NodeDescribed(Reply):
+    node: NodeId
+    warnings: list[NodeWarning]
+
+
+@dataclass(slots=True)
+class DescribeNode(Request[NodeDescribed], to=ANY, effect=READ):
+    """The node that answers: what it warns of, above all in partitions that it leads."""
+
+
 @dataclass(slots=True)
 class TransferLeadership(Request[Done], to=PARTITION_LEADER, effect=ONCE):
     """Another replica becomes the leader of a partition: `to`, or any."""

@@ -45,11 +45,11 @@ def test_readiness(tmp_path: Path) -> None:
         answer = await endpoint.get("/ready")
         assert answer.status == 503
         message = "the node is not part of a cluster yet"
-        assert answer.json == {"ready": False, "reasons": [{"code": "NO_CLUSTER", "message": message}]}
+        assert answer.json == {"ready": False, "reasons": [{"code": "NO_CLUSTER", "message": message}], "warnings": []}
         await endpoint.single.found()
         answer = await endpoint.get("/ready")
         assert answer.status == 200
-        assert answer.json == {"ready": True, "reasons": []}
+        assert answer.json == {"ready": True, "reasons": [], "warnings": []}
 
     run(tmp_path, test)
 

@@ -50,7 +50,7 @@ def test_a_proxy_is_ready_while_a_broker_of_a_cluster_answers(tmp_path: Path) ->
                 assert [reason["code"] for reason in waiting["reasons"]] == ["NO_BROKER"]
                 async with AsyncClient(broker.client_address) as other:
                     await other.admin.init_cluster({1: str(broker.node.network.address)})
-                assert await ready_as(client, 200) == {"ready": True, "reasons": []}
+                assert await ready_as(client, 200) == {"ready": True, "reasons": [], "warnings": []}
                 await broker.stop()
                 gone = await ready_as(client, 503)
                 assert "no broker that is part of a cluster answers" in gone["reasons"][0]["message"]
