@@ -6,7 +6,7 @@ a node belongs to, not the flags.
 """
 
 import asyncio
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import ceil
 from pathlib import Path
 from random import Random, SystemRandom
@@ -23,6 +23,7 @@ from flotilla.client.async_client import AsyncClient
 from flotilla.codec.batch.facts import facts_of, span_of
 from flotilla.frontends.grpc.server import GrpcServer
 from flotilla.frontends.http.server import HttpServer
+from flotilla.frontends.listener import ConnectionBudget
 from flotilla.frontends.tcp.server import TcpServer
 from flotilla.gateway.elsewhere import ClusterElsewhere
 from flotilla.gateway.gateway import Gateway
@@ -33,6 +34,7 @@ from flotilla.raft.options import RaftOptions
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.runtime.clock import Clock, LoopClock
 from flotilla.runtime.data_dir_identity import DataDirIdentity, claim_data_dir
+from flotilla.runtime.descriptors import budget_descriptors, descriptor_limit
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.observability.failures import watch
 from flotilla.runtime.observability.logs import get_logger
@@ -146,6 +148,9 @@ class Server:
         ).incarnation
         self._machine = CatalogMachine()
         self._replica_options = _replica_options(settings)
+        self.descriptors = budget_descriptors(
+            descriptor_limit(), segments_max=settings.open_files_max, has_grpc=settings.grpc_listen is not None
+        )
         parts = NodeParts(
             node=settings.node_id,
             cluster=settings.cluster_digest,
@@ -155,7 +160,7 @@ class Server:
             store=StoreOptions(
                 journal_bytes=settings.journal_file_bytes,
                 segment_bytes=settings.segment_file_bytes,
-                open_files_max=settings.open_files_max,
+                open_files_max=self.descriptors.segments,
             ),
             driver=DriverOptions(self._replica_options),
             incarnation=self._incarnation,
@@ -183,15 +188,16 @@ class Server:
             settings, self.catalog, self.membership, self._consensus, self._outside, self._found, self._enter
         )
         metered = MeteredService(self.broker, self.membership.produced)
-        self._tcp = TcpServer(metered)
+        budget = ConnectionBudget(self.descriptors.clients)
+        self._tcp = TcpServer(metered, budget=budget)
         self.status = NodeStatus(
             self.node.runtime, self.node.network, self.catalog, metered, self._tcp.statistics, self.membership.hosts
         )
         self.node.runtime.on_group_failed = self.membership.group_failed
         #: The whole cluster, for endpoints that any node serves. It connects to this node first.
         self.gateway = Gateway(self._own_addresses, clock=self._outside.now_ms, local=self.local_endpoint)
-        self._grpc = GrpcServer(self.gateway, self.status.is_member)
-        self._http = HttpServer(self.status, self.gateway)
+        self._grpc = GrpcServer(self.gateway, self.status.is_member, self.descriptors.grpc)
+        self._http = HttpServer(self.status, self.gateway, budget=budget)
         #: Where this node reaches its own endpoint.
         self._own_endpoint: Address | None = None
         #: This node's registration; known once its listeners are open.
@@ -238,6 +244,7 @@ class Server:
             grpc=own.grpc_address or "off",
             sync=self.node.sync_method,
         )
+        log.info("descriptors are divided", node=settings.node_id, **asdict(self.descriptors))
         self._look()
 
     def _look(self) -> None:

@@ -18,6 +18,7 @@ from flotilla.cli.terminal.exit_codes import FAILED, OK
 from flotilla.cli.terminal.output import complain
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, Servers
 from flotilla.cli.terminal.stop_signals import log_hangup
+from flotilla.runtime.descriptors import budget_descriptors, descriptor_limit, raise_descriptor_limit
 from flotilla.runtime.observability.logs import configure_logs, get_logger, remove_logs
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import InvalidArgumentError
@@ -75,14 +76,18 @@ async def _run(servers: str, listeners: dict[str, Address | None], *, stop_with_
     # Imported late: the endpoints take longer to load than `--help` should.
     from flotilla.frontends.grpc.server import GrpcServer
     from flotilla.frontends.http.server import HttpServer
+    from flotilla.frontends.listener import ConnectionBudget
     from flotilla.gateway.gateway import Gateway
     from flotilla.types.address import read_addresses
 
     addresses = read_addresses(servers)
     gateway = Gateway(lambda: addresses, "proxy")
+    raise_descriptor_limit()
+    # No store, but connections to brokers.
+    descriptors = budget_descriptors(descriptor_limit(), segments_max=0, has_grpc=True)
     opened: dict[str, GrpcServer | HttpServer] = {
-        "--grpc-listen": GrpcServer(gateway),
-        "--http-listen": HttpServer(None, gateway),
+        "--grpc-listen": GrpcServer(gateway, connections_max=descriptors.grpc),
+        "--http-listen": HttpServer(None, gateway, budget=ConnectionBudget(descriptors.clients)),
     }
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -19,6 +19,7 @@ from flotilla.cli.terminal.exit_codes import FAILED, OK
 from flotilla.cli.terminal.output import complain
 from flotilla.cli.terminal.settings_flags import setting_flags
 from flotilla.cli.terminal.stop_signals import StopSignals
+from flotilla.runtime.descriptors import raise_descriptor_limit
 from flotilla.runtime.observability.logs import configure_logs, get_logger, remove_logs
 from flotilla.runtime.process import tune_process
 from flotilla.types.address import Address
@@ -52,6 +53,7 @@ def serve(
         raise typer.Exit(FAILED.code)
     settings = loaded.settings
     configure_logs(level=settings.log_level, format=settings.log_format, stream=sys.stderr)
+    raise_descriptor_limit()
     try:
         with StopSignals() as signals, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             code = runner.run(_run(settings, signals, stop_with_stdin=stop_with_stdin))

@@ -73,6 +73,8 @@ HANDSHAKE_FRAME_BYTES_MAX = 16 * KIB
 HANDSHAKE_MS_MAX = 5_000
 #: Connections of clients to one node.
 CONNECTION_COUNT_MAX = 4096
+#: The same over HTTP.
+HTTP_CONNECTION_COUNT_MAX = 1024
 #: Requests of one connection whose answers are not in its socket yet, and their batches. Beyond that the broker stops
 #: reading from it. A connection may always carry one batch.
 CONNECTION_REQUEST_COUNT_MAX = 256

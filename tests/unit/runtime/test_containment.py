@@ -1,14 +1,22 @@
 """A failure in the code of one group cuts that group off; the others of the node go on."""
 
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flotilla.raft.messages import Heartbeat
+from flotilla.raft.messages import Append, AppendReply, Heartbeat, VoteReply
+from flotilla.raft.roles import LEADER
 from flotilla.runtime.driver import Driver
 from flotilla.sim.ledger.machine import command
+from flotilla.storage.posix import PosixDisk
+from flotilla.storage.store import NodeStore
 from flotilla.types.errors import StorageFailedError
-from tests.unit.runtime.test_driver import ALONE, THREE, Bench
+from tests.unit.runtime.test_driver import ALONE, SMALL, THREE, Bench
 
 
 class Planted:
@@ -125,3 +133,65 @@ def test_a_failure_of_the_store_leaves_the_driver(monkeypatch: pytest.MonkeyPatc
     bench.driver.propose(1, command(1), "token")
     with pytest.raises(ZeroDivisionError):
         bench.driver.pump()
+
+
+class RealDiskBench(Bench):
+    folder = ""
+
+    def _open(self) -> NodeStore:
+        self.real_disk = PosixDisk(self.folder)
+        return NodeStore.open(self.real_disk, SMALL, lambda entry: None)
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """This process can open nothing."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, before[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.dup(0)
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_follower_that_lags_waits_while_no_file_can_be_opened(tmp_path: Path) -> None:
+    """What it lacks is in a segment. It gets it when the segment can be opened; no group ends."""
+    RealDiskBench.folder = str(tmp_path)
+    bench = RealDiskBench(THREE)
+    bench.settle()
+    raft = bench.driver.replicas[1].raft
+    raft.campaign()
+    for is_pre in (True, False):
+        bench.tick(1)
+        bench.settle()
+        bench.driver.receive([(1, VoteReply(2, 1, raft.term + is_pre, granted=True, pre=is_pre))])
+        bench.settle()
+    assert raft.role == LEADER
+    for number in range(300):
+        bench.driver.propose(1, command(number, 1_000), number)
+        bench.settle()
+        bench.driver.receive([(1, AppendReply(2, 1, raft.term, raft.log.last_index, accepted=True))])
+        bench.settle()
+    bench.store._files.close()
+    bench.sent.clear()
+    refusal = AppendReply(3, 1, raft.term, raft.log.last_index, accepted=False, hint_index=0, hint_term=0)
+    with no_descriptors():
+        bench.driver.peer_up(3)
+        bench.driver.receive([(1, refusal)])
+        bench.tick(3)
+    assert not [message for _, message in bench.sent if isinstance(message, Append) and message.entries]
+    bench.driver.receive([(1, refusal)])
+    bench.tick(3)
+    sent = [
+        entry.index
+        for to, message in bench.sent
+        if isinstance(message, Append) and to == 3
+        for entry in message.entries
+    ]
+    assert sent[:2] == [1, 2]
+    bench.store.close()
+    bench.real_disk.close()

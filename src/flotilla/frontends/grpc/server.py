@@ -44,14 +44,17 @@ _OPTIONS: Final = (
 
 
 class GrpcServer:
-    def __init__(self, gateway: Gateway, is_member: Callable[[], bool] | None = None) -> None:
-        """`is_member` says whether the node is part of a cluster; None: this is a proxy.
+    def __init__(self, gateway: Gateway, is_member: Callable[[], bool] | None = None, connections_max: int = 0) -> None:
+        """The library closes connections beyond `connections_max` as it accepts them; 0: it accepts all.
+
+        `is_member` says whether the node is part of a cluster; None: this is a proxy.
 
         Health is NOT_SERVING until then, and SERVING until the endpoint closes: other nodes may answer what this node
         cannot.
         """
         self._gateway = gateway
         self._is_member = is_member
+        self._connections_max = connections_max
         self._joining: asyncio.Task[None] | None = None
         self._server: grpc.aio.Server | None = None
         self._health = health.aio.HealthServicer()
@@ -60,7 +63,8 @@ class GrpcServer:
 
     async def start(self, host: str, port: int) -> int:
         """Listens, and returns the port. Raises OSError."""
-        server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=_CALLS_MAX)
+        bounds = (("grpc.max_allowed_incoming_connections", self._connections_max),) if self._connections_max else ()
+        server = grpc.aio.server(options=(*_OPTIONS, *bounds), maximum_concurrent_rpcs=_CALLS_MAX)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(api.SERVICE_NAME, self._handlers()),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = (api.SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)

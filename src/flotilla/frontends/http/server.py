@@ -4,12 +4,16 @@ import asyncio
 
 from flotilla.broker.observability.status import NodeStatus
 from flotilla.frontends.http.app import make_app
-from flotilla.frontends.http.framework.errors import malformed
+from flotilla.frontends.http.framework.errors import busy, malformed
 from flotilla.frontends.http.http1.asgi import App
-from flotilla.frontends.http.http1.connection import IDLE_MS_MAX, Connection
+from flotilla.frontends.http.http1.connection import IDLE_MS_MAX, Connection, refused_answer
+from flotilla.frontends.listener import ConnectionBudget, Listener
 from flotilla.gateway.gateway import Gateway
+from flotilla.types.limits import HTTP_CONNECTION_COUNT_MAX
 
 _DRAIN_POLL_MS = 5
+#: `Retry-After` of a refused connection.
+_BUSY_RETRY_S = 1
 
 
 class HttpServer:
@@ -19,21 +23,24 @@ class HttpServer:
         gateway: Gateway | None = None,
         *,
         idle_ms_max: int = IDLE_MS_MAX,
+        connections_max: int = HTTP_CONNECTION_COUNT_MAX,
+        budget: ConnectionBudget | None = None,
     ) -> None:
         """`status` is None for a proxy."""
         self.app: App = make_app(status, gateway)
         self._idle_ms_max = idle_ms_max
         self._open: set[Connection] = set()
-        self._listener: asyncio.Server | None = None
+        self._listener = Listener(
+            lambda: Connection(self.app, self._open, self._idle_ms_max, malformed),
+            count=lambda: len(self._open),
+            connections_max=connections_max,
+            budget=budget,
+            refusal=lambda reason: refused_answer(503, *busy(reason), retry_after_s=_BUSY_RETRY_S),
+        )
 
     async def start(self, host: str, port: int) -> int:
         """Listens; returns the port, which the system chose if `port` is 0. Raises OSError."""
-        loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(
-            lambda: Connection(self.app, self._open, self._idle_ms_max, malformed), host, port
-        )
-        bound: int = self._listener.sockets[0].getsockname()[1]
-        return bound
+        return await self._listener.start(host, port)
 
     @property
     def connections(self) -> list[Connection]:
@@ -49,9 +56,7 @@ class HttpServer:
 
     async def close(self, drain_ms: int = 0) -> None:
         """Ends every connection. Requests in flight have `drain_ms` to be answered, and are cut off then."""
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+        self._listener.close()
         for connection in self.connections:
             connection.shutdown()
         loop = asyncio.get_running_loop()

@@ -11,7 +11,9 @@ from functools import partial
 from typing import TypeAlias
 
 from flotilla.broker.ports import Service
+from flotilla.codec.client.frames import NO_CORRELATION, encode_response
 from flotilla.codec.client.handover import Answers
+from flotilla.frontends.listener import ConnectionBudget, Listener
 from flotilla.frontends.tcp.channel import Channel
 from flotilla.frontends.tcp.connection import TICK_MS, Budgets, Connection, ConnectionLimits, RequestTicket
 from flotilla.frontends.tcp.local_channel import LocalBrokerConnection, LocalChannel
@@ -26,25 +28,37 @@ _REFUSED_RETRY_MS = 1_000
 AnyChannel: TypeAlias = Channel | LocalChannel
 
 
+def _refusal(reason: str) -> bytes:
+    error = OverloadedError(reason)
+    error.retry_after_ms = _REFUSED_RETRY_MS
+    return b"".join(encode_response(NO_CORRELATION, error))
+
+
 class TcpServer:
     def __init__(
         self,
         service: Service,
         *,
         connections_max: int = CONNECTION_COUNT_MAX,
+        budget: ConnectionBudget | None = None,
         connection_limits: ConnectionLimits | None = None,
         request_bytes_max: int = SERVER_REQUEST_BYTES_MAX,
         output_bytes_max: int = SERVER_OUTPUT_BYTES_MAX,
         tick_ms: int = TICK_MS,
     ) -> None:
         self._service = service
-        self._connections_max = connections_max
         self._limits = connection_limits or ConnectionLimits()
         self._budgets = Budgets(request_bytes_max, output_bytes_max)
         self._tick_ms = tick_ms
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._listener: asyncio.Server | None = None
+        self._listener = Listener(
+            lambda: Channel(self),
+            count=lambda: len(self._channels),
+            connections_max=connections_max,
+            budget=budget,
+            refusal=_refusal,
+        )
         self._timer: asyncio.TimerHandle | None = None
         self._channels: dict[AnyChannel, None] = {}
         #: Channels to flush at the end of this iteration of the loop.
@@ -53,7 +67,6 @@ class TcpServer:
         self._is_empty = asyncio.Event()
         self._is_empty.set()
         self._accepted_count = 0
-        self._refused_count = 0
         self._request_count = 0
         #: Of closed connections.
         self._received_bytes = 0
@@ -62,9 +75,8 @@ class TcpServer:
     async def start(self, host: str, port: int) -> int:
         """Listens; returns the port, which the system chose if `port` is 0."""
         self._loop = asyncio.get_running_loop()
-        self._listener = await self._loop.create_server(lambda: Channel(self), host, port)
+        bound = await self._listener.start(host, port)
         self._timer = self._loop.call_later(self._tick_ms / 1000, self._on_timer)
-        bound: int = self._listener.sockets[0].getsockname()[1]
         return bound
 
     def connect(self, received: Callable[[Answers], None], lost: Callable[[str], None]) -> LocalChannel:
@@ -78,9 +90,7 @@ class TcpServer:
 
     def stop_accepting(self) -> None:
         """Stops listening; open connections go on."""
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+        self._listener.close()
 
     async def close(self, drain_ms: int = 0) -> None:
         """Ends every connection. Requests in flight have `drain_ms` to be answered, and are cut off then."""
@@ -110,7 +120,7 @@ class TcpServer:
         return {
             "connections": len(channels),
             "connections_accepted_total": self._accepted_count,
-            "connections_refused_total": self._refused_count,
+            "connections_refused_total": self._listener.refused_count,
             "requests_total": self._request_count,
             "requests_in_flight": sum(channel.connection.request_count for channel in channels),
             "request_bytes_in_flight": small.used_bytes + large.used_bytes,
@@ -139,13 +149,7 @@ class TcpServer:
     def entered(self, channel: Channel) -> None:
         self._channels[channel] = None
         self._is_empty.clear()
-        if len(self._channels) > self._connections_max:
-            self._refused_count += 1
-            error = OverloadedError(f"too many connections: the limit is {self._connections_max}")
-            error.retry_after_ms = _REFUSED_RETRY_MS
-            channel.connection.fail(error)
-        else:
-            self._accepted_count += 1
+        self._accepted_count += 1
 
     def schedule(self, channel: AnyChannel) -> None:
         if channel.is_scheduled:

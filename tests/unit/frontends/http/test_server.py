@@ -11,7 +11,6 @@ import pytest
 
 from flotilla.frontends.http.framework.limits import BODY_BYTES_MAX
 from flotilla.frontends.http.framework.response import Response
-from flotilla.frontends.http.http1 import connection
 from flotilla.frontends.http.http1.asgi import Receive, Scope, Send
 from flotilla.frontends.http.server import HttpServer
 from flotilla.types.errors import DiskFullError, OverloadedError
@@ -339,21 +338,23 @@ def test_a_client_that_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pyt
     run(tmp_path, test, idle_ms_max=60)
 
 
-def test_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "CONNECTION_COUNT_MAX", 2)
-
+def test_connections_are_bounded(tmp_path: Path) -> None:
     async def test(endpoint: Endpoint) -> None:
         first, second = await endpoint.connect(), await endpoint.connect()
         for caller in (first, second):
             caller.ask("GET", "/health")
             assert (await caller.answer()).status == 200
-        assert await (await endpoint.connect()).is_closed()
+        third = await endpoint.connect()
+        refused = await third.answer()
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert refused.json["code"] == "OVERLOADED"
+        assert await third.is_closed()
         first.close()
         while len(endpoint.server.connections) == 2:
             await asyncio.sleep(0.002)
         assert (await endpoint.get("/health")).status == 200
 
-    run(tmp_path, test, idle_ms_max=NEVER_MS)
+    run(tmp_path, test, idle_ms_max=NEVER_MS, connections_max=2)
 
 
 def test_a_port_that_is_taken_is_an_error_and_not_the_end(tmp_path: Path) -> None:

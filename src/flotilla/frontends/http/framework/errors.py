@@ -11,6 +11,7 @@ from flotilla.frontends.http.http1.asgi import Scope
 from flotilla.types.errors import (
     INVALID_ARGUMENT,
     NOT_FOUND,
+    OVERLOADED,
     UNAVAILABLE,
     UNKNOWN,
     ConnectionClosedError,
@@ -56,6 +57,13 @@ def not_allowed(scope: Scope, methods: Iterable[str]) -> Response:
 def malformed(reason: str) -> tuple[str, bytes]:
     """Media type and body for bytes that are no HTTP request."""
     body = error_response(INVALID_ARGUMENT, reason).body
+    assert isinstance(body, bytes)
+    return JSON_TYPE, body
+
+
+def busy(reason: str) -> tuple[str, bytes]:
+    """Media type and body for a connection that is refused."""
+    body = error_response(OVERLOADED, reason).body
     assert isinstance(body, bytes)
     return JSON_TYPE, body
 

@@ -3,7 +3,7 @@
 An asyncio protocol that calls an ASGI application. `head` and `body` parse; this module schedules. A request is read
 when the one before it is answered, so pipelined requests wait in a bounded buffer. An answer that is known as a whole
 leaves in one write. A connection is closed if its request's head is not complete in time, if its client does not read
-the answer in time, or if there are too many. A request whose client has disconnected is cancelled.
+the answer in time. A request whose client has disconnected is cancelled.
 """
 
 import asyncio
@@ -15,8 +15,6 @@ from flotilla.frontends.http.http1.asgi import App, Message
 from flotilla.frontends.http.http1.body import Body
 from flotilla.frontends.http.http1.head import BadRequestError, Head, parse_head
 
-#: Connections to one server.
-CONNECTION_COUNT_MAX = 1_024
 #: Time without a request, for sending a head, and without reading the answer.
 IDLE_MS_MAX = 30_000
 #: Request line and headers of one request.
@@ -37,6 +35,14 @@ Refuse: TypeAlias = Callable[[str], tuple[str, bytes]]
 
 def plain_refusal(reason: str) -> tuple[str, bytes]:
     return "text/plain", reason.encode()
+
+
+def refused_answer(status: int, media_type: str, body: bytes, retry_after_s: int = 0) -> bytes:
+    """The last answer on a connection."""
+    headers = f"content-type: {media_type}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n"
+    if retry_after_s:
+        headers += f"retry-after: {retry_after_s}\r\n"
+    return _STATUS_LINES[status] + headers.encode() + b"\r\n" + body
 
 
 class Connection(asyncio.Protocol):
@@ -73,10 +79,7 @@ class Connection(asyncio.Protocol):
         # Not checked: uvloop's transports do not derive from asyncio's, though they behave like them.
         self._transport = cast(asyncio.Transport, transport)
         self._connections.add(self)
-        if len(self._connections) > CONNECTION_COUNT_MAX:
-            self._transport.abort()
-        else:
-            self._expect_request()
+        self._expect_request()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._connections.discard(self)
@@ -197,9 +200,7 @@ class Connection(asyncio.Protocol):
         self._is_ending = True
         self._buffer.clear()
         if self._exchange is None or not self._exchange.is_begun:
-            media_type, body = self._refusal(message)
-            headers = f"content-type: {media_type}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-            self._transport.write(_STATUS_LINES[status] + headers.encode() + body)
+            self._transport.write(refused_answer(status, *self._refusal(message)))
         if self.task is not None:
             self.task.cancel()
         self._transport.close()

@@ -1,0 +1,176 @@
+"""Accepts the connections of clients, as many as the descriptors of the process allow, and refuses the rest.
+
+An event loop's own server accepts whatever comes, until the process runs out of descriptors: then every file and link
+suffers. Here a connection beyond the bounds gets a sentence in its protocol's terms and is closed in the same step, so
+refusing costs one descriptor however many clients come. A few connections are accepted in one iteration of the loop,
+and the bounds may be exceeded by no more than these; the system's queue holds the others.
+"""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from typing import Final
+
+#: Connections accepted or refused in one iteration of the loop, for each address.
+ACCEPT_COUNT_MAX: Final = 32
+#: Connections that wait in the system to be accepted.
+_BACKLOG: Final = 1_024
+#: Without descriptors, accepting pauses for this long.
+_PAUSE_MS: Final = 100
+#: Bytes of a refused client that are read and dropped: closing with bytes unread would make the system drop the answer.
+_DROPPED_BYTES: Final = 64 * 1024
+_SHORT: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class ConnectionBudget:
+    """The connections that all endpoints of a process may have together."""
+
+    def __init__(self, connections_max: int) -> None:
+        self.connections_max = connections_max
+        self._counts: list[Callable[[], int]] = []
+
+    def add(self, count: Callable[[], int]) -> None:
+        """`count` returns the connections of one endpoint."""
+        self._counts.append(count)
+
+    @property
+    def is_full(self) -> bool:
+        return sum(count() for count in self._counts) >= self.connections_max
+
+
+class Listener:
+    def __init__(
+        self,
+        protocol: Callable[[], asyncio.BaseProtocol],
+        *,
+        count: Callable[[], int],
+        connections_max: int,
+        budget: ConnectionBudget | None,
+        refusal: Callable[[str], bytes],
+    ) -> None:
+        """`count` returns the open connections; `refusal` makes the answer to a client that is refused."""
+        self.refused_count = 0
+        self._protocol = protocol
+        self._count = count
+        self._connections_max = connections_max
+        self._budget = budget
+        self._refusal = refusal
+        self._sockets: list[socket.socket] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        #: Connections that were accepted, and how many of them have no protocol yet.
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._beginning_count = 0
+        if budget is not None:
+            budget.add(self._open_count)
+
+    async def start(self, host: str, port: int) -> int:
+        """Listens at all addresses of the host; returns the port, which the system chose if `port` is 0."""
+        loop = self._loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            for family, _, _, _, address in dict.fromkeys(found):
+                self._sockets.append(_listening(family, address))
+        except OSError:
+            self.close()
+            raise
+        for each in self._sockets:
+            loop.add_reader(each, self._accept_some, each)
+        bound: int = self._sockets[0].getsockname()[1]
+        return bound
+
+    def close(self) -> None:
+        """Stops listening; open connections go on."""
+        for each in self._sockets:
+            if self._loop is not None and each.fileno() >= 0:
+                self._loop.remove_reader(each)
+            each.close()
+        self._sockets.clear()
+
+    @property
+    def is_listening(self) -> bool:
+        return bool(self._sockets)
+
+    def _open_count(self) -> int:
+        return self._count() + self._beginning_count
+
+    def _accept_some(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPT_COUNT_MAX):
+            try:
+                connection, _ = listening.accept()
+            except (BlockingIOError, ConnectionAbortedError, InterruptedError):
+                return
+            except OSError as error:
+                self._accept_failed(listening, error)
+                return
+            reason = self._refused()
+            if reason:
+                self._refuse(connection, reason)
+            else:
+                self._begin(connection)
+
+    def _accept_failed(self, listening: socket.socket, error: OSError) -> None:
+        """Pauses: the loop would call again at once, for ever."""
+        assert self._loop is not None
+        if error.errno not in _SHORT:
+            self._loop.call_exception_handler({"message": "accepting a client failed", "exception": error})
+        self._loop.remove_reader(listening)
+        self._loop.call_later(_PAUSE_MS / 1000, self._resume, listening)
+
+    def _resume(self, listening: socket.socket) -> None:
+        if listening in self._sockets and self._loop is not None:
+            self._loop.add_reader(listening, self._accept_some, listening)
+
+    def _refused(self) -> str:
+        """Why the next connection is refused; empty: it is not."""
+        if self._open_count() >= self._connections_max:
+            return f"too many connections: the limit is {self._connections_max}"
+        if self._budget is not None and self._budget.is_full:
+            return f"too many connections: this process has descriptors for {self._budget.connections_max}"
+        return ""
+
+    def _refuse(self, connection: socket.socket, reason: str) -> None:
+        self.refused_count += 1
+        with connection:
+            try:
+                connection.setblocking(False)
+                connection.send(self._refusal(reason))
+                connection.shutdown(socket.SHUT_WR)
+                connection.recv(_DROPPED_BYTES)
+            except OSError:
+                # It is gone, or has sent nothing yet.
+                pass
+
+    def _begin(self, connection: socket.socket) -> None:
+        assert self._loop is not None
+        connection.setblocking(False)
+        self._beginning_count += 1
+        task = self._loop.create_task(self._connect(connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, connection: socket.socket) -> None:
+        assert self._loop is not None
+        try:
+            await self._loop.connect_accepted_socket(self._begun, connection)
+        except OSError:
+            connection.close()
+
+    def _begun(self) -> asyncio.BaseProtocol:
+        self._beginning_count -= 1
+        return self._protocol()
+
+
+def _listening(family: int, address: tuple[object, ...]) -> socket.socket:
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+        listening.setblocking(False)
+    except OSError:
+        listening.close()
+        raise
+    return listening
