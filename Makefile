@@ -18,6 +18,9 @@ GENERATED := flotilla/codec/generated
 SEED ?= 1
 SEEDS ?=
 BENCH ?=
+SCENARIO ?= process network power disk clock operations together tasks
+FOR ?= 60s
+CHAOS ?=
 
 .PHONY: setup check quick test sim mutants bench bench-spark demo chaos proto rewrite clean help
 
@@ -61,8 +64,10 @@ bench-spark: $(STAMP) ## measure the Spark source and sink beside sources that o
 demo: $(STAMP) ## run three brokers, kill -9 a leader, lose nothing; then archive, query and audit with Spark
 	@$(BIN)/flotilla demo
 
-chaos: $(STAMP) ## run a work queue for a minute and kill a leader every 10 s; nothing is lost
-	@$(BIN)/flotilla chaos
+chaos: $(STAMP) ## break real brokers under load, each scenario for a minute: SCENARIO=, FOR=, CHAOS="--seed 7 --starved"
+	@failed=""; for scenario in $(SCENARIO); do \
+		$(BIN)/flotilla chaos --scenario $$scenario --for $(FOR) $(CHAOS) || failed="$$failed $$scenario"; \
+	done; test -z "$$failed" || { echo "rules were broken in:$$failed"; exit 1; }
 
 proto: $(STAMP) ## generate code from proto/
 	@$(BIN)/python -m grpc_tools.protoc -I$(GENERATED)=proto --python_out=src --pyi_out=src $(addprefix $(GENERATED)/,$(PROTO))

@@ -105,8 +105,12 @@ class LocalNode:
 
     def kill(self) -> None:
         """Sends SIGKILL and waits until the process is gone."""
-        self._signal(signal.SIGKILL)
+        self.kill_soon()
         self.wait_gone()
+
+    def kill_soon(self) -> None:
+        """Sends SIGKILL."""
+        self._signal(signal.SIGKILL)
 
     def terminate(self) -> None:
         """Sends SIGTERM."""
@@ -150,7 +154,7 @@ class LocalCluster:
 
     @classmethod
     def on_free_ports(cls, folder: Path, *, node_count: int = 3, flags: Iterable[str] = ()) -> Self:
-        return cls(folder, dict(enumerate(_free_ports(node_count), 1)), flags)
+        return cls(folder, dict(enumerate(find_free_ports(node_count), 1)), flags)
 
     @classmethod
     def on_ports_from(cls, base_port: int, folder: Path, *, node_count: int = 3, flags: Iterable[str] = ()) -> Self:
@@ -201,7 +205,7 @@ class LocalCluster:
         with chosen.log.open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "flotilla.cli", *self._arguments(chosen, is_detached=is_detached)],
-                env=_environment(),
+                env=self._environment(chosen),
                 # An attached node stops when its input closes, which happens even when this process is killed.
                 stdin=subprocess.DEVNULL if is_detached else subprocess.PIPE,
                 stdout=log,
@@ -214,7 +218,12 @@ class LocalCluster:
         self._save_layout()
 
     def _arguments(self, node: LocalNode, *, is_detached: bool) -> list[str]:
-        arguments = {
+        pairs = [word for pair in self._settings(node).items() for word in pair]
+        return ["serve", *pairs, *([] if is_detached else ["--stop-with-stdin"]), *self._flags]
+
+    def _settings(self, node: LocalNode) -> dict[str, str]:
+        """The flags of one node. A subclass may change them."""
+        return {
             "--node-id": str(node.node),
             "--data-dir": str(node.data),
             "--listen": node.address,
@@ -223,8 +232,10 @@ class LocalCluster:
             "--grpc-listen": f"{HOST}:{node.ports.grpc}",
             "--peers": ",".join(f"{each.node}={each.peer_address}" for each in self.nodes.values()),
         }
-        pairs = [word for pair in arguments.items() for word in pair]
-        return ["serve", *pairs, *([] if is_detached else ["--stop-with-stdin"]), *self._flags]
+
+    def _environment(self, node: LocalNode) -> dict[str, str]:
+        """The environment of one node. A subclass may add to it."""
+        return _environment()
 
     def wait_ready(self, timeout_s: float = READY_S_MAX) -> None:
         """Waits until all nodes are connected and one leads. Raises UnavailableError with a dead node's last line."""
@@ -324,7 +335,7 @@ def _environment() -> dict[str, str]:
     return kept
 
 
-def _free_ports(node_count: int) -> list[Ports]:
+def find_free_ports(node_count: int) -> list[Ports]:
     """Free ports; all are bound until the last is found, so that none is found twice."""
     held: list[socket.socket] = []
     try:

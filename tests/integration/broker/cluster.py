@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from flotilla.cli.chaos.workload.direct_connection import DirectConnection
 from flotilla.client.async_client import AsyncClient
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import GetMetadata, Metadata
-from tests.integration.broker.direct_connection import DirectConnection
 from tests.integration.ports import LOOPBACK, free_ports
 
 ROOT = Path(__file__).parents[3]

@@ -7,6 +7,7 @@ from time import monotonic
 
 import pytest
 
+from flotilla.cli.chaos.workload.direct_connection import DirectConnection
 from flotilla.client.async_client import AsyncClient
 from flotilla.codec.batch.records import encode_payloads
 from flotilla.types.errors import AlreadyExistsError, FlotillaError, OutcomeUnknownError
@@ -21,7 +22,6 @@ from flotilla.types.operations import (
     ReadOffset,
 )
 from tests.integration.broker.cluster import BrokerCluster, run
-from tests.integration.broker.direct_connection import DirectConnection
 from tests.integration.broker.figures import allowed, report
 from tests.integration.broker.ledger import Traffic
 from tests.integration.journal_damage import cut_journal, garble_journal_end, tear_journal

@@ -7,12 +7,12 @@ from time import monotonic
 import pytest
 
 from flotilla.broker.partition.follower_reads import UNSEEN_MS_MAX
+from flotilla.cli.chaos.workload.direct_connection import DirectConnection
 from flotilla.client.async_client import AsyncClient
 from flotilla.codec.batch.header import parse_header
 from flotilla.types.errors import ReplicaBehindError
 from flotilla.types.operations import Fetch, Fetched
 from tests.integration.broker.cluster import BrokerCluster, run, wait_for
-from tests.integration.broker.direct_connection import DirectConnection
 
 pytestmark = pytest.mark.slow
 

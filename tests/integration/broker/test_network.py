@@ -6,12 +6,12 @@ from time import monotonic
 
 import pytest
 
+from flotilla.cli.chaos.workload.direct_connection import DirectConnection
 from flotilla.client.async_client import AsyncClient
 from flotilla.codec.batch.records import encode_payloads
 from flotilla.types.errors import DeadlineError, FlotillaError, OutcomeUnknownError
 from flotilla.types.operations import Produce
 from tests.integration.broker.cluster import BrokerCluster, run
-from tests.integration.broker.direct_connection import DirectConnection
 from tests.integration.broker.faults import Namespaces
 from tests.integration.broker.figures import allowed, report
 from tests.integration.broker.ledger import Traffic

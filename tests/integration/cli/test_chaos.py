@@ -1,4 +1,4 @@
-"""A work queue whose leaders are killed, in short; `make chaos` is the long one."""
+"""Chaos in short: a work queue whose leaders are killed, and processes that die; `make chaos` is the long one."""
 
 import json
 
@@ -10,7 +10,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def test_nothing_is_lost_while_leaders_are_killed():
-    result = command("chaos", "--for", "10s", "--every", "3s", "--rate", "60", "--json", timeout_s=240)
+    result = command(
+        "chaos", "--scenario", "tasks", "--for", "10s", "--every", "3s", "--rate", "60", "--json", timeout_s=240
+    )
     assert result.returncode == 0, result.stderr
     findings = json.loads(result.stdout)
     assert findings["is_good"]
@@ -18,3 +20,12 @@ def test_nothing_is_lost_while_leaders_are_killed():
     assert findings["acknowledged"] > 200
     assert (findings["lost"], findings["dead_wrongly"]) == (0, 0)
     assert findings["dead_letters"] >= 1
+
+
+def test_no_rule_is_broken_while_processes_die_pause_and_restart():
+    result = command("chaos", "--scenario", "process", "--for", "12s", "--seed", "1", "--json", timeout_s=280)
+    verdict = json.loads(result.stdout)
+    assert (result.returncode, verdict["findings"]) == (0, []), result.stderr
+    assert sum(verdict["faults"].values()) >= 1
+    assert verdict["judged"]["produces acknowledged"] > 100
+    assert verdict["judged"]["replicas compared"] == 12

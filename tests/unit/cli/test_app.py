@@ -155,7 +155,8 @@ main()
 
 
 @pytest.mark.parametrize(
-    "words", [["pipeline", "query", "SELECT 1"], ["pipeline", "archive", "x"], ["chaos", "--audit"]]
+    "words",
+    [["pipeline", "query", "SELECT 1"], ["pipeline", "archive", "x"], ["chaos", "--scenario", "tasks", "--audit"]],
 )
 def test_without_pyspark_a_pipeline_says_what_to_install(words):
     ran = subprocess.run([sys.executable, "-c", WITHOUT_PYSPARK, *words], capture_output=True, text=True, timeout=60)

@@ -1,8 +1,9 @@
-"""A connection to one broker, worked by hand: asks this one and no other, and takes its first word."""
+"""A connection to one broker, worked by hand: asks this one and no other, and takes its first answer."""
 
 import asyncio
 from itertools import count
 from types import TracebackType
+from typing import Any, Self
 
 from flotilla.codec.client.frames import (
     PROTOCOL_VERSION_MAX,
@@ -11,6 +12,7 @@ from flotilla.codec.client.frames import (
     decode_response,
     encode_request,
 )
+from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Hello, Request, Welcome
 
 ANSWER_S_MAX = 10.0
@@ -23,11 +25,18 @@ class DirectConnection:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
-    async def __aenter__(self) -> "DirectConnection":
+    async def __aenter__(self) -> Self:
         host, _, port = self._address.rpartition(":")
         self._reader, self._writer = await asyncio.open_connection(host, int(port))
-        self.send(Hello(PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX, "test"))
-        assert isinstance(await self.receive(), Welcome)
+        try:
+            self.send(Hello(PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX, "direct"))
+            welcome = await self.receive()
+            if isinstance(welcome, FlotillaError):
+                raise welcome
+            assert isinstance(welcome, Welcome)
+        except BaseException:
+            self._writer.close()
+            raise
         return self
 
     async def __aexit__(
@@ -36,18 +45,18 @@ class DirectConnection:
         assert self._writer is not None
         self._writer.close()
 
-    def send(self, request: Request | Hello) -> None:
+    def send(self, request: Request[Any] | Hello) -> None:
         assert self._writer is not None
         self._writer.writelines(encode_request(next(self._ids), request))
 
     async def receive(self) -> Answer:
-        """The next answer; an error is one too."""
+        """The next answer; an error is one too. Raises TimeoutError, and EOFError at the end of the connection."""
         assert self._reader is not None
         async with asyncio.timeout(ANSWER_S_MAX):
             length = int.from_bytes(await self._reader.readexactly(4), "big")
             _, answer = decode_response(await self._reader.readexactly(length))
         return answer
 
-    async def ask(self, request: Request) -> Answer:
+    async def ask(self, request: Request[Any]) -> Answer:
         self.send(request)
         return await self.receive()

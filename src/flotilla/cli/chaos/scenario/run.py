@@ -1,0 +1,259 @@
+"""One chaos run: brokers, clients and faults for a while; then healing, draining and the verdict.
+
+1. Three brokers start, two topics are created, and every client begins.
+2. A fault is drawn, injected, held and healed; then every partition must have all its voters within a minute. Again.
+3. The producers stop. Queue and stream group get the rest, every replica is read from its start, and the rules judge.
+4. Errors are planted into a copy of the history: the rules must notice each, or the verdict is worth nothing.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from flotilla.cli.chaos.judge.history import Place, ReplicaLog
+from flotilla.cli.chaos.judge.plants import good_history, missed_plants
+from flotilla.cli.chaos.judge.rules import Finding, held_by_two, judge, unknown_but_stored
+from flotilla.cli.chaos.machine.brokers import ChaosCluster
+from flotilla.cli.chaos.scenario import machine_faults, network, operations, process
+from flotilla.cli.chaos.scenario.rig import Fault, Rig
+from flotilla.cli.chaos.workload.clients import (
+    BOOKS,
+    CLIENTS,
+    PAIRS,
+    PARTITIONS,
+    QUEUE_GROUP,
+    STREAM_GROUP,
+    Books,
+    records_from,
+)
+from flotilla.cli.chaos.workload.direct_connection import DirectConnection
+from flotilla.types.errors import FlotillaError, OffsetOutOfRangeError, UnavailableError
+from flotilla.types.operations.log import Fetch, Fetched
+
+if TYPE_CHECKING:
+    pass
+
+#: Faults cost attempts: no message of the books may become a dead letter.
+_MAX_DELIVERIES: Final = 1_000
+_CALL_MS: Final = 8_000
+_FETCH_BYTES: Final = 4 << 20
+#: Small files, so that they roll.
+FLAGS: Final = ("--journal-file-bytes", "2MiB", "--segment-file-bytes", "256KiB")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    faults: tuple[Fault, ...]
+    needs_network: bool = False
+    #: The faults need the library under the brokers, and so a compiler.
+    needs_library: bool = False
+
+
+SCENARIOS: Final[dict[str, Scenario]] = {
+    "process": Scenario(process.FAULTS),
+    "network": Scenario(network.FAULTS, needs_network=True),
+    "power": Scenario(machine_faults.POWER, needs_library=True),
+    "disk": Scenario(machine_faults.DISK, needs_library=True),
+    "clock": Scenario(machine_faults.CLOCK, needs_library=True),
+    "operations": Scenario(operations.FAULTS),
+}
+SCENARIOS["together"] = Scenario(
+    tuple(fault for scenario in SCENARIOS.values() for fault in scenario.faults), needs_network=True, needs_library=True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    scenario: str
+    seed: int
+    run_s: float
+    is_starved: bool = False
+    #: Pause between a heal and the next fault.
+    calm_s: float = 1.5
+
+
+@dataclass(slots=True)
+class Verdict:
+    """The result, as `--json` prints it."""
+
+    scenario: str
+    seed: int
+    seconds: float = 0.0
+    faults: dict[str, int] = field(default_factory=dict)
+    judged: dict[str, int] = field(default_factory=dict)
+    sometimes: dict[str, int] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def is_good(self) -> bool:
+        return not self.findings
+
+
+async def run_scenario(plan: RunPlan, cluster: ChaosCluster, say: Callable[[str], None]) -> Verdict:
+    from flotilla.client.async_client import AsyncClient
+
+    scenario = SCENARIOS[plan.scenario]
+    verdict = Verdict(plan.scenario, plan.seed)
+    began = time.monotonic()
+    if scenario.needs_network:
+        await cluster.open_network()
+    await asyncio.to_thread(cluster.start_ready)
+    if plan.is_starved:
+        cluster.starve()
+    random = Random(plan.seed)
+
+    def addresses() -> dict[int, str]:
+        return {node.node: cluster.address(node.node) for node in cluster.running}
+
+    books = Books(Random(plan.seed + 1), addresses)
+    async with AsyncClient(cluster.servers, timeout_ms=_CALL_MS) as client:
+        rig = Rig(cluster, client, books, random, say, is_starved=plan.is_starved)
+        await _create_topics(rig)
+        clients = {name: AsyncClient(cluster.servers, timeout_ms=_CALL_MS, name=name) for name in CLIENTS}
+        tasks = [asyncio.create_task(CLIENTS[name](books, clients[name], name), name=name) for name in CLIENTS]
+        try:
+            await _inject_faults(rig, plan, scenario.faults, verdict, tasks)
+            await _drain(rig, tasks)
+        finally:
+            books.is_quiet = books.is_over = True
+            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    rig.fail("clients keep working", repr(outcome))
+            await asyncio.gather(*(each.close(timeout_ms=2_000) for each in clients.values()), return_exceptions=True)
+        await _read_ends(rig)
+    rig.note_exits()
+    if cluster.network is not None:
+        await cluster.network.close()
+    say("judging the history")
+    await asyncio.to_thread(_judge, rig, verdict, random)
+    verdict.seconds = round(time.monotonic() - began, 1)
+    return verdict
+
+
+async def _create_topics(rig: Rig) -> None:
+    async def create() -> str:
+        for topic, partitions in ((BOOKS, PARTITIONS), (PAIRS, 1)):
+            await rig.client.create_topic(
+                topic,
+                partitions=partitions,
+                replication_factor=3,
+                if_not_exists=True,
+                max_deliveries=_MAX_DELIVERIES,
+                nack_backoff_ms=100,
+                visibility_ms=5_000,
+            )
+        return ""
+
+    await rig.wait_until(create, "topics can be created")
+    await rig.wait_whole()
+
+
+async def _inject_faults(
+    rig: Rig, plan: RunPlan, faults: tuple[Fault, ...], verdict: Verdict, tasks: list["asyncio.Task[None]"]
+) -> None:
+    ends = time.monotonic() + plan.run_s
+    waiting: list[Fault] = []
+    while time.monotonic() < ends and not any(task.done() for task in tasks):
+        await asyncio.sleep(rig.random.uniform(0.3, plan.calm_s))
+        # Every fault once before any of them again.
+        waiting = waiting or rig.random.sample(faults, len(faults))
+        fault = waiting.pop()
+        hold_s = rig.random.uniform(*fault.hold_s)
+        rig.say(f"{fault.name}, for {hold_s:.1f} s; {len(rig.books.history.sends)} sent so far")
+        verdict.faults[fault.name] = verdict.faults.get(fault.name, 0) + 1
+        await fault.inject(rig)
+        await asyncio.sleep(hold_s)
+        await fault.heal(rig)
+        rig.restart_stopped()
+        if not await rig.wait_whole():
+            return
+
+
+async def _drain(rig: Rig, tasks: list["asyncio.Task[None]"]) -> None:
+    """Ends the producers, and waits until both groups have got everything."""
+    rig.books.is_quiet = True
+    rig.say("no more faults; waiting for the groups to get everything")
+
+    async def is_drained() -> str:
+        for group in (QUEUE_GROUP, STREAM_GROUP):
+            info = await rig.client.describe_group(BOOKS, group)
+            if info.lag or info.dying:
+                return f"group {group} lags by {info.lag}"
+        return ""
+
+    await rig.wait_until(is_drained, "groups drain")
+    rig.say("both groups have everything; reading every replica")
+
+
+async def _read_ends(rig: Rig) -> None:
+    history = rig.books.history
+    for part in range(rig.books.partitions):
+        place = Place(BOOKS, part)
+        try:
+            history.stream_commits[place] = await rig.client.committed_offset(BOOKS, STREAM_GROUP, part) or 0
+        except FlotillaError as error:
+            rig.fail("offsets can be read", f"{place}: {error}")
+    metadata = await rig.metadata()
+    if metadata is None:
+        rig.fail("the cluster answers at the end", "no metadata")
+        return
+    for topic in metadata.topics:
+        if topic.name not in history.replication:
+            continue
+        for part_info in topic.partitions:
+            for node in part_info.replicas:
+                place = Place(topic.name, part_info.number)
+
+                async def read(node: int = node, place: Place = place) -> str:
+                    history.replicas.append(await _read_replica(rig, node, place))
+                    return ""
+
+                await rig.wait_until(read, f"{place} can be read at node {node}")
+
+
+async def _read_replica(rig: Rig, node: int, place: Place) -> ReplicaLog:
+    """Everything from the start on, with nothing acknowledged missing. Raises FlotillaError."""
+    log = ReplicaLog(node, place, 0, [])
+    try:
+        async with DirectConnection(rig.cluster.address(node)) as connection:
+            while True:
+                at = log.start + len(log.payloads)
+                answer = await connection.ask(
+                    Fetch(*place, at, _FETCH_BYTES, is_any_replica=True, is_linearizable=True)
+                )
+                if isinstance(answer, OffsetOutOfRangeError) and not at:
+                    # Records were removed; the rules will say which.
+                    log.start = await rig.client.find_offset(*place, "earliest")
+                    continue
+                if isinstance(answer, FlotillaError):
+                    raise answer
+                assert isinstance(answer, Fetched)
+                log.payloads += records_from(answer, at)
+                if log.start + len(log.payloads) >= answer.next_offset:
+                    return log
+    except (OSError, EOFError, TimeoutError) as error:
+        raise UnavailableError(f"node {node}: {error!r}") from error
+
+
+def _judge(rig: Rig, verdict: Verdict, random: Random) -> None:
+    history = rig.books.history
+    broken = judge(history)
+    verdict.findings = [*rig.findings, *broken]
+    try:
+        missed = missed_plants(history if not broken else good_history(), random)
+    except (IndexError, LookupError):
+        # The history is too short for some of them.
+        missed = missed_plants(good_history(), random)
+    verdict.findings += [Finding("planted errors are seen", name) for name in missed]
+    verdict.judged = history.sizes()
+    counts = rig.books.counts
+    counts["unknown produces that were stored"] = unknown_but_stored(history)
+    counts["messages held by two"] = held_by_two(history)
+    for name in ("sync_failures", "writes_refused", "read_failures"):
+        counts[f"injected: {name.replace('_', ' ')}"] += sum(
+            machine.count(name) for machine in rig.cluster.machines.values()
+        )
+    verdict.sometimes = dict(sorted(counts.items()))

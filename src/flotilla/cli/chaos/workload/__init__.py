@@ -1,0 +1,1 @@
+"""The clients of a chaos run: producers, consumers, readers and transactions that keep books of every answer."""
