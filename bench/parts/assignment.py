@@ -30,8 +30,8 @@ class Subject:
     def __init__(self, members: int) -> None:
         self._machine = MetadataMachine()
         self._index = 0
-        self.timed(InitCluster("bench", (1,), _NOW_MS))
-        self.timed(RegisterBroker("bench", 1, "a:1", "a:2", "", "", "1", _NOW_MS))
+        self.timed(InitCluster("bench", "bench", (1,), _NOW_MS))
+        self.timed(RegisterBroker("bench", 1, "a:1", "a:2", "", "", "1", 0, 0, _NOW_MS))
         self.timed(CreateTopic("topic", PARTITIONS, 1, (), _NOW_MS))
         (self._topic_id,) = self._machine.state.topics
         for number in range(members):

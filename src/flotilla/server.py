@@ -1,11 +1,10 @@
 """The composition root of a broker process: a node with metadata, partitions and the endpoints for clients.
 
-A cluster is formed in one of four ways, each safe to repeat: a node alone (no peers), a list of peers given to all of
-them, `cluster init` over waiting nodes, or joining a running cluster. Afterwards the data directory says which cluster
-a node belongs to, not the flags.
+`cluster_entry` decides how the node gets into its cluster.
 """
 
 import asyncio
+import errno
 from dataclasses import asdict, replace
 from math import ceil
 from pathlib import Path
@@ -19,7 +18,7 @@ from flotilla.broker.observability.event_log import LOOK_MS, EventLog
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.status import NodeStatus
 from flotilla.broker.ports import Cancel
-from flotilla.client.async_client import AsyncClient
+from flotilla.cluster_entry import ClusterEntry
 from flotilla.codec.batch.facts import facts_of, span_of
 from flotilla.frontends.grpc.server import GrpcServer
 from flotilla.frontends.http.server import HttpServer
@@ -29,18 +28,18 @@ from flotilla.gateway.elsewhere import ClusterElsewhere
 from flotilla.gateway.gateway import Gateway
 from flotilla.metadata.commands import RegisterBroker
 from flotilla.node import Node, NodeParts
-from flotilla.raft.messages import Configuration
+from flotilla.peers.handshake import KnownPeer
 from flotilla.raft.options import RaftOptions
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.runtime.clock import Clock, LoopClock
-from flotilla.runtime.data_dir_identity import DataDirIdentity, claim_data_dir
+from flotilla.runtime.data_dir_identity import DataDir
 from flotilla.runtime.descriptors import budget_descriptors, descriptor_limit
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.observability.failures import watch
 from flotilla.runtime.observability.logs import get_logger
 from flotilla.storage.options import StoreOptions
 from flotilla.types.address import Address, parse_address
-from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnavailableError
+from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.limits import THRIFTY_BYTES_MAX
 from flotilla.types.settings import NodeSettings
@@ -50,9 +49,6 @@ log = get_logger("broker")
 
 #: For requests in flight when a node stops.
 DRAIN_MS = 2_000
-JOIN_RETRY_MS = 500
-#: For a cluster to admit a node, before it is asked again.
-JOIN_MS = 10_000
 
 
 class LoopConsensus:
@@ -115,11 +111,12 @@ class LoopOutside:
     def is_up(self, node: NodeId) -> bool:
         return node == self._node.runtime.node or self._node.network.is_up(node)
 
-    def connect(self, node: NodeId, peer_address: str, incarnation: int = 0) -> None:
-        self._node.network.add_peer(node, parse_address(peer_address), incarnation)
+    def connect(self, node: NodeId, peer_address: str, incarnation: int = 0, starts: int = 0, process: int = 0) -> None:
+        known = KnownPeer(incarnation, starts, process)
+        self._node.network.add_peer(node, parse_address(peer_address), known)
 
     def disconnect(self, node: NodeId) -> None:
-        self._node.network.remove_peer(node)
+        self._node.network.remove_peer(node, for_good=True)
         self.clock.forget(node)
 
 
@@ -137,39 +134,44 @@ def _replica_options(settings: NodeSettings) -> ReplicaOptions:
     )
 
 
+def _node_parts(settings: NodeSettings, options: ReplicaOptions, segments: int, incarnation: int) -> NodeParts:
+    return NodeParts(
+        node=settings.node_id,
+        cluster=settings.cluster_digest,
+        data=Path(settings.data_dir),
+        listen=settings.peer_listen,
+        peers={},
+        store=StoreOptions(
+            journal_bytes=settings.journal_file_bytes,
+            segment_bytes=settings.segment_file_bytes,
+            open_files_max=segments,
+        ),
+        driver=DriverOptions(options),
+        incarnation=incarnation,
+        timing=settings.timing,
+    )
+
+
 class Server:
     """One broker. `start` returns when it listens; it may not be part of a cluster yet."""
 
     def __init__(self, settings: NodeSettings, clock: Clock | None = None) -> None:
         """`clock` replaces the machine's, for tests."""
         self.settings = settings
-        self._incarnation = claim_data_dir(
-            Path(settings.data_dir), DataDirIdentity(settings.node_id, settings.cluster_id)
-        ).incarnation
+        self._data = DataDir.claim(Path(settings.data_dir), settings.node_id, settings.cluster_name)
         self._machine = CatalogMachine()
         self._replica_options = _replica_options(settings)
         self.descriptors = budget_descriptors(
             descriptor_limit(), segments_max=settings.open_files_max, has_grpc=settings.grpc_listen is not None
         )
-        parts = NodeParts(
-            node=settings.node_id,
-            cluster=settings.cluster_digest,
-            data=Path(settings.data_dir),
-            listen=settings.peer_listen,
-            peers={},
-            store=StoreOptions(
-                journal_bytes=settings.journal_file_bytes,
-                segment_bytes=settings.segment_file_bytes,
-                open_files_max=self.descriptors.segments,
-            ),
-            driver=DriverOptions(self._replica_options),
-            incarnation=self._incarnation,
-            timing=settings.timing,
-        )
+        incarnation = self._data.identity.incarnation
+        parts = _node_parts(settings, self._replica_options, self.descriptors.segments, incarnation)
         self.node = Node(parts, lambda group: self._machine if group == METADATA_GROUP else None, span_of)
+        self.node.network.own.starts = self._count_start()
         self._consensus = LoopConsensus(self.node)
         self._outside = LoopOutside(self.node, clock or LoopClock())
         self.catalog = Catalog(self._machine, self._consensus, self._outside)
+        self.entry = ClusterEntry(self._data, self.node, self._consensus, self._outside)
         self._elsewhere = ClusterElsewhere(self._broker_addresses)
         keeps_log = replace(self._replica_options, keeps_log=True)
         self.membership = Membership(
@@ -184,14 +186,23 @@ class Server:
             settings.move_bytes_per_second,
             settings.timing.grace_ms,
         )
+        entry = self.entry
         self.broker = Broker(
-            settings, self.catalog, self.membership, self._consensus, self._outside, self._found, self._enter
+            settings, self.catalog, self.membership, self._consensus, self._outside, entry.found, entry.enter
         )
+        self.membership.on_cluster_known = self.entry.cluster_known
+        self.membership.on_removed = self.entry.removed
         metered = MeteredService(self.broker, self.membership.produced)
         budget = ConnectionBudget(self.descriptors.clients)
         self._tcp = TcpServer(metered, budget=budget)
         self.status = NodeStatus(
-            self.node.runtime, self.node.network, self.catalog, metered, self._tcp.statistics, self.membership.hosts
+            self.node.runtime,
+            self.node.network,
+            self.catalog,
+            metered,
+            self._tcp.statistics,
+            self.membership.hosts,
+            self.entry.reasons,
         )
         self.node.runtime.on_group_failed = self.membership.group_failed
         #: The whole cluster, for endpoints that any node serves. It connects to this node first.
@@ -202,10 +213,19 @@ class Server:
         self._own_endpoint: Address | None = None
         #: This node's registration; known once its listeners are open.
         self._own: RegisterBroker | None = None
-        self._joining: asyncio.Task[None] | None = None
         driver = self.node.runtime.driver
         self._event_log = EventLog(settings.node_id, self.catalog, driver.replicas, driver.repaired)
         self._stop_looking: Cancel | None = None
+
+    def _count_start(self) -> int:
+        """The number of this start; 0 if the disk is full: then this start is not counted, and no peer judges it."""
+        try:
+            return self._data.count_start()
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            log.warning("the disk is full: this start is not counted", node=self.settings.node_id)
+            return 0
 
     def _broker_addresses(self) -> list[Address]:
         return [parse_address(broker.client_address) for broker in self.catalog.brokers().values()]
@@ -219,10 +239,10 @@ class Server:
             self._warn_alone()
             # They belong to another cluster of the same name.
             others = {}
-        self._connect(others)
+        self.entry.connect(others)
         await self.node.start()
         if not settings.join and not settings.await_init:
-            self._found(others)
+            self.entry.found(others)
         port = await self._tcp.start(settings.listen.host, settings.listen.port)
         self._own_endpoint = Address("127.0.0.1" if settings.listen.is_wildcard else settings.listen.host, port)
         http = settings.http_listen
@@ -230,14 +250,15 @@ class Server:
         grpc = settings.grpc_listen
         grpc_port = await self._grpc.start(grpc.host, grpc.port) if grpc is not None else 0
         own = self._registration(port, http_port, grpc_port)
-        self._own = own
-        self.membership.start(own, self._incarnation)
+        self._own = self.entry.registration = own
+        self.membership.start(own, self._data.identity.incarnation)
+        self.entry.start()
         if settings.join:
-            self._enter([str(address) for address in settings.join])
+            self.entry.enter([str(address) for address in settings.join])
         log.info(
             "listening",
             node=settings.node_id,
-            cluster=settings.cluster_id,
+            cluster=settings.cluster_name,
             clients=own.client_address,
             peers=own.peer_address,
             http=own.http_address or "off",
@@ -255,8 +276,7 @@ class Server:
         """Refuses new requests, finishes those in flight, hands leadership over, and closes."""
         self.status.stopping()
         self._tcp.stop_accepting()
-        if self._joining is not None:
-            self._joining.cancel()
+        self.entry.close()
         # Before leadership is handed over: calls in flight may need it.
         await self._grpc.close(DRAIN_MS)
         await self.node.runtime.hand_over()
@@ -296,13 +316,15 @@ class Server:
         self._client_address = str(advertised)
         peer = settings.peer_advertise or dict(settings.peers).get(settings.node_id) or self.node.network.address
         return RegisterBroker(
-            cluster_id=settings.cluster_id,
+            cluster_name=settings.cluster_name,
             node=settings.node_id,
             client_address=str(advertised),
             peer_address=str(peer),
             http_address=_reached_at(settings.http_listen, http_port, advertised),
             grpc_address=_reached_at(settings.grpc_listen, grpc_port, advertised),
             version=__version__,
+            starts=self.node.network.own.starts,
+            process=self.node.network.own.process,
             now_ms=self._outside.now_ms(),
         )
 
@@ -317,66 +339,11 @@ class Server:
         log.warning(
             "the data directory belongs to a cluster of this node alone: it stays there",
             node=settings.node_id,
-            cluster=settings.cluster_id,
+            cluster=settings.cluster_name,
             data_dir=settings.data_dir,
             ignored=[flag for flag, is_given in given.items() if is_given],
             advice="to join another cluster, start with an empty data directory",
         )
-
-    def _connect(self, others: dict[NodeId, str]) -> None:
-        for node, address in others.items():
-            self._outside.connect(node, address)
-
-    def _found(self, others: dict[NodeId, str]) -> None:
-        """Founds a cluster with these nodes; no effect for a node that is part of one."""
-        self._connect(others)
-        voters = tuple(sorted((self.settings.node_id, *others)))
-        self.node.create_group(METADATA_GROUP, Configuration(voters=voters))
-        if not others:
-            self._consensus.campaign(METADATA_GROUP)
-
-    def _enter(self, servers: list[str]) -> None:
-        """Joins the running cluster at these client addresses; no effect for a node that is part of one."""
-        assert self._own is not None, "a node joins after its listeners are open"
-        own = self._own.client_address
-        # All nodes may be given the same list; asking itself does not help.
-        others = [server for server in servers if server != own] or servers
-        if METADATA_GROUP not in self.node.store.groups:
-            if self._joining is not None:
-                # The newer addresses count.
-                self._joining.cancel()
-            self._joining = asyncio.create_task(self._join(self._own, others))
-
-    async def _join(self, own: RegisterBroker, servers: list[str]) -> None:
-        """Asks the running cluster until it admits this node; then everything comes by replication."""
-        while True:
-            try:
-                async with AsyncClient(servers, timeout_ms=JOIN_MS) as client:
-                    # Another cluster would admit it, and then refuse its links.
-                    found = (await client.admin.metadata()).cluster_id
-                    if found and found != own.cluster_id:
-                        raise InvalidArgumentError(f"that is cluster {found!r}, not {own.cluster_id!r}")
-                    reply = await client.admin.join_cluster(
-                        own.node,
-                        peer=own.peer_address,
-                        client=own.client_address,
-                        http=own.http_address,
-                        incarnation=self._incarnation,
-                    )
-                    if reply.peers.keys() <= {own.node}:
-                        # Without addresses it could connect to no node.
-                        raise UnavailableError(
-                            "the cluster has admitted this node, but does not name its own nodes yet"
-                        )
-            except FlotillaError as error:
-                log.warning("joining failed, retrying", error=str(error))
-                await asyncio.sleep(JOIN_RETRY_MS / 1000)
-                continue
-            for node, address in reply.peers.items():
-                if node != own.node:
-                    self._outside.connect(node, address)
-            self.node.create_group(METADATA_GROUP, Configuration())
-            return
 
 
 def _reached_at(listen: Address | None, port: int, advertised: Address) -> str:

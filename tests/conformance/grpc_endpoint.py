@@ -147,7 +147,8 @@ async def _metadata(stub: Any, request: ops.GetMetadata) -> Reply:
     brokers = [
         ops.BrokerInfo(each.node, each.client, each.http, each.alive, each.state, each.grpc) for each in found.brokers
     ]
-    return ops.Metadata(found.cluster_id, found.controller, brokers, [_topic(topic) for topic in found.topics])
+    topics = [_topic(topic) for topic in found.topics]
+    return ops.Metadata(found.cluster_id, found.controller, brokers, topics, found.cluster_name)
 
 
 async def _create_topic(stub: Any, request: ops.CreateTopic) -> Reply:

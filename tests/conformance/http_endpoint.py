@@ -146,7 +146,7 @@ class Http:
         topics = (await self._ask("GET", "topics"))["topics"]
         brokers = [ops.BrokerInfo(each["node"], each["client"], each["http"]) for each in cluster["nodes"]]
         wanted = [_topic(each) for each in topics if not request.topics or each["topic"] in request.topics]
-        return ops.Metadata(cluster["cluster_id"], cluster["controller"], brokers, wanted)
+        return ops.Metadata(cluster["cluster_id"], cluster["controller"], brokers, wanted, cluster["cluster_name"])
 
     async def _create_topic(self, request: ops.CreateTopic) -> ops.TopicReply:
         body = {

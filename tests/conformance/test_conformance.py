@@ -29,7 +29,7 @@ class Stage:
     def __init__(self, folder: Path, endpoint: str) -> None:
         settings = NodeSettings(
             data_dir=str(folder),
-            cluster_id="conformance",
+            cluster_name="conformance",
             listen=ANY_PORT,
             peer_listen=ANY_PORT,
             http_listen=ANY_PORT if endpoint == "http" else None,

@@ -50,7 +50,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "sim": (*_CORE, "storage", "runtime.driver", "broker.queue.settlement_log"),
     # Composition roots, where everything meets.
     "node": (*_CORE, *_ADAPTERS),
-    "server": (*_CORE, *_ADAPTERS, "node", "broker", "frontends", "client", "gateway"),
+    "cluster_entry": (*_CORE, *_ADAPTERS, "node", "broker", "client"),
+    "server": (*_CORE, *_ADAPTERS, "node", "cluster_entry", "broker", "frontends", "client", "gateway"),
     "testing": (*_CORE, *_ADAPTERS, "broker", "client", "server"),
 }
 

@@ -38,6 +38,7 @@ other replicas, each with `topic`, `partition` and the `ranges` of indexes.
   "damaged": [],
   "node": 1,
   "cluster": "flotilla",
+  "cluster_id": "9f86d081884c7d659a2feaa0c55ad015",
   "version": "0.2.0.dev0",
   "uptime_seconds": 12.345,
   "replicas": 4,

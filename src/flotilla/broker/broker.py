@@ -198,7 +198,7 @@ class Broker:
                 self._found({node: peer for node, peer in request.nodes.items() if node != self.node})
             elif self._founders() != tuple(sorted(request.nodes)):
                 raise AlreadyExistsError(f"node {self.node} is part of a cluster founded by {self._founders()}")
-        done(ClusterReply(self.cluster_id, {self.node: str(self._settings.peer_advertised)}))
+        done(self._own_reply())
 
     def enter_cluster(self, request: EnterCluster, done: Done) -> None:
         """Joins in the background. A node that is part of that cluster already stays there.
@@ -212,7 +212,11 @@ class Broker:
             self._enter(servers)
         else:
             self._check_own_cluster(servers)
-        done(ClusterReply(self.cluster_id, {self.node: str(self._settings.peer_advertised)}))
+        done(self._own_reply())
+
+    def _own_reply(self) -> ClusterReply:
+        own = {self.node: str(self._settings.peer_advertised)}
+        return ClusterReply(self.cluster_id, own, self.catalog.cluster_name)
 
     def _check_own_cluster(self, servers: list[str]) -> None:
         """Raises AlreadyExistsError when these are addresses of another cluster. A node that just joined knows none."""
@@ -221,7 +225,7 @@ class Broker:
             others = [str(node) for node in sorted(brokers) if node != self.node]
             members = f"with nodes {', '.join(others)}" if others else "alone"
             raise AlreadyExistsError(
-                f"node {self.node} is part of another cluster named {self.cluster_id!r}, {members}; "
+                f"node {self.node} is part of another cluster named {self.catalog.cluster_name!r}, {members}; "
                 "a node joins a cluster with an empty data directory"
             )
 

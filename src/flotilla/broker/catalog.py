@@ -56,7 +56,12 @@ class Catalog:
 
     @property
     def cluster_id(self) -> str:
+        """Drawn when the cluster was founded; empty while this node knows none."""
         return self.machine.state.cluster.cluster_id
+
+    @property
+    def cluster_name(self) -> str:
+        return self.machine.state.cluster.name
 
     def brokers(self) -> Mapping[NodeId, Broker]:
         """A live view."""
@@ -193,7 +198,7 @@ class Catalog:
         ]
         controller = self.leader_of(METADATA_GROUP, ())
         topics = [self.describe_topic(topic) for topic in found if topic is not None]
-        return Metadata(self.cluster_id, controller, brokers, topics)
+        return Metadata(self.cluster_id, controller, brokers, topics, self.cluster_name)
 
     # Changes.
 

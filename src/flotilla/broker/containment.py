@@ -44,8 +44,8 @@ class ContainedOutside:
     def is_up(self, node: NodeId) -> bool:
         return self._outside.is_up(node)
 
-    def connect(self, node: NodeId, peer_address: str, incarnation: int = 0) -> None:
-        self._outside.connect(node, peer_address, incarnation)
+    def connect(self, node: NodeId, peer_address: str, incarnation: int = 0, starts: int = 0, process: int = 0) -> None:
+        self._outside.connect(node, peer_address, incarnation, starts, process)
 
     def disconnect(self, node: NodeId) -> None:
         self._outside.disconnect(node)

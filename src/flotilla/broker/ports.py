@@ -128,11 +128,12 @@ class Outside(Protocol):
 
     def is_up(self, node: NodeId) -> bool: ...
 
-    def connect(self, node: NodeId, peer_address: str, incarnation: int = 0) -> None:
+    def connect(self, node: NodeId, peer_address: str, incarnation: int = 0, starts: int = 0, process: int = 0) -> None:
         """Opens links to a node; a known one at the same address stays as it is. The address was parsed before.
 
-        The node is accepted only with the data directory of that incarnation; 0: with any, unless one is known.
+        The node is accepted only with the data directory of that incarnation; 0: with any, unless one is known. Nor is
+        it accepted in an earlier start of that directory than `starts`, or in another one of the same count.
         """
 
     def disconnect(self, node: NodeId) -> None:
-        """No effect for a node that is not connected."""
+        """The cluster has removed the node: closes its links, and tells it so whenever it dials."""

@@ -26,6 +26,7 @@ VERBS = {
     "serve": "serve:serve",
     "proxy": "proxy:proxy",
     "cluster": "cluster:cluster_app",
+    "node": "node:node_app",
     "topic": "topic:topic_app",
     "produce": "produce:produce",
     "consume": "consume:consume",

@@ -131,6 +131,7 @@ def _show_status(
         print_json(
             {
                 "cluster_id": metadata.cluster_id,
+                "cluster_name": metadata.cluster_name,
                 "controller": metadata.controller,
                 "is_whole": _is_whole(metadata, warnings),
                 "topics": len(metadata.topics),
@@ -146,7 +147,7 @@ def _show_status(
     print_table(columns, [_painted([row[key] for key in keys]) for row in rows])
     parts = sum(len(topic.partitions) for topic in metadata.topics)
     without_leader = sum(part.leader == NO_NODE for topic in metadata.topics for part in topic.partitions)
-    name = metadata.cluster_id or "(not formed yet)"
+    name = f"{metadata.cluster_name} ({metadata.cluster_id})" if metadata.cluster_id else "(not formed yet)"
     missing = f", {without_leader} without a leader" if without_leader else ""
     typer.echo(f"cluster {name}: {len(metadata.topics)} topic(s), {parts} partition(s){missing}")
     for warning in warnings:

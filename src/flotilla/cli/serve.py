@@ -2,7 +2,8 @@
 
 The first SIGTERM or SIGINT stops it in order: no new clients, leadership handed over, requests in flight answered and
 written, then exit code 0. A second signal, or ten seconds, ends it at once with exit code 1; the next start then begins
-with a recovery. A broker that cannot start prints one line that says what to change.
+with a recovery. A broker that cannot start prints one line that says what to change. One whose cluster has removed its
+node, or knows a later start of its data directory, ends by itself with exit code 7.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 import uvloop
 
-from flotilla.cli.terminal.exit_codes import FAILED, OK
+from flotilla.cli.terminal.exit_codes import EXPELLED, FAILED, OK
 from flotilla.cli.terminal.output import complain
 from flotilla.cli.terminal.settings_flags import setting_flags
 from flotilla.cli.terminal.stop_signals import StopSignals
@@ -45,6 +46,7 @@ def serve(
     """Run a broker: alone, with --peers, or into a running cluster with --join.
 
     SIGTERM and Ctrl-C stop it in order, with exit code 0; a second one ends it at once, with 1. SIGHUP is ignored.
+    The exit code is 7 when the cluster has removed the node.
 
     Example: `flotilla serve --data-dir /var/lib/flotilla --listen 0.0.0.0:7600`
     """
@@ -89,6 +91,9 @@ async def _serve_until_stopped(server: "Server", signals: StopSignals, *, stop_w
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     signals.notify(loop, stopping.set)
+    server.entry.on_expelled = stopping.set
+    if server.entry.expulsion is not None:
+        stopping.set()
     if stop_with_stdin:
         await loop.connect_read_pipe(lambda: EndOfInput(stopping), sys.stdin)
     asked = asyncio.ensure_future(stopping.wait())
@@ -101,7 +106,7 @@ async def _serve_until_stopped(server: "Server", signals: StopSignals, *, stop_w
     log.info("stopping", signal=signals.asked_by or "none")
     code = await _stop(server)
     signals.done()
-    return code
+    return EXPELLED.code if server.entry.expulsion is not None else code
 
 
 async def _stop(server: "Server") -> int:

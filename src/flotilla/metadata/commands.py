@@ -41,9 +41,11 @@ assert HEAD_BYTES == 32
 
 @dataclass(frozen=True, slots=True)
 class InitCluster:
-    """Gives the cluster its id, once. An identical repetition has no effect."""
+    """Gives the cluster its id, once: the first of several leaders' draws stands. A repetition has no effect."""
 
+    #: Random, so that two clusters of one name are told apart.
     cluster_id: str
+    name: str
     founders: tuple[NodeId, ...]
     now_ms: int
 
@@ -52,13 +54,16 @@ class InitCluster:
 class RegisterBroker:
     """A node registers its endpoints, at every start."""
 
-    cluster_id: str
+    cluster_name: str
     node: NodeId
     client_address: str
     peer_address: str
     http_address: str
     grpc_address: str
     version: str
+    #: How often its data directory has been started, and a number drawn for this start; 0: not counted.
+    starts: int
+    process: int
     now_ms: int
 
 

@@ -154,7 +154,7 @@ class MetadataMachine:
 
     def _init_cluster(self, command: InitCluster) -> Cluster:
         if not self.state.cluster.cluster_id:
-            self.state.cluster = Cluster(command.cluster_id, command.founders, command.now_ms)
+            self.state.cluster = Cluster(command.cluster_id, command.name, command.founders, command.now_ms)
         return self.state.cluster
 
     def _register_broker(self, command: RegisterBroker) -> Broker:
@@ -170,6 +170,9 @@ class MetadataMachine:
             state=known.state if known is not None else ACTIVE,
             registered_at_ms=command.now_ms,
             incarnation=known.incarnation if known is not None else 0,
+            # A start that was not counted does not make an earlier one forgotten.
+            starts=command.starts or (known.starts if known is not None else 0),
+            process=command.process if command.starts or known is None else known.process,
         )
         self.state.put_broker(broker)
         return broker
@@ -232,6 +235,9 @@ class MetadataMachine:
         if broker.incarnation != command.incarnation:
             if command.is_replaced:
                 self.state.lose_disk(command.node)
+            if broker.incarnation:
+                # The starts of another directory.
+                broker = replace(broker, starts=0, process=0)
             broker = replace(broker, incarnation=command.incarnation)
             self.state.put_broker(broker)
         return broker

@@ -58,6 +58,7 @@ from flotilla.types.topics import (
 )
 
 CLUSTER_ID_LENGTH_MAX: Final = 64
+CLUSTER_NAME_LENGTH_MAX: Final = 64
 ADDRESS_LENGTH_MAX: Final = 255
 VERSION_LENGTH_MAX: Final = 64
 #: Ids travel as unsigned integers of 32 bits in names of files and in settings.
@@ -120,19 +121,22 @@ def _distinct(settings: tuple[tuple[str, int], ...]) -> dict[str, int]:
 
 def _init_cluster(state: ClusterState, command: InitCluster) -> None:
     _check_text("the cluster id", command.cluster_id, CLUSTER_ID_LENGTH_MAX)
+    _check_text("the cluster name", command.name, CLUSTER_NAME_LENGTH_MAX)
     if not 0 < len(command.founders) <= BROKER_COUNT_MAX:
         raise InvalidArgumentError("a cluster is founded by at least one node")
     _check_nodes(command.founders)
     known = state.cluster
     if known.cluster_id and (known.cluster_id, known.founders) != (command.cluster_id, command.founders):
-        raise AlreadyExistsError(f"this is cluster {known.cluster_id}, founded by {list(known.founders)}")
+        raise AlreadyExistsError(
+            f"this is cluster {known.name} ({known.cluster_id}), founded by {list(known.founders)}"
+        )
 
 
 def _register_broker(state: ClusterState, command: RegisterBroker) -> None:
     if not state.cluster.cluster_id:
         raise UnavailableError("the cluster has not been initialised")
-    if command.cluster_id != state.cluster.cluster_id:
-        raise InvalidArgumentError(f"this is cluster {state.cluster.cluster_id}, not {command.cluster_id!r}")
+    if command.cluster_name != state.cluster.name:
+        raise InvalidArgumentError(f"this is cluster {state.cluster.name!r}, not {command.cluster_name!r}")
     _check_nodes((command.node,))
     if command.node in state.removed_nodes:
         raise ConfigurationChangeError(f"node {command.node} was removed; it can come back under another id only")
@@ -142,7 +146,11 @@ def _register_broker(state: ClusterState, command: RegisterBroker) -> None:
         if address:
             _check_text(f"the {name} address", address, ADDRESS_LENGTH_MAX)
     _check_text("the version", command.version, VERSION_LENGTH_MAX)
-    if command.node not in state.brokers and len(state.brokers) >= BROKER_COUNT_MAX:
+    known = state.brokers.get(command.node)
+    if known is not None and 0 < command.starts <= known.starts and command.process != known.process:
+        # A restored or copied data directory; one on a new disk is marked as replaced before it registers.
+        raise AlreadyExistsError(f"node {command.node} has registered start {known.starts} of its data directory")
+    if known is None and len(state.brokers) >= BROKER_COUNT_MAX:
         raise OverloadedError(f"a cluster has at most {BROKER_COUNT_MAX} brokers")
 
 

@@ -31,7 +31,7 @@ from flotilla.metadata.values import (
 )
 from flotilla.types.ids import GroupId, NodeId
 
-_NO_CLUSTER = Cluster("", (), 0)
+_NO_CLUSTER = Cluster("", "", (), 0)
 
 
 class ClusterState:

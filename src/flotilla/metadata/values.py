@@ -38,6 +38,9 @@ class Broker:
     registered_at_ms: int
     #: The id of its data directory, drawn when the directory was created. 0: unknown.
     incarnation: int = 0
+    #: The newest start of that directory, and the number drawn for it. 0: not counted.
+    starts: int = 0
+    process: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +149,11 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The identity of the cluster. The id is empty until the cluster is initialised."""
+    """The identity of the cluster. Id and name are empty until the cluster is initialised."""
 
+    #: Drawn when the cluster was founded.
     cluster_id: str
+    #: As the settings of its nodes have it.
+    name: str
     founders: tuple[NodeId, ...]
     initialised_at_ms: int

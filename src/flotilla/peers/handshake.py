@@ -2,15 +2,20 @@
 
 The dialling node sends PeerHello, the other replies with PeerWelcome; only then do messages flow. Both have
 a fixed layout that never changes, so that any two versions can at least refuse each other by name;
-bytes after the known fields are ignored, as room for more. The incarnation is drawn anew at every start of
-a process: it distinguishes a node that redials from a second process with the same id. The data directory's
-number distinguishes a node from one that came back with its id on another disk and has lost its votes.
-Values and decisions only: nothing here knows of sockets.
+bytes after the known fields are ignored, as room for more. Values and decisions only: nothing here knows of sockets.
+
+Who a node is has four parts. Its *cluster* has a name and, once founded, an id: two clusters of one name refuse each
+other. Its *data directory* has a number: a node that came back with its id on another disk has lost its votes. The
+directory's *starts* are counted: a node whose directory was seen in a later start runs on a restored backup or a copy,
+and has lost what it voted and stored since. Its *process* has a number drawn at every start: it distinguishes a node
+that redials from a second process with the same id.
+
+The welcome also says whether the answering node is part of a cluster. Nodes that found one ask for that first.
 """
 
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 
 from flotilla.codec.frames import Buffer
 from flotilla.types.ids import NodeId
@@ -22,14 +27,25 @@ PROTOCOL_VERSION_MAX = 1
 HANDSHAKE_BYTES_MAX = 256
 
 CLUSTER_ID_BYTES = 16
+#: The id of a cluster that a node does not know yet.
+NO_CLUSTER_ID = bytes(CLUSTER_ID_BYTES)
 
 _MAGIC = b"FLTP"
-# magic, lowest and highest protocol version, cluster, sender, addressee, incarnation.
+# magic, lowest and highest protocol version, digest of the cluster's name, sender, addressee, process.
 _HELLO = struct.Struct(">4sHH16sQQQ")
-#: After it: the number of the data directory, which older versions do not send.
-_DATA = struct.Struct(">Q")
+#: After it: the number of the data directory, the cluster's id, the starts of the directory.
+_HELLO_MORE = struct.Struct(">Q16sQ")
 # magic, decision, version chosen, sender.
 _WELCOME = struct.Struct(">4sHHQ")
+#: After it: the number of the data directory, the cluster's id, the standing.
+_WELCOME_MORE = struct.Struct(">Q16sB")
+
+#: The standing of the answering node. Protocol: the numbers never change. It is part of no cluster;
+NO_CLUSTER = 0
+#: it is part of one;
+IN_CLUSTER = 1
+#: it is part of one that it founded with the asking node, on the very data directory that asks.
+FOUNDED_WITH_YOU = 2
 
 #: Decisions. Protocol: the numbers never change.
 ACCEPTED = 0
@@ -39,15 +55,22 @@ REFUSED_ADDRESSEE = 3
 REFUSED_STRANGER = 4
 REFUSED_DUPLICATE = 5
 REFUSED_DATA = 6
+REFUSED_CLUSTER_ID = 7
+REFUSED_REMOVED = 8
+REFUSED_OLDER = 9
 
 DECISION_TEXT = {
     ACCEPTED: "accepted",
     REFUSED_VERSION: "no protocol version in common",
-    REFUSED_CLUSTER: "the node belongs to another cluster",
+    REFUSED_CLUSTER: "the node belongs to a cluster of another name",
     REFUSED_ADDRESSEE: "the address belongs to another node",
     REFUSED_STRANGER: "the node is not a member",
     REFUSED_DUPLICATE: "another process is connected under this node id",
     REFUSED_DATA: "the cluster knows this node with another data directory; start it with --join",
+    REFUSED_CLUSTER_ID: "the node belongs to another cluster of the same name",
+    REFUSED_REMOVED: "the cluster has removed this node",
+    REFUSED_OLDER: "the cluster has seen a later start of this node: its data directory is a restored backup or a "
+    "copy; run `flotilla node repair` on it and start it with --join",
 }
 
 
@@ -57,14 +80,19 @@ class HandshakeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PeerHello:
+    #: The digest of the cluster's name.
     cluster: bytes
     sender: NodeId
     to: NodeId
-    incarnation: int
+    #: Drawn at every start of a process.
+    process: int
     version_min: int = PROTOCOL_VERSION_MIN
     version_max: int = PROTOCOL_VERSION_MAX
     #: The number of the data directory; 0: it has none.
     data: int = 0
+    cluster_id: bytes = NO_CLUSTER_ID
+    #: How often the data directory has been started; 0: not counted.
+    starts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,52 +100,110 @@ class PeerWelcome:
     decision: int
     sender: NodeId
     version: int = 0
+    data: int = 0
+    cluster_id: bytes = NO_CLUSTER_ID
+    standing: int = NO_CLUSTER
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPeer:
+    """What this node knows of a member. 0: not known."""
+
+    data: int = 0
+    #: The newest start that the cluster has recorded, and its process.
+    starts: int = 0
+    process: int = 0
+
+
+@dataclass(slots=True)
+class Introduction:
+    """What a node says of itself in every handshake. It changes when the node enters a cluster."""
+
+    #: The digest of the cluster's name.
+    cluster: bytes
+    node: NodeId
+    process: int
+    data: int = 0
+    starts: int = 0
+    cluster_id: bytes = NO_CLUSTER_ID
+    is_in_cluster: bool = False
+    #: The nodes with which this one founded its cluster, with the number of each data directory.
+    founders: Mapping[NodeId, int] = field(default_factory=dict)
+
+    def hello(self, to: NodeId) -> PeerHello:
+        return PeerHello(
+            self.cluster, self.node, to, self.process, data=self.data, cluster_id=self.cluster_id, starts=self.starts
+        )
+
+    def welcome(self, hello: PeerHello, decision: int) -> PeerWelcome:
+        version = min(PROTOCOL_VERSION_MAX, hello.version_max) if decision == ACCEPTED else 0
+        standing = IN_CLUSTER if self.is_in_cluster else NO_CLUSTER
+        if self.is_in_cluster and hello.data and self.founders.get(hello.sender) == hello.data:
+            standing = FOUNDED_WITH_YOU
+        return PeerWelcome(decision, self.node, version, self.data, self.cluster_id, standing)
 
 
 def encode_hello(hello: PeerHello) -> bytes:
-    assert len(hello.cluster) == CLUSTER_ID_BYTES
+    assert len(hello.cluster) == len(hello.cluster_id) == CLUSTER_ID_BYTES
     head = _HELLO.pack(
-        _MAGIC, hello.version_min, hello.version_max, hello.cluster, hello.sender, hello.to, hello.incarnation
+        _MAGIC, hello.version_min, hello.version_max, hello.cluster, hello.sender, hello.to, hello.process
     )
-    return head + _DATA.pack(hello.data)
+    return head + _HELLO_MORE.pack(hello.data, hello.cluster_id, hello.starts)
 
 
 def decode_hello(frame: Buffer) -> PeerHello:
-    if len(frame) < _HELLO.size or frame[:4] != _MAGIC:
+    if len(frame) < _HELLO.size + _HELLO_MORE.size or frame[:4] != _MAGIC:
         raise HandshakeError("not a hello")
-    _, version_min, version_max, cluster, sender, to, incarnation = _HELLO.unpack_from(frame)
-    data: int = _DATA.unpack_from(frame, _HELLO.size)[0] if len(frame) >= _HELLO.size + _DATA.size else 0
-    return PeerHello(cluster, sender, to, incarnation, version_min, version_max, data)
+    _, version_min, version_max, cluster, sender, to, process = _HELLO.unpack_from(frame)
+    return PeerHello(
+        cluster, sender, to, process, version_min, version_max, *_HELLO_MORE.unpack_from(frame, _HELLO.size)
+    )
 
 
 def encode_welcome(welcome: PeerWelcome) -> bytes:
-    return _WELCOME.pack(_MAGIC, welcome.decision, welcome.version, welcome.sender)
+    head = _WELCOME.pack(_MAGIC, welcome.decision, welcome.version, welcome.sender)
+    return head + _WELCOME_MORE.pack(welcome.data, welcome.cluster_id, welcome.standing)
 
 
 def decode_welcome(frame: Buffer) -> PeerWelcome:
-    if len(frame) < _WELCOME.size or frame[:4] != _MAGIC:
+    if len(frame) < _WELCOME.size + _WELCOME_MORE.size or frame[:4] != _MAGIC:
         raise HandshakeError("not a welcome")
     _, decision, version, sender = _WELCOME.unpack_from(frame)
-    return PeerWelcome(decision, sender, version)
+    return PeerWelcome(decision, sender, version, *_WELCOME_MORE.unpack_from(frame, _WELCOME.size))
 
 
-def judge(hello: PeerHello, *, cluster: bytes, node: NodeId, members: Mapping[NodeId, int]) -> int:
+def judge(
+    hello: PeerHello, own: Introduction, members: Mapping[NodeId, KnownPeer], removed: Container[NodeId] = ()
+) -> int:
     """The decision on a hello, from the most general reason to the most specific.
 
-    `members` maps each member to the number of its data directory; 0: not known.
+    `removed` are nodes that were members once and never will be again.
     """
     if hello.version_max < PROTOCOL_VERSION_MIN or hello.version_min > PROTOCOL_VERSION_MAX:
         return REFUSED_VERSION
-    if hello.cluster != cluster:
+    if hello.cluster != own.cluster:
         return REFUSED_CLUSTER
-    if hello.to != node:
+    if hello.to != own.node:
         return REFUSED_ADDRESSEE
-    if hello.sender == node or hello.sender not in members:
+    if NO_CLUSTER_ID not in (hello.cluster_id, own.cluster_id) and hello.cluster_id != own.cluster_id:
+        return REFUSED_CLUSTER_ID
+    if hello.sender in removed:
+        return REFUSED_REMOVED
+    if hello.sender == own.node or hello.sender not in members:
         return REFUSED_STRANGER
-    if is_other_data(members[hello.sender], hello.data):
+    return judge_data(members[hello.sender], hello)
+
+
+def judge_data(known: KnownPeer, hello: PeerHello) -> int:
+    """Whether the data directory of a member is the one that the cluster knows, as it left it."""
+    if known.data and hello.data and known.data != hello.data:
         return REFUSED_DATA
+    if known.data == hello.data and _is_older(known, hello):
+        return REFUSED_OLDER
     return ACCEPTED
 
 
-def is_other_data(known: int, sent: int) -> bool:
-    return bool(known and sent and known != sent)
+def _is_older(known: KnownPeer, hello: PeerHello) -> bool:
+    if not hello.starts:
+        return False
+    return hello.starts < known.starts or (hello.starts == known.starts > 0 and hello.process != known.process)

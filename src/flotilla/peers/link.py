@@ -19,8 +19,10 @@ from flotilla.peers.connection import PeerConnection
 from flotilla.peers.handshake import (
     ACCEPTED,
     DECISION_TEXT,
+    PROTOCOL_VERSION_MAX,
+    PROTOCOL_VERSION_MIN,
     HandshakeError,
-    PeerHello,
+    Introduction,
     PeerWelcome,
     decode_welcome,
     encode_hello,
@@ -62,13 +64,14 @@ class PeerLinkCounters:
 class PeerLink:
     def __init__(
         self,
-        hello: PeerHello,
+        own: Introduction,
+        peer: NodeId,
         address: Address,
         owner: PeerLinkOwner,
         chance: random.Random,
         queue_bytes_max: int = PEER_QUEUE_BYTES_MAX,
     ) -> None:
-        self.peer = hello.to
+        self.peer = peer
         self.address = address
         self.counters = PeerLinkCounters()
         self.queue = SendQueue(queue_bytes_max)
@@ -76,7 +79,9 @@ class PeerLink:
         self.last_failure = ""
         #: Why the last handshake failed; empty: it succeeded.
         self._refusal = ""
-        self._hello = hello
+        #: The reply to the newest hello; None: the newest attempt to reach the peer failed, or its connection ended.
+        self.answer: PeerWelcome | None = None
+        self._own = own
         self._owner = owner
         self._chance = chance
         self._connection: PeerConnection | None = None
@@ -166,6 +171,7 @@ class PeerLink:
         except Exception as error:
             # Not only OSError and TimeoutError: a link that stops dialling is gone for ever.
             self.last_failure = str(error) or "no answer"
+            self.answer = None
             connection = self._connection
             if connection is None:
                 self._dial_later()
@@ -192,7 +198,7 @@ class PeerLink:
     def connection_made(self, connection: PeerConnection) -> None:
         assert self._connection is None
         self._connection = connection
-        hello = encode_hello(self._hello)
+        hello = encode_hello(self._own.hello(self.peer))
         connection.write([frame_header(len(hello)), hello])
 
     def frame_received(self, connection: PeerConnection, frame: Buffer) -> None:
@@ -201,7 +207,8 @@ class PeerLink:
             connection.cut("messages on the wrong connection")
             return
         try:
-            failure = self._judge(decode_welcome(frame))
+            self.answer = decode_welcome(frame)
+            failure = self._judge(self.answer)
         except HandshakeError as error:
             failure = str(error)
         if failure:
@@ -223,7 +230,7 @@ class PeerLink:
             return DECISION_TEXT.get(welcome.decision, f"refused with decision {welcome.decision}")
         if welcome.sender != self.peer:
             return f"node {welcome.sender} answered instead of node {self.peer}"
-        if not self._hello.version_min <= welcome.version <= self._hello.version_max:
+        if not PROTOCOL_VERSION_MIN <= welcome.version <= PROTOCOL_VERSION_MAX:
             return f"protocol version {welcome.version} was chosen"
         return ""
 
@@ -238,6 +245,7 @@ class PeerLink:
         self.queue.clear()
         self.last_failure = connection.reason or "closed by the peer"
         if connection.is_open:
+            self.answer = None
             self._owner.link_closed(self.peer)
         self._dial_later()
 

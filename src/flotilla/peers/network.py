@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from flotilla.codec.peer.clock_frames import encode_clock
-from flotilla.peers.handshake import PeerHello
+from flotilla.peers.handshake import Introduction, KnownPeer, PeerWelcome
 from flotilla.peers.link import PeerLink
 from flotilla.peers.server import PeerServer, PeerServerCounters
 from flotilla.raft.messages import Message
@@ -53,13 +53,12 @@ class PeerNetwork:
     ) -> None:
         """`data` is the number of this node's data directory."""
         self.node = node
-        self._data = data
         self._check_interval_s = check_interval_ms / 1000
-        self._cluster = cluster
         self._listen = listen
         self._chance = chance
-        self._incarnation = chance.getrandbits(64)
-        self._server = PeerServer(node, cluster, self)
+        #: Its owner changes it when the node enters a cluster; every later handshake says so.
+        self.own = Introduction(cluster, node, chance.getrandbits(63), data)
+        self._server = PeerServer(self.own, self)
         self._links: dict[NodeId, PeerLink] = {}
         self._up: dict[NodeId, None] = {}
         self._events: LinkEvents | None = None
@@ -101,16 +100,15 @@ class PeerNetwork:
     def counters(self) -> PeerServerCounters:
         return self._server.counters
 
-    def add_peer(self, peer: NodeId, address: Address, data: int = 0) -> None:
-        """Adds a node, or moves its address. It is accepted on data directory `data` only; 0: on any."""
+    def add_peer(self, peer: NodeId, address: Address, known: KnownPeer | None = None) -> None:
+        """Adds a node, or moves its address. It is accepted if it agrees with what is known of it."""
         assert peer != self.node
-        self._server.expect(peer, data)
+        self._server.expect(peer, known or KnownPeer())
         link = self._links.get(peer)
         if link is not None:
             link.move(address)
             return
-        hello = PeerHello(self._cluster, self.node, peer, self._incarnation, data=self._data)
-        link = self._links[peer] = PeerLink(hello, address, self, self._chance)
+        link = self._links[peer] = PeerLink(self.own, peer, address, self, self._chance)
         if self._events is not None:
             link.dial()
 
@@ -121,11 +119,17 @@ class PeerNetwork:
     def is_up(self, peer: NodeId) -> bool:
         return peer in self._up
 
-    def remove_peer(self, peer: NodeId) -> None:
+    def answers(self) -> dict[NodeId, PeerWelcome | None]:
+        """What each peer said to the newest hello; None: it cannot be reached."""
+        return {peer: link.answer for peer, link in self._links.items()}
+
+    def remove_peer(self, peer: NodeId, *, for_good: bool = False) -> None:
+        """`for_good`: the cluster has removed the node, which is told so when it dials."""
         link = self._links.pop(peer, None)
         if link is not None:
             link.close()
-            self._server.remove(peer)
+        if link is not None or for_good:
+            self._server.remove(peer, for_good=for_good)
             self._update_up(peer)
 
     def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None:

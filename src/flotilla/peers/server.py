@@ -17,16 +17,16 @@ from flotilla.peers.connection import PeerConnection
 from flotilla.peers.handshake import (
     ACCEPTED,
     DECISION_TEXT,
-    PROTOCOL_VERSION_MAX,
-    REFUSED_DATA,
     REFUSED_DUPLICATE,
+    REFUSED_REMOVED,
     HandshakeError,
+    Introduction,
+    KnownPeer,
     PeerHello,
-    PeerWelcome,
     decode_hello,
     encode_welcome,
-    is_other_data,
     judge,
+    judge_data,
 )
 from flotilla.raft.messages import Message
 from flotilla.types.errors import InvalidArgumentError
@@ -63,13 +63,14 @@ class PeerServerCounters:
 
 
 class PeerServer:
-    def __init__(self, node: NodeId, cluster: bytes, owner: PeerServerOwner) -> None:
+    def __init__(self, own: Introduction, owner: PeerServerOwner) -> None:
         self.counters = PeerServerCounters()
-        self._node = node
-        self._cluster = cluster
+        self._own = own
         self._owner = owner
-        #: The nodes that are accepted, with the number of each data directory (0: not known); the same as the links.
-        self.members: dict[NodeId, int] = {}
+        #: The nodes that are accepted; the same as the links.
+        self.members: dict[NodeId, KnownPeer] = {}
+        #: The nodes that the cluster has removed for good.
+        self._removed: dict[NodeId, None] = {}
         #: Connections before their handshake.
         self._strangers: dict[PeerConnection, None] = {}
         #: The connection and the hello of each accepted peer.
@@ -94,21 +95,25 @@ class PeerServer:
     def has(self, peer: NodeId) -> bool:
         return peer in self._accepted
 
-    def expect(self, peer: NodeId, data: int) -> None:
-        """The peer is accepted from now on, on this data directory only; 0: on any, unless one is known."""
-        if not data:
-            self.members.setdefault(peer, 0)
+    def expect(self, peer: NodeId, known: KnownPeer) -> None:
+        """The peer is accepted from now on, if it agrees with what is known of it."""
+        if not known.data:
+            self.members.setdefault(peer, known)
             return
-        self.members[peer] = data
+        self.members[peer] = known
         present = self._accepted.get(peer)
-        if present is not None and is_other_data(data, present[1].data):
-            present[0].cut(DECISION_TEXT[REFUSED_DATA])
+        if present is not None:
+            decision = judge_data(known, present[1])
+            if decision != ACCEPTED:
+                present[0].cut(DECISION_TEXT[decision])
 
-    def remove(self, peer: NodeId) -> None:
-        """The peer is not a member any more."""
+    def remove(self, peer: NodeId, *, for_good: bool) -> None:
+        """The peer is not a member any more; `for_good`: the cluster has removed it."""
         self.members.pop(peer, None)
+        if for_good:
+            self._removed[peer] = None
         if peer in self._accepted:
-            self._accepted[peer][0].cut("no longer a member")
+            self._accepted[peer][0].cut(DECISION_TEXT[REFUSED_REMOVED] if for_good else "no longer a member")
 
     def check(self) -> None:
         for connection in [*self._strangers, *self._names]:
@@ -150,7 +155,7 @@ class PeerServer:
         self._owner.received(messages)
 
     def _check_ends(self, peer: NodeId, sender: NodeId, to: NodeId) -> None:
-        if sender != peer or to != self._node:
+        if sender != peer or to != self._own.node:
             raise InvalidArgumentError("a frame has another sender or target than its link")
 
     def connection_writable(self, connection: PeerConnection) -> None:
@@ -170,11 +175,10 @@ class PeerServer:
             self._refused(connection, NO_NODE, str(error))
             connection.cut(str(error))
             return
-        decision = judge(hello, cluster=self._cluster, node=self._node, members=self.members)
+        decision = judge(hello, self._own, self.members, self._removed)
         if decision == ACCEPTED and self._is_taken(hello):
             decision = REFUSED_DUPLICATE
-        version = min(PROTOCOL_VERSION_MAX, hello.version_max) if decision == ACCEPTED else 0
-        welcome = encode_welcome(PeerWelcome(decision, self._node, version))
+        welcome = encode_welcome(self._own.welcome(hello, decision))
         connection.write([frame_header(len(welcome)), welcome])
         if decision == ACCEPTED:
             self._admit(connection, hello)
@@ -193,7 +197,7 @@ class PeerServer:
     def _is_taken(self, hello: PeerHello) -> bool:
         """Whether a live connection of another process has this node id."""
         present = self._accepted.get(hello.sender)
-        return present is not None and present[1].incarnation != hello.incarnation and not present[0].is_closed
+        return present is not None and present[1].process != hello.process and not present[0].is_closed
 
     def _admit(self, connection: PeerConnection, hello: PeerHello) -> None:
         connection.open()

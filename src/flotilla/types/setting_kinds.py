@@ -200,6 +200,28 @@ def peers() -> Kind:
     )
 
 
+def nodes() -> Kind:
+    """Node ids in ascending order, each once; a tuple."""
+
+    def parse(text: str) -> object:
+        return tuple(sorted(_parse_whole(part.strip()) for part in text.split(","))) if text.strip() else ()
+
+    def accepts(value: object) -> bool:
+        if not isinstance(value, tuple) or len({*value}) < len(value):
+            return False
+        return all(isinstance(node, int) and 1 <= node <= NODE_ID_MAX for node in value)
+
+    return Kind(
+        allowed="node ids, several separated by commas, none twice",
+        shape="ID,...",
+        parse=parse,
+        accepts=accepts,
+        format=lambda value: ",".join(map(str, value)),
+        plain=lambda value: [str(node) for node in value],
+        adopt=lambda raw: tuple(sorted(_parse_whole(str(part)) for part in raw)) if isinstance(raw, list) else raw,
+    )
+
+
 def _text(raw: object) -> str:
     if not isinstance(raw, str):
         raise ValueError("not text")

@@ -28,6 +28,7 @@ from flotilla.types.setting_kinds import (
     duration,
     endpoint,
     endpoints,
+    nodes,
     peers,
     size,
     switch,
@@ -115,7 +116,7 @@ class NodeSettings:
         "The address that other nodes connect to; auto is the entry in `peers`, else `peer_listen`.",
     )
 
-    cluster_id: str = _row(
+    cluster_name: str = _row(
         "flotilla",
         text("1 to 64 letters, digits, dots, dashes and underscores", "[A-Za-z0-9._-]{1,64}"),
         "Cluster",
@@ -128,6 +129,13 @@ class NodeSettings:
         "Cluster",
         "The first members of a new cluster by id, with their `peer_listen` addresses. It may name this node too, so "
         "that all nodes can be given the same list.",
+    )
+    found_without: tuple[NodeId, ...] = _row(
+        (),
+        nodes(),
+        "Cluster",
+        "Nodes of `peers` that a new cluster is founded without, because they cannot be asked whether they hold data. "
+        "Name only nodes that never held any; they join later, with `join`.",
     )
     join: tuple[Address, ...] = _row(
         (), endpoints(), "Cluster", "Client addresses of a running cluster that this node joins."
@@ -213,8 +221,9 @@ class NodeSettings:
 
     @property
     def other_peers(self) -> dict[NodeId, Address]:
-        """The first members of the cluster without this node."""
-        return {peer.node: peer.address for peer in self.peers if peer.node != self.node_id}
+        """The first members of the cluster without this node and those that it is founded without."""
+        left_out = (self.node_id, *self.found_without)
+        return {peer.node: peer.address for peer in self.peers if peer.node not in left_out}
 
     @property
     def advertised(self) -> Address:
@@ -233,8 +242,8 @@ class NodeSettings:
 
     @property
     def cluster_digest(self) -> bytes:
-        """Sixteen bytes that nodes exchange to check that they belong to the same cluster."""
-        return hashlib.blake2b(self.cluster_id.encode(), digest_size=16).digest()
+        """Sixteen bytes that nodes exchange to check that their clusters have the same name."""
+        return hashlib.blake2b(self.cluster_name.encode(), digest_size=16).digest()
 
     def validate(self, origins: Mapping[str, Origin] | None = None) -> None:
         """Raises InvalidArgumentError for the first value that is out of bounds or does not go with another."""
@@ -261,6 +270,8 @@ class NodeSettings:
         broken: list[tuple[tuple[str, ...], str]] = []
         if self.peers and self.join:
             broken.append((("peers", "join"), "a node either forms a new cluster or joins a running one"))
+        if self.node_id in self.found_without:
+            broken.append((("found_without",), "the cluster is founded without this node; start it with `join`"))
         names = ("listen", "peer_listen", "grpc_listen", "http_listen")
         for at, name in enumerate(names):
             for other in names[at + 1 :]:

@@ -111,7 +111,7 @@ def test_waiting_nodes_become_a_cluster_by_init_and_repeating_it_is_harmless(tmp
     ("flags", "complaint"),
     [
         ({"node_id": "2"}, "belongs to node 1"),
-        ({"cluster_id": "another"}, "belongs to cluster 'flotilla'"),
+        ({"cluster_name": "another"}, "belongs to cluster 'flotilla'"),
     ],
 )
 def test_a_node_refuses_data_that_is_not_its_own(
@@ -141,7 +141,7 @@ def test_a_second_process_on_the_same_data_is_refused(cluster: BrokerCluster, tm
 
 def test_a_node_of_another_cluster_does_not_get_in(cluster: BrokerCluster, tmp_path: Path) -> None:
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
-        stranger = cluster.stranger(tmp_path, node_id="9", cluster_id="another", join=",".join(cluster.addresses))
+        stranger = cluster.stranger(tmp_path, node_id="9", cluster_name="another", join=",".join(cluster.addresses))
         stranger.start()
         try:
             await wait_until(lambda: "that is cluster 'flotilla', not 'another'" in stranger.logged(), "a complaint")

@@ -160,7 +160,9 @@ class Node:
         )
         self.broker = Broker(self.settings, self.catalog, self.membership, self, self, self.found, self.entering.append)
         own = (client_address(self.node), peer_address(self.node))
-        self.membership.start(RegisterBroker(CLUSTER, self.node, *own, "", "", "1", self.now_ms()), self.incarnation)
+        self.membership.start(
+            RegisterBroker(CLUSTER, self.node, *own, "", "", "1", 0, 0, self.now_ms()), self.incarnation
+        )
 
     def found(self, others: dict[NodeId, str]) -> None:
         self.links.update(others)
@@ -315,7 +317,7 @@ class Node:
     def is_up(self, node: NodeId) -> bool:
         return node == self.node or self.fleet.is_up(self.node, node)
 
-    def connect(self, node: NodeId, peer: str, incarnation: int = 0) -> None:
+    def connect(self, node: NodeId, peer: str, incarnation: int = 0, starts: int = 0, process: int = 0) -> None:
         assert node != self.node
         was_up = self.is_up(node)
         self.links[node] = peer
@@ -366,7 +368,7 @@ class Elsewhere:
 class Fleet:
     def __init__(self, nodes: int = 1, settings: NodeSettings | None = None) -> None:
         self.clock = Clock()
-        self.settings = settings or NodeSettings(cluster_id=CLUSTER)
+        self.settings = settings or NodeSettings(cluster_name=CLUSTER)
         self.nodes: dict[NodeId, Node] = {}
         self.cut: set[NodeId] = set()
         #: By how much the clocks of all nodes were set.
@@ -579,7 +581,7 @@ def batch(*values: bytes, time_ms: int = 5, producer: int = 0, epoch: int = 0, s
 
 def single_node(**settings: object) -> Node:
     """A cluster of one."""
-    fleet = Fleet(1, replace(NodeSettings(cluster_id=CLUSTER), **settings))  # type: ignore[arg-type]
+    fleet = Fleet(1, replace(NodeSettings(cluster_name=CLUSTER), **settings))  # type: ignore[arg-type]
     return fleet.form().nodes[1]
 
 

@@ -98,8 +98,8 @@ class SingleNode:
     async def found(self) -> None:
         """Becomes a cluster of one, with this node as its broker."""
         await self.lead(METADATA_GROUP)
-        await self.change(InitCluster("test", (NODE,), 1))
-        await self.change(RegisterBroker("test", NODE, "a:1", "a:2", "a:3", "", "0", 1))
+        await self.change(InitCluster("test", "test", (NODE,), 1))
+        await self.change(RegisterBroker("test", NODE, "a:1", "a:2", "a:3", "", "0", 0, 0, 1))
 
     async def change(self, command: Command) -> object:
         changed: asyncio.Future[object] = asyncio.get_running_loop().create_future()

@@ -177,9 +177,10 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
         controller=u64,
         brokers=st.lists(brokers, max_size=3),
         topics=st.lists(topics, max_size=3),
+        cluster_name=text,
     ),
     op.TopicReply: st.builds(op.TopicReply, topic=topics),
-    op.ClusterReply: st.builds(op.ClusterReply, cluster_id=text, peers=nodes),
+    op.ClusterReply: st.builds(op.ClusterReply, cluster_id=text, peers=nodes, cluster_name=text),
     op.Done: st.builds(op.Done),
     cluster.MovesPlanned: st.builds(cluster.MovesPlanned, moves=st.lists(moves, max_size=3)),
     cluster.ReplicasDescribed: st.builds(

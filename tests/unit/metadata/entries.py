@@ -9,6 +9,7 @@ from flotilla.metadata.values import Partition, Topic
 from flotilla.raft.messages import DATA, Entry
 
 CLUSTER = "c-1"
+CLUSTER_NAME = "ships"
 
 
 @dataclass
@@ -45,14 +46,18 @@ def placed(number: int, group: int, replicas: tuple[int, ...]) -> Partition:
     return Partition(number, group, replicas, founders=replicas)
 
 
-def register(node: int, *, cluster_id: str = CLUSTER, now_ms: int = 50, http_address: str = "") -> RegisterBroker:
-    return RegisterBroker(cluster_id, node, f"host{node}:7600", f"host{node}:7601", http_address, "", "0.1.0", now_ms)
+def register(
+    node: int, *, cluster_name: str = CLUSTER_NAME, now_ms: int = 50, http_address: str = ""
+) -> RegisterBroker:
+    return RegisterBroker(
+        cluster_name, node, f"host{node}:7600", f"host{node}:7601", http_address, "", "0.1.0", 0, 0, now_ms
+    )
 
 
 def cluster(brokers: int = 3) -> Log:
     """An initialised cluster whose brokers have registered."""
     log = Log()
-    log.command(InitCluster(CLUSTER, (1, 2, 3), 10))
+    log.command(InitCluster(CLUSTER, CLUSTER_NAME, (1, 2, 3), 10))
     for node in range(1, brokers + 1):
         log.command(register(node))
     return log

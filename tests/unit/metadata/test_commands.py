@@ -31,8 +31,8 @@ IDS = st.lists(U64, max_size=5).map(tuple)
 PAIRS = st.lists(st.tuples(TEXT, U64), max_size=4).map(tuple)
 
 COMMANDS = st.one_of(
-    st.builds(InitCluster, TEXT, IDS, U64),
-    st.builds(RegisterBroker, TEXT, U64, TEXT, TEXT, TEXT, TEXT, TEXT, U64),
+    st.builds(InitCluster, TEXT, TEXT, IDS, U64),
+    st.builds(RegisterBroker, TEXT, U64, TEXT, TEXT, TEXT, TEXT, TEXT, U64, U64, U64),
     st.builds(SetBrokerState, U64, U64, U64),
     st.builds(RemoveBroker, U64, U64),
     st.builds(CreateTopic, TEXT, U64, U64, PAIRS, U64),
@@ -52,8 +52,8 @@ COMMANDS = st.one_of(
 
 #: By kind.
 EXAMPLES = {
-    1: (InitCluster("c", (1, 300), 5), "01630201ac02"),
-    2: (RegisterBroker("c", 1, "a:1", "a:2", "", "", "1", 5), "01630103613a3103613a3200000131"),
+    1: (InitCluster("c", "n", (1, 300), 5), "0163016e0201ac02"),
+    2: (RegisterBroker("c", 1, "a:1", "a:2", "", "", "1", 7, 300, 5), "01630103613a3103613a320000013107ac02"),
     3: (SetBrokerState(1, 2, 5), "0102"),
     4: (RemoveBroker(1, 5), "01"),
     5: (CreateTopic("t", 3, 2, (("n", 7),), 5), "0174030201016e07"),

@@ -1,5 +1,7 @@
 """The metadata of a cluster: every command, what it is answered with, and what it leaves alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from flotilla.metadata.commands import (
@@ -40,12 +42,12 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.topics import PARTITION_COUNT_MAX
-from tests.unit.metadata.entries import CLUSTER, Log, cluster, placed, register
+from tests.unit.metadata.entries import CLUSTER, CLUSTER_NAME, Log, cluster, placed, register
 
 
 def test_the_machine_has_the_interface_that_a_replica_needs():
     machine: StateMachine = MetadataMachine()
-    assert machine.read(DescribeCluster()) == Cluster("", (), 0)
+    assert machine.read(DescribeCluster()) == Cluster("", "", (), 0)
 
 
 # The cluster and its brokers.
@@ -53,19 +55,33 @@ def test_the_machine_has_the_interface_that_a_replica_needs():
 
 def test_a_cluster_is_initialised_once_and_repeating_is_fine():
     log = Log()
-    first = log.command(InitCluster(CLUSTER, (1, 2), 10))
-    assert first == Cluster(CLUSTER, (1, 2), 10)
-    assert log.command(InitCluster(CLUSTER, (1, 2), 99)) == first
-    for other in (InitCluster("c-2", (1, 2), 10), InitCluster(CLUSTER, (1, 2, 3), 10)):
+    first = log.command(InitCluster(CLUSTER, CLUSTER_NAME, (1, 2), 10))
+    assert first == Cluster(CLUSTER, CLUSTER_NAME, (1, 2), 10)
+    assert log.command(InitCluster(CLUSTER, CLUSTER_NAME, (1, 2), 99)) == first
+    for other in (InitCluster("c-2", CLUSTER_NAME, (1, 2), 10), InitCluster(CLUSTER, CLUSTER_NAME, (1, 2, 3), 10)):
         assert isinstance(log.command(other), AlreadyExistsError)
     assert log.machine.read(DescribeCluster()) == first
+
+
+def test_an_earlier_start_of_a_data_directory_cannot_register():
+    log = cluster()
+    row = replace(register(2), starts=7, process=70)
+    for later in (row, row, replace(row, starts=8, process=80), replace(row, starts=0, process=81)):
+        assert isinstance(log.command(later), Broker)
+    assert (log.machine.state.brokers[2].starts, log.machine.state.brokers[2].process) == (8, 80)
+    for earlier in (row, replace(row, starts=8, process=90)):
+        assert isinstance(log.command(earlier), AlreadyExistsError)
+    # A new disk counts from the beginning.
+    log.command(SetIncarnation(2, 5, False, 60))
+    log.command(SetIncarnation(2, 6, True, 61))
+    assert isinstance(log.command(replace(row, starts=1, process=91)), Broker)
 
 
 def test_a_broker_registers_at_every_start():
     log = Log()
     assert isinstance(log.command(register(1)), UnavailableError)
-    log.command(InitCluster(CLUSTER, (1,), 10))
-    assert isinstance(log.command(register(1, cluster_id="other")), InvalidArgumentError)
+    log.command(InitCluster(CLUSTER, CLUSTER_NAME, (1,), 10))
+    assert isinstance(log.command(register(1, cluster_name="other")), InvalidArgumentError)
     assert log.command(register(2)) == Broker(2, "host2:7600", "host2:7601", "", "", "0.1.0", ACTIVE, 50)
     log.command(register(1))
     again = log.command(register(2, now_ms=70, http_address="host2:7680"))
@@ -234,19 +250,19 @@ def test_a_moved_replica_leaves_a_tombstone_and_cannot_come_back_before_it_is_go
 
 TOO_LONG = "x" * 256
 BAD_COMMANDS = [
-    (InitCluster("", (1,), 1), InvalidArgumentError),
-    (InitCluster(CLUSTER, (), 1), InvalidArgumentError),
-    (InitCluster(CLUSTER, (1, 1), 1), InvalidArgumentError),
-    (InitCluster(CLUSTER, (0,), 1), InvalidArgumentError),
-    (InitCluster("a b", (1,), 1), InvalidArgumentError),
-    (InitCluster("x" * 65, (1,), 1), InvalidArgumentError),
-    (RegisterBroker(CLUSTER, 0, "a:1", "a:2", "", "", "1", 1), InvalidArgumentError),
-    (RegisterBroker(CLUSTER, 2**32, "a:1", "a:2", "", "", "1", 1), InvalidArgumentError),
-    (RegisterBroker(CLUSTER, 5, "", "a:2", "", "", "1", 1), InvalidArgumentError),
-    (RegisterBroker(CLUSTER, 5, "a:1", TOO_LONG, "", "", "1", 1), InvalidArgumentError),
-    (RegisterBroker(CLUSTER, 5, "a:1", "a:2", "a\n", "", "1", 1), InvalidArgumentError),
-    (RegisterBroker(CLUSTER, 5, "a:1", "a:2", "", "ä", "1", 1), InvalidArgumentError),
-    (RegisterBroker(CLUSTER, 5, "a:1", "a:2", "", "", "", 1), InvalidArgumentError),
+    (InitCluster("", CLUSTER_NAME, (1,), 1), InvalidArgumentError),
+    (InitCluster(CLUSTER, CLUSTER_NAME, (), 1), InvalidArgumentError),
+    (InitCluster(CLUSTER, CLUSTER_NAME, (1, 1), 1), InvalidArgumentError),
+    (InitCluster(CLUSTER, CLUSTER_NAME, (0,), 1), InvalidArgumentError),
+    (InitCluster("a b", CLUSTER_NAME, (1,), 1), InvalidArgumentError),
+    (InitCluster("x" * 65, CLUSTER_NAME, (1,), 1), InvalidArgumentError),
+    (RegisterBroker(CLUSTER, 0, "a:1", "a:2", "", "", "1", 0, 0, 1), InvalidArgumentError),
+    (RegisterBroker(CLUSTER, 2**32, "a:1", "a:2", "", "", "1", 0, 0, 1), InvalidArgumentError),
+    (RegisterBroker(CLUSTER, 5, "", "a:2", "", "", "1", 0, 0, 1), InvalidArgumentError),
+    (RegisterBroker(CLUSTER, 5, "a:1", TOO_LONG, "", "", "1", 0, 0, 1), InvalidArgumentError),
+    (RegisterBroker(CLUSTER, 5, "a:1", "a:2", "a\n", "", "1", 0, 0, 1), InvalidArgumentError),
+    (RegisterBroker(CLUSTER, 5, "a:1", "a:2", "", "ä", "1", 0, 0, 1), InvalidArgumentError),
+    (RegisterBroker(CLUSTER, 5, "a:1", "a:2", "", "", "", 0, 0, 1), InvalidArgumentError),
     (SetBrokerState(9, DRAINING, 1), NotFoundError),
     (SetBrokerState(1, 9, 1), InvalidArgumentError),
     (RemoveBroker(1, 1), ConfigurationChangeError),

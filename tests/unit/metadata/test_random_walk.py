@@ -21,7 +21,7 @@ from flotilla.metadata.queries import AssignmentsTo, TombstonesFor
 from flotilla.metadata.values import ACTIVE, DRAINING, FIRST_PARTITION_GROUP, Assignment, Topic
 from flotilla.raft.messages import DATA, Entry
 from flotilla.types.errors import FlotillaError
-from tests.unit.metadata.entries import CLUSTER, register
+from tests.unit.metadata.entries import CLUSTER, CLUSTER_NAME, register
 
 NODES = st.integers(1, 6)
 NAMES = st.sampled_from(["a", "b", "c", "d"])
@@ -66,7 +66,7 @@ class Metadata(RuleBasedStateMachine):
 
     @initialize()
     def begin(self):
-        self.apply(InitCluster(CLUSTER, (1, 2, 3), 0))
+        self.apply(InitCluster(CLUSTER, CLUSTER_NAME, (1, 2, 3), 0))
 
     @rule(node=NODES)
     def register(self, node):

@@ -68,8 +68,8 @@ class Log:
     def __init__(self):
         self.machine = MetadataMachine()
         self.index = 0
-        self.apply(InitCluster("c", (1,), 1))
-        self.apply(RegisterBroker("c", 1, "a:1", "a:2", "", "", "1", 1))
+        self.apply(InitCluster("c", "c", (1,), 1))
+        self.apply(RegisterBroker("c", 1, "a:1", "a:2", "", "", "1", 0, 0, 1))
         self.topic = self.apply(CreateTopic("t", 4, 1, (), 1))
 
     def apply(self, command):

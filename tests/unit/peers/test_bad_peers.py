@@ -30,7 +30,7 @@ from tests.unit.peers.harness import (
     wait_pinged,
 )
 
-HELLO = PeerHello(CLUSTER, sender=2, to=1, incarnation=5)
+HELLO = PeerHello(CLUSTER, sender=2, to=1, process=5)
 WELCOME = PeerWelcome(handshake.ACCEPTED, sender=2, version=1)
 
 
@@ -75,7 +75,7 @@ def test_the_same_process_replaces_its_connection_and_another_is_refused() -> No
         first = await BarePeer.dial(one.address)
         await first.introduce(HELLO)
         intruder = await BarePeer.dial(one.address)
-        assert (await intruder.introduce(replace(HELLO, incarnation=6))).decision == handshake.REFUSED_DUPLICATE
+        assert (await intruder.introduce(replace(HELLO, process=6))).decision == handshake.REFUSED_DUPLICATE
         await intruder.wait_cut()
 
         second = await BarePeer.dial(one.address)
@@ -98,7 +98,7 @@ def test_after_silence_a_new_process_replaces_the_old_one() -> None:
             one._check()
         await dead.wait_cut()
         heir = await BarePeer.dial(one.address)
-        assert (await heir.introduce(replace(HELLO, incarnation=6))).decision == handshake.ACCEPTED
+        assert (await heir.introduce(replace(HELLO, process=6))).decision == handshake.ACCEPTED
         dead.close()
         heir.close()
 
@@ -197,7 +197,7 @@ async def wait_failure(one: PeerNetwork, text: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "failure"),
     [
-        (PeerWelcome(handshake.REFUSED_CLUSTER, 2), "another cluster"),
+        (PeerWelcome(handshake.REFUSED_CLUSTER, 2), "cluster of another name"),
         (PeerWelcome(99, 2), "decision 99"),
         (PeerWelcome(handshake.ACCEPTED, 3, 1), "node 3 answered"),
         (PeerWelcome(handshake.ACCEPTED, 2, 9), "version 9"),

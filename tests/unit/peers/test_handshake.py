@@ -1,4 +1,4 @@
-"""Which hellos are accepted."""
+"""Which hellos are accepted, and what the answer says of the node that gave it."""
 
 from dataclasses import replace
 
@@ -7,10 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flotilla.peers import handshake
-from flotilla.peers.handshake import PeerHello, PeerWelcome, judge
+from flotilla.peers.handshake import Introduction, KnownPeer, PeerHello, PeerWelcome, judge
 
 CLUSTER = b"0123456789abcdef"
-GOOD = PeerHello(cluster=CLUSTER, sender=2, to=1, incarnation=77)
+OWN_ID = b"a cluster's id !"
+OTHER_ID = b"another's id   !"
+GOOD = PeerHello(cluster=CLUSTER, sender=2, to=1, process=77)
+OWN = Introduction(CLUSTER, node=1, process=1, cluster_id=OWN_ID)
+MEMBERS = {2: KnownPeer(5, starts=7, process=77), 3: KnownPeer()}
 
 
 @pytest.mark.parametrize(
@@ -22,24 +26,59 @@ GOOD = PeerHello(cluster=CLUSTER, sender=2, to=1, incarnation=77)
         (replace(GOOD, version_min=0, version_max=0), handshake.REFUSED_VERSION),
         (replace(GOOD, cluster=b"another cluster!"), handshake.REFUSED_CLUSTER),
         (replace(GOOD, to=3), handshake.REFUSED_ADDRESSEE),
+        (replace(GOOD, cluster_id=OWN_ID), handshake.ACCEPTED),
+        (replace(GOOD, cluster_id=OTHER_ID), handshake.REFUSED_CLUSTER_ID),
         (replace(GOOD, sender=4), handshake.REFUSED_STRANGER),
-        (replace(GOOD, data=5), handshake.ACCEPTED),
-        (replace(GOOD, data=6), handshake.REFUSED_DATA),
+        (replace(GOOD, sender=9), handshake.REFUSED_REMOVED),
+        (replace(GOOD, data=5, starts=8), handshake.ACCEPTED),
+        (replace(GOOD, data=6, starts=1), handshake.REFUSED_DATA),
         (replace(GOOD, sender=3, data=6), handshake.ACCEPTED),
         (replace(GOOD, sender=1), handshake.REFUSED_STRANGER),
         (replace(GOOD, cluster=b"another cluster!", version_min=2, version_max=2), handshake.REFUSED_VERSION),
+        # The starts of one data directory: the newest that the cluster knows, a later one, an earlier one, and another
+        # one of the same number, as a copy of the directory would have.
+        (replace(GOOD, data=5, starts=7), handshake.ACCEPTED),
+        (replace(GOOD, data=5, starts=8, process=78), handshake.ACCEPTED),
+        (replace(GOOD, data=5, starts=6), handshake.REFUSED_OLDER),
+        (replace(GOOD, data=5, starts=7, process=78), handshake.REFUSED_OLDER),
+        # Not counted, because the disk was full.
+        (replace(GOOD, data=5, starts=0), handshake.ACCEPTED),
     ],
 )
 def test_hellos_and_their_decisions(hello: PeerHello, decision: int) -> None:
-    assert judge(hello, cluster=CLUSTER, node=1, members={2: 5, 3: 0}) == decision
+    assert judge(hello, OWN, MEMBERS, removed=(9,)) == decision
     assert decision in handshake.DECISION_TEXT
 
 
+def test_an_unknown_cluster_id_goes_with_any() -> None:
+    nobody = Introduction(CLUSTER, node=1, process=1)
+    assert judge(replace(GOOD, cluster_id=OTHER_ID), nobody, MEMBERS) == handshake.ACCEPTED
+
+
+def test_the_answer_says_whether_the_node_is_part_of_a_cluster() -> None:
+    own = Introduction(CLUSTER, node=1, process=1, data=11)
+    hello = replace(GOOD, data=22)
+    assert own.welcome(hello, handshake.ACCEPTED) == PeerWelcome(handshake.ACCEPTED, 1, 1, 11)
+    own.is_in_cluster, own.cluster_id = True, OWN_ID
+    refused = own.welcome(hello, handshake.REFUSED_DATA)
+    assert (refused.standing, refused.cluster_id, refused.version) == (handshake.IN_CLUSTER, OWN_ID, 0)
+    own.founders = {2: 22, 3: 33}
+    assert own.welcome(hello, handshake.ACCEPTED).standing == handshake.FOUNDED_WITH_YOU
+    assert own.welcome(replace(hello, data=23), handshake.ACCEPTED).standing == handshake.IN_CLUSTER
+    assert own.welcome(replace(hello, data=0), handshake.ACCEPTED).standing == handshake.IN_CLUSTER
+
+
 def test_both_frames_come_back_as_they_were_and_leave_room_for_more() -> None:
-    hello = replace(GOOD, data=2**63)
+    hello = replace(GOOD, data=2**63, cluster_id=OWN_ID, starts=2**40)
     assert handshake.decode_hello(handshake.encode_hello(hello) + b"more") == hello
-    assert handshake.decode_hello(handshake.encode_hello(hello)[:-8]) == GOOD, "an older version sends less"
-    welcome = PeerWelcome(handshake.REFUSED_CLUSTER, sender=1, version=1)
+    welcome = PeerWelcome(
+        handshake.REFUSED_CLUSTER,
+        sender=1,
+        version=1,
+        data=2**63,
+        cluster_id=OWN_ID,
+        standing=handshake.FOUNDED_WITH_YOU,
+    )
     assert handshake.decode_welcome(handshake.encode_welcome(welcome) + b"more") == welcome
     assert len(handshake.encode_hello(GOOD)) <= handshake.HANDSHAKE_BYTES_MAX
 

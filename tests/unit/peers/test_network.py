@@ -2,6 +2,7 @@
 
 import asyncio
 
+from flotilla.peers.handshake import KnownPeer
 from flotilla.raft.messages import Append, Heartbeat
 from tests.unit.peers.harness import NOWHERE, Recorder, append, heartbeat, network, pair, run, wait_pinged
 
@@ -112,19 +113,19 @@ def test_a_peer_on_another_disk_is_accepted_only_when_that_disk_is_known() -> No
     async def scenario() -> None:
         one, events_one = network(1, {}), Recorder()
         await one.start(events_one)
-        one.add_peer(2, NOWHERE, 77)
+        one.add_peer(2, NOWHERE, KnownPeer(77))
         two, events_two = network(2, {1: one.address}, data=78), Recorder()
         await two.start(events_two)
         while "another data directory" not in two.health()[0].last_failure:
             await asyncio.sleep(0.005)
         # That nothing more is known of it does not mean that everything is welcome.
         one.add_peer(2, two.address)
-        assert one._server.members[2] == 77
-        one.add_peer(2, two.address, 78)
+        assert one._server.members[2] == KnownPeer(77)
+        one.add_peer(2, two.address, KnownPeer(78))
         await events_one.wait_change("up", 2)
         await events_two.wait_change("up", 1)
         # And out it goes when its disk is not the right one any more.
-        one.add_peer(2, two.address, 79)
+        one.add_peer(2, two.address, KnownPeer(79))
         await events_one.wait_change("down", 2)
 
     run(scenario)

@@ -8,7 +8,7 @@ from flotilla.peers.handshake import DECISION_TEXT, PeerHello, PeerWelcome
 from flotilla.types.ids import NO_NODE
 from tests.unit.peers.harness import CLUSTER, NOWHERE, BarePeer, Recorder, listen_bare, network, run
 
-HELLO = PeerHello(CLUSTER, sender=2, to=1, incarnation=5)
+HELLO = PeerHello(CLUSTER, sender=2, to=1, process=5)
 OTHER_CLUSTER = DECISION_TEXT[handshake.REFUSED_CLUSTER]
 OTHER_NODE = DECISION_TEXT[handshake.REFUSED_ADDRESSEE]
 STRANGER = DECISION_TEXT[handshake.REFUSED_STRANGER]

@@ -1,55 +1,132 @@
-"""A data directory belongs to one node of one cluster."""
+"""A data directory belongs to one node of one cluster, and its store to its identity."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from flotilla.runtime.data_dir_identity import DataDirIdentity, claim_data_dir
-from flotilla.types.errors import InvalidArgumentError
+from flotilla.runtime.data_dir_identity import DataDir, read_identity
+from flotilla.types.errors import CorruptionError, InvalidArgumentError
 
-OWN = DataDirIdentity(2, "ships")
+OWN = (2, "ships")
+
+
+def started(path: Path, times: int = 1) -> DataDir:
+    """A directory that a node was started on; a folder stands for the store."""
+    for _ in range(times):
+        data = DataDir.claim(path, *OWN)
+        for part in ("journal", "groups"):
+            (path / part).mkdir(exist_ok=True)
+        (path / "format").touch()
+        data.count_start()
+    return data
 
 
 def test_a_new_directory_is_claimed_and_stays_claimed(tmp_path: Path):
     data = tmp_path / "data"
-    first = claim_data_dir(data, OWN)
-    assert first.is_new
+    first = DataDir.claim(data, *OWN).identity
     assert first.incarnation > 0
-    assert claim_data_dir(data, OWN) == (False, first.incarnation)
+    assert DataDir.claim(data, *OWN).identity == first == read_identity(data)
     assert data.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize(
-    ("other", "complaint"),
-    [(DataDirIdentity(3, "ships"), "belongs to node 2"), (DataDirIdentity(2, "boats"), "cluster 'ships'")],
+    ("other", "complaint"), [((3, "ships"), "belongs to node 2"), ((2, "boats"), "cluster 'ships'")]
 )
-def test_anothers_data_is_refused(tmp_path: Path, other: DataDirIdentity, complaint: str):
-    claim_data_dir(tmp_path, OWN)
+def test_anothers_data_is_refused(tmp_path: Path, other: tuple[int, str], complaint: str):
+    first = DataDir.claim(tmp_path, *OWN)
     with pytest.raises(InvalidArgumentError, match=complaint):
-        claim_data_dir(tmp_path, other)
-    assert not claim_data_dir(tmp_path, OWN).is_new
+        DataDir.claim(tmp_path, *other)
+    assert DataDir.claim(tmp_path, *OWN).identity == first.identity
 
 
 def test_every_directory_has_a_number_of_its_own(tmp_path: Path):
-    assert len({claim_data_dir(tmp_path / str(number), OWN).incarnation for number in range(20)}) == 20
-
-
-def test_a_directory_of_an_older_version_gets_its_number_once(tmp_path: Path):
-    (tmp_path / "identity.json").write_text('{"node": 2, "cluster": "ships"}')
-    first = claim_data_dir(tmp_path, OWN)
-    assert not first.is_new
-    assert first.incarnation > 0
-    assert claim_data_dir(tmp_path, OWN) == first
+    assert len({DataDir.claim(tmp_path / str(number), *OWN).identity.incarnation for number in range(20)}) == 20
 
 
 def test_data_without_identity_is_refused(tmp_path: Path):
     (tmp_path / "journal").mkdir()
     with pytest.raises(InvalidArgumentError, match="without an identity"):
-        claim_data_dir(tmp_path, OWN)
+        DataDir.claim(tmp_path, *OWN)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"node": "x", "cluster": "y"}'])
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"node": "x", "cluster": "y"}', '{"node": 2, "cluster": "ships"}'])
 def test_a_damaged_identity_is_refused(tmp_path: Path, text: str):
     (tmp_path / "identity.json").write_text(text)
     with pytest.raises(InvalidArgumentError, match="damaged"):
-        claim_data_dir(tmp_path, OWN)
+        DataDir.claim(tmp_path, *OWN)
+
+
+def test_the_cluster_id_is_written_once_and_another_one_is_refused(tmp_path: Path):
+    data = DataDir.claim(tmp_path, *OWN)
+    data.founded({1: 11, 3: 33})
+    data.entered("aa")
+    data.entered("aa")
+    assert read_identity(tmp_path) == data.identity
+    assert (data.identity.cluster_id, data.identity.founders) == ("aa", {1: 11, 3: 33})
+    with pytest.raises(CorruptionError, match="belongs to cluster aa"):
+        data.entered("bb")
+    assert read_identity(tmp_path).cluster_id == "aa"
+
+
+# Identity and store.
+
+
+def test_starts_are_counted_in_both_places(tmp_path: Path):
+    assert [started(tmp_path).identity.starts for _ in range(3)] == [1, 2, 3]
+    assert (tmp_path / "journal" / "starts").read_text() == "3\n"
+
+
+def test_an_identity_without_its_store_is_refused_with_the_command_that_helps(tmp_path: Path):
+    started(tmp_path)
+    for part in ("journal", "groups"):
+        shutil.rmtree(tmp_path / part)
+    (tmp_path / "format").unlink()
+    with pytest.raises(CorruptionError, match=f"flotilla node repair {tmp_path}`.*--join"):
+        DataDir.claim(tmp_path, *OWN)
+
+
+def test_a_store_that_is_older_than_its_identity_is_refused(tmp_path: Path):
+    started(tmp_path / "data", times=2)
+    shutil.copytree(tmp_path / "data" / "journal", tmp_path / "backup")
+    started(tmp_path / "data")
+    shutil.rmtree(tmp_path / "data" / "journal")
+    shutil.copytree(tmp_path / "backup", tmp_path / "data" / "journal")
+    with pytest.raises(CorruptionError, match="of start 2, and its identity of start 3"):
+        DataDir.claim(tmp_path / "data", *OWN)
+
+
+def test_a_first_start_that_ended_before_it_was_counted_may_be_repeated(tmp_path: Path):
+    DataDir.claim(tmp_path, *OWN)
+    assert started(tmp_path).identity.starts == 1
+
+
+def test_a_crash_between_the_two_counts_is_harmless(tmp_path: Path):
+    data = started(tmp_path, times=3)
+    data._put(replace(data.identity, starts=2))
+    assert started(tmp_path).identity.starts == 4
+
+
+def test_setting_the_store_aside_gives_the_directory_a_new_number_and_deletes_nothing(tmp_path: Path):
+    data = started(tmp_path, times=3)
+    data.entered("aa")
+    data.founded({1: 11})
+    before = data.identity
+    folder = data.set_aside()
+    assert sorted(path.name for path in folder.iterdir()) == ["format", "groups", "journal"]
+    after = read_identity(tmp_path)
+    assert after == replace(before, incarnation=after.incarnation, starts=0, founders={})
+    assert after.incarnation != before.incarnation
+    # And again, after it was started anew.
+    assert started(tmp_path).set_aside() == tmp_path / "set-aside-2"
+    assert folder.exists()
+
+
+def test_a_crash_while_the_store_is_set_aside_leaves_a_directory_that_does_not_start(tmp_path: Path):
+    data = started(tmp_path)
+    (tmp_path / "journal").rename(tmp_path / "elsewhere")
+    with pytest.raises(CorruptionError):
+        DataDir.claim(tmp_path, *OWN)
+    data.set_aside()
+    DataDir.claim(tmp_path, *OWN)

@@ -151,7 +151,7 @@ def test_sections_are_not_torn_apart():
 
 def test_settings_of_the_cluster_are_marked():
     shared = {setting.name for setting in SETTINGS.values() if setting.scope is Scope.CLUSTER}
-    assert {"cluster_id", "election_timeout_ms", "default_partitions"} <= shared
+    assert {"cluster_name", "election_timeout_ms", "default_partitions"} <= shared
     assert not {"node_id", "data_dir", "listen", "log_level"} & shared
 
 
@@ -245,6 +245,6 @@ def test_clients_get_the_advertised_address():
 
 
 def test_clusters_of_different_names_have_different_digests():
-    digests = {NodeSettings(cluster_id=name).cluster_digest for name in ("flotilla", "flotilla2")}
+    digests = {NodeSettings(cluster_name=name).cluster_digest for name in ("flotilla", "flotilla2")}
     assert len(digests) == 2
     assert NodeSettings().cluster_digest.hex() == "40dd70de173af758d11247c3e1d7d3e1"

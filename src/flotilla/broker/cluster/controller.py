@@ -64,13 +64,15 @@ class ClusterMembers:
     def join_cluster(self, request: JoinCluster, done: Done) -> None:
         replica = self._catalog.leading()
         row = commands.RegisterBroker(
-            cluster_id=self._catalog.cluster_id,
+            cluster_name=self._catalog.cluster_name,
             node=request.node,
             client_address=check_address("the client address", request.client),
             peer_address=check_address("the peer address", request.peer),
             http_address=request.http and check_address("the HTTP address", request.http),
             grpc_address="",
             version=JOINING_VERSION,
+            starts=0,
+            process=0,
             now_ms=self._outside.now_ms(),
         )
         self._catalog.check(row)
@@ -240,7 +242,7 @@ class ClusterMembers:
         done(self._catalog.explain(result) if isinstance(result, FlotillaError) else self._cluster())
 
     def _cluster(self) -> ClusterReply:
-        return ClusterReply(self._catalog.cluster_id, self._catalog.peers())
+        return ClusterReply(self._catalog.cluster_id, self._catalog.peers(), self._catalog.cluster_name)
 
 
 def _no_links() -> None:

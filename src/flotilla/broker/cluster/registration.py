@@ -39,6 +39,8 @@ from flotilla.types.timing import Timing
 CHECK_MS = 500
 #: The same while this node is not registered: clients cannot use it before that.
 EAGER_CHECK_MS = 50
+#: What a node registers at every start.
+_REGISTERED = ("client_address", "peer_address", "http_address", "grpc_address", "version")
 
 
 class Membership:
@@ -59,6 +61,8 @@ class Membership:
         #: This node's registration, and the number of its data directory; known once its listeners are open.
         self._own: commands.RegisterBroker | None = None
         self._incarnation = 0
+        #: The id of the cluster, if this node is the one that initialises it.
+        self._drawn_id = f"{random.getrandbits(128):032x}"
         self._catalog = catalog
         self._consensus = consensus
         self._outside = outside
@@ -85,6 +89,10 @@ class Membership:
         #: Removed nodes whose links were closed.
         self._parted: dict[NodeId, None] = {}
         self._stop_checks: Cancel | None = None
+        #: Called with the cluster's id, repeatedly, once the metadata have it.
+        self.on_cluster_known: Callable[[str], None] = _ignore
+        #: Called when the cluster has removed this node.
+        self.on_removed: Callable[[], None] = _no_listener
         self.hosts = self.queue_polls.hosts = self._hosting.hosts
         self.produced = self._hosting.produced
         catalog.machine.on_changed = self.changed
@@ -119,6 +127,8 @@ class Membership:
     def reconcile(self) -> None:
         self._is_reconcile_due = False
         self._connect()
+        if self._catalog.cluster_id:
+            self.on_cluster_known(self._catalog.cluster_id)
         if self._consensus.replica(METADATA_GROUP) is not None and not self.is_replaced:
             self._hosting.reconcile()
             if self._catalog.machine.state.moves:
@@ -128,7 +138,8 @@ class Membership:
     def _connect(self) -> None:
         for broker in self._catalog.brokers().values():
             if broker.node != self._node and is_address(broker.peer_address):
-                self._outside.connect(broker.node, broker.peer_address, broker.incarnation)
+                known = (broker.incarnation, broker.starts, broker.process)
+                self._outside.connect(broker.node, broker.peer_address, *known)
 
     def _check(self) -> None:
         delay_ms = CHECK_MS if self._is_registered() else EAGER_CHECK_MS
@@ -138,6 +149,9 @@ class Membership:
             return
         self._register(replica)
         self._part(replica)
+        if self.is_removed:
+            self.on_removed()
+            return
         if self.is_replaced:
             return
         checks: list[Callable[[], None]] = [
@@ -161,7 +175,8 @@ class Membership:
         if not self._catalog.cluster_id:
             if replica.raft.role == LEADER:
                 founders = replica.raft.configuration.voters
-                self._catalog.forward(commands.InitCluster(self._own.cluster_id, founders, self._outside.now_ms()))
+                now_ms = self._outside.now_ms()
+                self._catalog.forward(commands.InitCluster(self._drawn_id, self._own.cluster_name, founders, now_ms))
             return
         known = self._catalog.brokers().get(self._node)
         if self.is_replaced:
@@ -178,6 +193,11 @@ class Membership:
         return is_known and known is not None and known.incarnation == self._incarnation
 
     @property
+    def is_removed(self) -> bool:
+        """Whether the cluster has removed this node for good."""
+        return self._node in self._catalog.machine.state.removed_nodes
+
+    @property
     def is_replaced(self) -> bool:
         """Whether the cluster knows this node by another data directory, whose votes count instead of this one's."""
         known = self._catalog.brokers().get(self._node)
@@ -191,11 +211,14 @@ class Membership:
                 self._outside.disconnect(node)
 
 
+def _ignore(cluster_id: str) -> None:
+    """Until the server has set it."""
+
+
+def _no_listener() -> None:
+    """Until the server has set it."""
+
+
 def _is_same(known: Broker, own: commands.RegisterBroker) -> bool:
-    return (known.client_address, known.peer_address, known.http_address, known.grpc_address, known.version) == (
-        own.client_address,
-        own.peer_address,
-        own.http_address,
-        own.grpc_address,
-        own.version,
-    )
+    is_counted = own.starts == 0 or (known.starts, known.process) == (own.starts, own.process)
+    return is_counted and all(getattr(known, name) == getattr(own, name) for name in _REGISTERED)

@@ -94,7 +94,12 @@ class EventLog:
             return
         self._members = members
         if before is None:
-            self._log.info("the cluster is known", cluster=self._catalog.cluster_id, members=list(members))
+            self._log.info(
+                "the cluster is known",
+                cluster=self._catalog.cluster_name,
+                cluster_id=self._catalog.cluster_id,
+                members=list(members),
+            )
             return
         for member, address in members.items():
             if member not in before:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
+from flotilla.broker.cluster.founding import Wait
 from flotilla.broker.group_names import GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.scrape import Build, Measurements, Peers, QueueMeter
@@ -52,8 +53,13 @@ class NodeStatus:
         service: MeteredService,
         clients: Callable[[], Mapping[str, int]],
         hosts: Mapping[GroupId, QueueMeter],
+        entry: Callable[[], list[Wait]] = list,
     ) -> None:
-        """`clients` is TcpServer.statistics; `hosts` are the partitions with queue groups."""
+        """`clients` is TcpServer.statistics; `hosts` are the partitions with queue groups.
+
+        `entry` says why the node has not entered its cluster, or has no place in it.
+        """
+        self._entry = entry
         self._node = runtime.node
         self._driver = runtime.driver
         self._catalog = catalog
@@ -89,7 +95,8 @@ class NodeStatus:
             "failed": [str(self._names.of(group)) for group in self._driver.failed],
             "damaged": [self._damage(replica) for replica in replicas.values() if replica.raft.damaged],
             "node": self._node,
-            "cluster": self._catalog.cluster_id,
+            "cluster": self._catalog.cluster_name,
+            "cluster_id": self._catalog.cluster_id,
             "version": __version__,
             "uptime_seconds": round(monotonic() - self._started_s, 3),
             "replicas": len(replicas),
@@ -117,6 +124,9 @@ class NodeStatus:
         if METADATA_GROUP in self._driver.failed:
             # A reason of its own.
             return []
+        told = [Reason(wait.code, wait.message) for wait in self._entry()]
+        if told:
+            return told
         if metadata is None:
             return [Reason("NO_CLUSTER", "the node is not part of a cluster yet")]
         if metadata.raft.leader == NO_NODE:

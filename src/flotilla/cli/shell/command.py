@@ -45,7 +45,7 @@ def shell(cluster: Cluster) -> None:
                 if not session.run(line):
                     return
             return
-        name = client.admin.metadata().cluster_id
+        name = client.admin.metadata().cluster_name
         note(f"connected to {name or 'a node that waits for its cluster'}; `help` lists commands")
         with _Editing(session.topic_names):
             _read_lines(session)

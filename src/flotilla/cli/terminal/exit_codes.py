@@ -72,9 +72,14 @@ CONFLICT: Final = ExitCode(
     ),
 )
 UNKNOWN: Final = ExitCode(6, "It may or may not have been done: check before you repeat it.", (OutcomeUnknownError,))
+EXPELLED: Final = ExitCode(
+    7,
+    "The broker ended because its node has no place in the cluster: it was removed, or its data directory is older "
+    "than the cluster knows. Starting it again as it is does not help.",
+)
 INTERRUPTED: Final = ExitCode(130, "Interrupted from the keyboard.")
 
-ALL: Final = (OK, FAILED, USAGE, NOT_FOUND, UNAVAILABLE, CONFLICT, UNKNOWN, INTERRUPTED)
+ALL: Final = (OK, FAILED, USAGE, NOT_FOUND, UNAVAILABLE, CONFLICT, UNKNOWN, EXPELLED, INTERRUPTED)
 
 _BY_ERROR: Final = {error: row.code for row in ALL for error in row.errors}
 

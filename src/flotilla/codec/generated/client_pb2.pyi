@@ -368,16 +368,18 @@ class Topic(_message.Message):
     def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., settings: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Metadata(_message.Message):
-    __slots__ = ("cluster_id", "controller", "brokers", "topics")
+    __slots__ = ("cluster_id", "controller", "brokers", "topics", "cluster_name")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_NAME_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     controller: int
     brokers: _containers.RepeatedCompositeFieldContainer[Broker]
     topics: _containers.RepeatedCompositeFieldContainer[Topic]
-    def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ...) -> None: ...
+    cluster_name: str
+    def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., cluster_name: _Optional[str] = ...) -> None: ...
 
 class CreateTopic(_message.Message):
     __slots__ = ("topic", "partitions", "replication_factor", "settings")
@@ -563,7 +565,7 @@ class NodeDescribed(_message.Message):
     def __init__(self, node: _Optional[int] = ..., warnings: _Optional[_Iterable[_Union[NodeWarning, _Mapping]]] = ...) -> None: ...
 
 class ClusterReply(_message.Message):
-    __slots__ = ("cluster_id", "peers")
+    __slots__ = ("cluster_id", "peers", "cluster_name")
     class PeersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -573,9 +575,11 @@ class ClusterReply(_message.Message):
         def __init__(self, key: _Optional[int] = ..., value: _Optional[str] = ...) -> None: ...
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     PEERS_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_NAME_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     peers: _containers.ScalarMap[int, str]
-    def __init__(self, cluster_id: _Optional[str] = ..., peers: _Optional[_Mapping[int, str]] = ...) -> None: ...
+    cluster_name: str
+    def __init__(self, cluster_id: _Optional[str] = ..., peers: _Optional[_Mapping[int, str]] = ..., cluster_name: _Optional[str] = ...) -> None: ...
 
 class TransferLeadership(_message.Message):
     __slots__ = ("topic", "partition", "to")

@@ -164,9 +164,9 @@ class CoordinatorTerm:
         state = self._machine.state
         now_ms = self._ports.now_ms()
         if not state.cluster.cluster_id:
-            self._propose(commands.InitCluster(_CLUSTER, (1,), now_ms), _ignore)
+            self._propose(commands.InitCluster(_CLUSTER, _CLUSTER, (1,), now_ms), _ignore)
         elif not state.brokers:
-            self._propose(commands.RegisterBroker(_CLUSTER, 1, "a:1", "a:2", "", "", "1", now_ms), _ignore)
+            self._propose(commands.RegisterBroker(_CLUSTER, 1, "a:1", "a:2", "", "", "1", 0, 0, now_ms), _ignore)
         elif state.topic(self._topic_name) is None:
             self._propose(commands.CreateTopic(self._topic_name, self._first_partitions, 1, (), now_ms), _ignore)
 

@@ -40,11 +40,14 @@ class BrokerInfo:
 
 @dataclass(slots=True)
 class Metadata(Reply):
+    #: Drawn when the cluster was founded; empty: this node knows none yet.
     cluster_id: str
     #: The node that leads the metadata group.
     controller: NodeId
     brokers: list[BrokerInfo]
     topics: list[TopicInfo]
+    #: As the setting of its nodes says it.
+    cluster_name: str = ""
 
 
 @dataclass(slots=True)
@@ -61,9 +64,11 @@ class GetMetadata(Request[Metadata], to=ANY, effect=READ):
 
 @dataclass(slots=True)
 class ClusterReply(Reply):
+    #: Drawn when the cluster was founded; empty: this node knows none yet.
     cluster_id: str
     #: Peer addresses of the members of the metadata group and of all brokers.
     peers: dict[NodeId, str]
+    cluster_name: str = ""
 
 
 @dataclass(slots=True)

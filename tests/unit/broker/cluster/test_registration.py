@@ -34,7 +34,7 @@ def grow(fleet: Fleet, node: int) -> Node:
         if other != node:
             newcomer.connect(other, peer)
     newcomer.learn()
-    fleet.wait(lambda: node in voters(fleet.controller()) and newcomer.catalog.cluster_id == CLUSTER)
+    fleet.wait(lambda: node in voters(fleet.controller()) and newcomer.catalog.cluster_name == CLUSTER)
     fleet.advance(1000)
     return newcomer
 
@@ -64,7 +64,7 @@ def test_a_node_that_would_be_refused_does_not_fill_the_log() -> None:
     node = fleet.nodes[3]
     own = node.membership._own
     assert own is not None
-    node.membership._own = RegisterBroker("other", 3, own.client_address, own.peer_address, "", "", "2", 1)
+    node.membership._own = RegisterBroker("other", 3, own.client_address, own.peer_address, "", "", "2", 0, 0, 1)
     fleet.advance(1000)
     before = logged(node)
     fleet.advance(5000)
@@ -73,7 +73,7 @@ def test_a_node_that_would_be_refused_does_not_fill_the_log() -> None:
 
 def test_a_bad_committed_address_stops_no_node() -> None:
     node = single_node()
-    row = RegisterBroker(CLUSTER, 9, "nonsense", "nonsense", "", "", "1", 1)
+    row = RegisterBroker(CLUSTER, 9, "nonsense", "nonsense", "", "", "1", 0, 0, 1)
     node.propose(METADATA_GROUP, encode_command(row), lambda _: None)
     node.fleet.settle()
     assert node.links == {}
@@ -97,7 +97,8 @@ def test_a_node_joins_votes_and_hosts() -> None:
 def test_a_join_can_be_repeated_until_the_node_votes() -> None:
     fleet = Fleet(1).form()
     replies = [fleet.nodes[1].call(join(2)).result for _ in range(3)]
-    assert replies == [ClusterReply(CLUSTER, {1: peer_address(1), 2: peer_address(2)})] * 3
+    peers = {1: peer_address(1), 2: peer_address(2)}
+    assert replies == [ClusterReply(fleet.nodes[1].catalog.cluster_id, peers, CLUSTER)] * 3
     before = logged(fleet.nodes[1])
     fleet.nodes[1].call(join(2))
     assert logged(fleet.nodes[1]) == before
@@ -170,7 +171,7 @@ def test_only_as_many_as_needed_vote() -> None:
     newcomer.links.update({node: peer for node, peer in reply.peers.items() if node != 6})
     newcomer.learn()
     fleet.advance(5000)
-    assert newcomer.catalog.cluster_id == CLUSTER
+    assert newcomer.catalog.cluster_name == CLUSTER
     assert voters(newcomer) == (1, 2, 3, 4, 5)
 
 

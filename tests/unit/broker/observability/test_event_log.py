@@ -44,7 +44,7 @@ def test_changes_of_leadership_are_logged_by_name(reader: Reader) -> None:
     chronicle.look()
     assert reader.take() == [
         ("leads", {"count": 1, "partitions": ["__metadata/0"], "leading": 1}),
-        ("the cluster is known", {"cluster": "test", "members": [1]}),
+        ("the cluster is known", {"cluster": "test", "cluster_id": node.catalog.cluster_id, "members": [1]}),
     ]
     node.fleet.create("orders", 2)
     node.fleet.advance(1000)

@@ -5,8 +5,9 @@ from flotilla.gateway.gateway import Gateway
 
 _NODE = obj(("node", "client", "http", "is_alive"), node=INTEGER, client=TEXT, http=TEXT, is_alive=FLAG)
 _CLUSTER = obj(
-    ("cluster_id", "controller", "nodes", "topics"),
-    cluster_id=TEXT,
+    ("cluster_id", "cluster_name", "controller", "nodes", "topics"),
+    cluster_id={"type": "string", "description": "Drawn when the cluster was founded."},
+    cluster_name=TEXT,
     controller={
         "type": "integer",
         "description": "The leader of the metadata group; 0 while none is known.",
@@ -35,6 +36,7 @@ class ClusterApi:
         return Answer(
             {
                 "cluster_id": metadata.cluster_id,
+                "cluster_name": metadata.cluster_name,
                 "controller": metadata.controller,
                 "nodes": nodes,
                 "topics": len(metadata.topics),

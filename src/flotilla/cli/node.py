@@ -1,0 +1,191 @@
+"""`flotilla node`: look into the data directory of a stopped node, and prepare a damaged one to come back.
+
+`check` opens the store on a disk that is only read, exactly as a start would, and reads every entry. `repair` sets a
+store aside that a node must not start with; the node then joins its cluster like one whose disk was lost. Damage that a
+start repairs by itself, from the other replicas, is left to it.
+"""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from flotilla.broker.catalog import METADATA_GROUP
+from flotilla.cli.terminal.exit_codes import FAILED
+from flotilla.cli.terminal.output import print_done, print_json, print_table
+from flotilla.cli.terminal.servers import AsJson
+from flotilla.codec.batch.facts import span_of
+from flotilla.runtime.data_dir_identity import DataDir, DataDirIdentity, read_identity, store_problem
+from flotilla.storage.group_log import SegmentedLog
+from flotilla.storage.options import StoreOptions
+from flotilla.storage.overlay_disk import OverlayDisk
+from flotilla.storage.posix import PosixDisk
+from flotilla.storage.store import NodeStore
+from flotilla.types.errors import CorruptionError
+from flotilla.types.limits import MIB
+
+#: How much of a log is read at once.
+_READ_BYTES = 8 * MIB
+
+node_app = typer.Typer(name="node", help="Check and repair the data of a stopped node.", no_args_is_help=True)
+
+Directory: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The data directory of a stopped node.", show_default=False)
+]
+
+
+@dataclass(slots=True)
+class GroupReport:
+    group: int
+    first_index: int
+    last_index: int
+    term: int
+    size_bytes: int
+    #: Entries that cannot be read: half-open ranges of indexes.
+    damaged: list[tuple[int, int]]
+
+
+@dataclass(slots=True)
+class Report:
+    """What `check` found."""
+
+    identity: DataDirIdentity
+    #: Why the node would not start; empty: it would.
+    problem: str = ""
+    groups: list[GroupReport] = field(default_factory=list)
+
+    @property
+    def damaged_count(self) -> int:
+        return sum(high - low for group in self.groups for low, high in group.damaged)
+
+
+@node_app.command("check")
+def check(directory: Directory, as_json: AsJson = False) -> None:
+    """Print what a stopped node's data directory holds and what is damaged. Nothing is changed.
+
+    The exit code is 0 if the node can start, also with damage that it repairs from the others, and 1 if it cannot.
+
+    Example: `flotilla node check /var/lib/flotilla`
+    """
+    report = inspect(directory)
+    if as_json:
+        print_json(_plain(report, directory))
+    else:
+        _show(report, directory)
+    if report.problem:
+        raise typer.Exit(FAILED.code)
+
+
+@node_app.command("repair")
+def repair(
+    directory: Directory,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also if nothing is damaged, as after a backup was restored.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Set the store of a stopped node aside, so that the node comes back with `serve --join`. Nothing is deleted.
+
+    Example: `flotilla node repair /var/lib/flotilla`
+    """
+    report = inspect(directory)
+    if not report.problem and not force:
+        _print_kept(report, directory, as_json=as_json)
+        return
+    # Locked: no node runs on it meanwhile.
+    disk = PosixDisk(str(directory))
+    try:
+        folder = DataDir(directory, report.identity).set_aside()
+    finally:
+        disk.close()
+    text = (
+        f"the store is in {folder} now; start node {report.identity.node} with --data-dir {directory} and --join, and "
+        "delete that folder when the node has caught up"
+    )
+    print_done({"is_repaired": True, "problem": report.problem, "set_aside": str(folder)}, text, as_json=as_json)
+
+
+def inspect(directory: Path) -> Report:
+    """Raises InvalidArgumentError if that is not a data directory, StorageFailedError if a node runs on it."""
+    report = Report(read_identity(directory))
+    report.problem = store_problem(directory, report.identity)
+    disk = PosixDisk(str(directory))
+    try:
+        # Otherwise opening a store with many journal files would flush them all, in memory.
+        options = StoreOptions(journal_files_max=1_000_000)
+        store = NodeStore.open(OverlayDisk(disk), options, span_of)
+        report.groups = [_examine(store.groups[group]) for group in sorted(store.groups)]
+        store.close()
+    except CorruptionError as error:
+        report.problem = report.problem or str(error)
+    finally:
+        disk.close()
+    return report
+
+
+def _examine(log: SegmentedLog) -> GroupReport:
+    """Reads every entry of the log."""
+    index, end = log.first_index(), log.last_index() + 1
+    while index < end:
+        damage = log.damaged.at(index)
+        if damage is not None:
+            index = damage[1]
+            continue
+        high = log.damaged.next_from(index) or end
+        try:
+            index += len(log.entries(index, min(high, end), _READ_BYTES))
+        except CorruptionError as error:
+            log.mark_damaged(max(index, error.low), max(index + 1, error.high))
+    return GroupReport(
+        log.group, log.first_index(), log.last_index(), log.hard_state.term, log.size_bytes(), log.damaged.as_list()
+    )
+
+
+def _advice(report: Report, directory: Path) -> str:
+    if report.problem:
+        return f"`flotilla node repair {directory}`, then start the node with --join"
+    if report.damaged_count:
+        return "start the node: it fetches the damaged entries from the other replicas"
+    return "nothing"
+
+
+def _plain(report: Report, directory: Path) -> dict[str, object]:
+    identity = report.identity
+    return {
+        "node": identity.node,
+        "cluster_name": identity.cluster,
+        "cluster_id": identity.cluster_id,
+        "incarnation": identity.incarnation,
+        "starts": identity.starts,
+        "can_start": not report.problem,
+        "problem": report.problem,
+        "damaged_entries": report.damaged_count,
+        "advice": _advice(report, directory),
+        "groups": [asdict(group) for group in report.groups],
+    }
+
+
+def _show(report: Report, directory: Path) -> None:
+    identity = report.identity
+    cluster = f"{identity.cluster} ({identity.cluster_id or 'not entered yet'})"
+    typer.echo(f"node {identity.node} of cluster {cluster}, started {identity.starts} time(s)")
+    if report.groups:
+        rows = [
+            (
+                "metadata" if group.group == METADATA_GROUP else group.group,
+                f"{group.first_index}-{group.last_index}",
+                group.term,
+                group.size_bytes,
+                ", ".join(f"{low}-{high - 1}" for low, high in group.damaged) or "-",
+            )
+            for group in report.groups
+        ]
+        print_table(("group", "entries", "term", "bytes", "damaged"), rows)
+    typer.echo(f"problem: {report.problem or 'none'}")
+    typer.echo(f"to do: {_advice(report, directory)}")
+
+
+def _print_kept(report: Report, directory: Path, *, as_json: bool) -> None:
+    text = f"the node can start, and its store stays as it is; to do: {_advice(report, directory)}"
+    print_done({"is_repaired": False, "problem": "", "set_aside": ""}, text, as_json=as_json)
