@@ -1,5 +1,6 @@
 """The reference page of metrics, generated from the table: `REWRITE=1 pytest tests/tidy/test_metrics_docs.py`."""
 
+from flotilla.raft.reasons import NAMES
 from flotilla.raft.roles import ROLE_NAMES
 from flotilla.runtime.observability.metrics import METRICS, STATE_DAMAGED, Metric
 from flotilla.types.operations import OPERATIONS
@@ -102,6 +103,8 @@ _TAIL = """\
 
 {states}
 
+`reason` of a leadership that began or ended is one of: {reasons} The log lines `leads` and `leads no longer` have it too.
+
 `operation` is one of:
 
 {operations}
@@ -114,6 +117,8 @@ _TAIL = """\
 | p99 of produce requests | `histogram_quantile(0.99, sum by (le) (rate(flotilla_request_seconds_bucket{{operation="produce"}}[5m])))` |
 | p99 of disk syncs | `histogram_quantile(0.99, sum by (le) (rate(flotilla_fsync_seconds_bucket[5m])))` |
 | partitions without a leader anywhere | `max by (topic, partition) (flotilla_raft_state) < 4` |
+| leaders that changed, and why | `sum by (reason) (increase(flotilla_leadership_changes_total{{event="began"}}[10m]))` |
+| partitions with too few replicas | `sum(flotilla_under_replicated_partitions) > 0` |
 | followers that lag | `max by (topic, partition, peer) (flotilla_raft_replication_lag) > 10000` |
 | share of time in garbage collection | `rate(flotilla_gc_pause_seconds_sum[5m])` |
 | nodes that cannot write | `flotilla_storage_ok == 0` |
@@ -125,6 +130,7 @@ def render() -> str:
     states = {STATE_DAMAGED: "damaged", **ROLE_NAMES}
     tail = _TAIL.format(
         states="\n".join(["| number | role |", "| --- | --- |", *(f"| {n} | {name} |" for n, name in states.items())]),
+        reasons=", ".join(f"`{name}`" for name in NAMES.values()) + ".",
         operations=", ".join(f"`{name}`" for name in sorted(OPERATIONS)) + ".",
     )
     return "\n".join([_HEAD, _METRICS, *sections, tail])

@@ -20,6 +20,7 @@ from flotilla.broker.ports import Cancel, Consensus, Done, Outside
 from flotilla.broker.queue.requests import QueueRequests
 from flotilla.broker.replica_warnings import ReplicaWarnings
 from flotilla.broker.replicas import describe_replicas
+from flotilla.raft import reasons
 from flotilla.types.errors import (
     AlreadyExistsError,
     FlotillaError,
@@ -171,7 +172,7 @@ class Broker:
             if raft.leader == self.node and not heirs:
                 raise UnavailableError("no other replica can be reached")
             to = max(heirs, key=lambda node: raft.progress[node].match, default=NO_NODE)
-        self._consensus.transfer(host.group, to)
+        self._consensus.transfer(host.group, to, reasons.OPERATOR)
         done(DoneReply())
 
     def describe_replicas(self, request: DescribeReplicas, done: Done) -> None:

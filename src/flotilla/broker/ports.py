@@ -82,8 +82,8 @@ class Consensus(Protocol):
 
     def change_members(self, group: GroupId, change: ConfigurationChange, reply: Callable[[object], None]) -> None: ...
 
-    def transfer(self, group: GroupId, to: NodeId) -> None:
-        """Raises NotLeaderError or InvalidArgumentError."""
+    def transfer(self, group: GroupId, to: NodeId, reason: int) -> None:
+        """`reason` is one of raft.reasons. Raises NotLeaderError or InvalidArgumentError."""
 
     def host(
         self, group: GroupId, configuration: Configuration, machine: StateMachine, options: ReplicaOptions

@@ -8,7 +8,7 @@ unseat a working leader (thesis 4.2.3). A candidate's own vote counts when it is
 from collections.abc import Callable
 from typing import Any
 
-from flotilla.raft import leader, quorum
+from flotilla.raft import leader, quorum, reasons
 from flotilla.raft.messages import Message, TimeoutNow, VoteReply, VoteRequest
 from flotilla.raft.roles import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
 from flotilla.raft.state import RaftState
@@ -28,6 +28,7 @@ def start(node: RaftState) -> None:
 def leader_link_lost(node: RaftState) -> None:
     """The link to the leader broke. Voters stand one after the other, in the order of `successors`."""
     lost = node.leader
+    node.leadership.standing = reasons.LOST_LINK
     node.wake()
     node.leader = NO_NODE
     if node.role != FOLLOWER or not node.is_promotable():
@@ -48,9 +49,12 @@ def leader_heard(node: RaftState, leader_id: NodeId) -> None:
     node.election_elapsed = 0
     node.has_stood_again = False
     if leader_id in node.down_peers:
+        node.leadership.standing = reasons.LOST_LINK
         place = _place_in_line(node, leader_id)
         _stand_within(node, node.leader_patience_ticks() + place * node.options.succession_ticks)
-    elif node.election_timeout < node.options.election_ticks:
+        return
+    node.leadership.standing = reasons.ELECTION_TIMEOUT
+    if node.election_timeout < node.options.election_ticks:
         # The hint was wrong, or the link is back.
         node.election_timeout = node.draw_election_timeout()
 
@@ -171,6 +175,7 @@ def _consider_split_vote(node: RaftState) -> None:
 def _on_timeout_now(node: RaftState, message: TimeoutNow) -> None:
     """The leader transfers leadership: stand without a pre-vote, and mark the request as a transfer."""
     if node.role != LEADER and node.is_promotable():
+        node.leadership.standing = message.reason
         _ask_for_votes(node, transfer=True)
 
 

@@ -8,7 +8,7 @@ what is sent to the followers.
 from collections.abc import Callable
 from typing import Any
 
-from flotilla.raft import proposals, quorum, replication, thrifty
+from flotilla.raft import proposals, quorum, reasons, replication, thrifty
 from flotilla.raft.messages import (
     AppendReply,
     CommitNews,
@@ -54,7 +54,7 @@ def tick(node: RaftState) -> None:
         node.transferee = NO_NODE
         if options.check_quorum and not _heard_quorum(node):
             # The vote of this term stays: a node that steps down must not vote again in it.
-            node.become_follower(node.term, NO_NODE)
+            node.become_follower(node.term, NO_NODE, reasons.NO_QUORUM)
             return
     for peer, progress in node.progress.items():
         if progress.state == SNAPSHOT:
@@ -133,7 +133,7 @@ def _on_append_reply(node: RaftState, reply: AppendReply) -> None:
         if reply.index > node.log.committed:
             _advance_commit(node)
     if reply.sender == node.transferee and progress.match == node.log.last_index:
-        node.messages.append(TimeoutNow(node.id, reply.sender, node.term))
+        node.messages.append(TimeoutNow(node.id, reply.sender, node.term, node.leadership.transfer))
 
 
 def _on_heartbeat_reply(node: RaftState, reply: HeartbeatReply) -> None:
@@ -265,7 +265,7 @@ def _confirm_reads(node: RaftState) -> None:
 # Transfer of leadership.
 
 
-def transfer(node: RaftState, to: NodeId) -> None:
+def transfer(node: RaftState, to: NodeId, reason: int) -> None:
     if node.role != LEADER:
         raise NotLeaderError(node.leader)
     if to not in node.configuration.voters:
@@ -275,11 +275,12 @@ def transfer(node: RaftState, to: NodeId) -> None:
     node.wake()
     node.lagging = frozenset()
     node.transferee = to
+    node.leadership.transfer = reason
     node.election_elapsed = 0
     progress = node.progress[to]
     progress.probe_sent = False
     if progress.match == node.log.last_index:
-        node.messages.append(TimeoutNow(node.id, to, node.term))
+        node.messages.append(TimeoutNow(node.id, to, node.term, reason))
 
 
 def configuration_committed(node: RaftState) -> None:
@@ -292,8 +293,8 @@ def configuration_committed(node: RaftState) -> None:
     replication.broadcast(
         node, lambda peer: CommitNews(node.id, peer, node.term, min(commit, node.progress[peer].match))
     )
-    node.messages.append(TimeoutNow(node.id, heir, node.term))
-    node.become_follower(node.term, NO_NODE)
+    node.messages.append(TimeoutNow(node.id, heir, node.term, reasons.REMOVED))
+    node.become_follower(node.term, NO_NODE, reasons.REMOVED)
 
 
 STEPS: dict[type[Message], Callable[[RaftState, Any], None]] = {

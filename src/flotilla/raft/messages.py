@@ -191,6 +191,9 @@ class SnapshotReply(Message):
 class TimeoutNow(Message):
     """Leadership transfer: stand for election at once."""
 
+    #: For logs and metrics (`reasons`).
+    reason: int = 0
+
 
 @dataclass(slots=True)
 class VerifyRequest(Message):

@@ -20,7 +20,7 @@ state and the changes of role are in `state.py`; the term of a message is checke
 from collections.abc import Callable
 from typing import Any
 
-from flotilla.raft import election, follower, leader, proposals, repair, replication
+from flotilla.raft import election, follower, leader, proposals, reasons, repair, replication
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import (
     CONFIG,
@@ -120,20 +120,21 @@ class RaftNode(RaftState):
         """Requests a read index; a ReadState of the returned id answers. Raises NotLeaderError, OverloadedError."""
         return leader.read(self)
 
-    def transfer(self, to: NodeId) -> None:
+    def transfer(self, to: NodeId, reason: int = reasons.OPERATOR) -> None:
         """Starts a transfer of leadership to a voter. Raises NotLeaderError, InvalidArgumentError."""
-        leader.transfer(self, to)
+        leader.transfer(self, to, reason)
 
     def campaign(self) -> None:
         """Stands for election now, with a pre-vote, without waiting for the timeout."""
         if not self.damaged and self.installing is None and self.role != LEADER:
             self.wake()
+            self.leadership.standing = reasons.STARTED
             election.start(self)
 
-    def step_down(self) -> None:
+    def step_down(self, reason: int = reasons.FAILURE) -> None:
         """Stops leading within the term, for example because the disk fails. The vote of the term stays."""
         if self.role != FOLLOWER:
-            self.become_follower(self.term, NO_NODE)
+            self.become_follower(self.term, NO_NODE, reason)
 
     def replicate_to_all(self) -> None:
         """The quorum takes too long: until the next tick every voter is sent everything at once."""

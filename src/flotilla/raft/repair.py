@@ -19,7 +19,7 @@ snapshot of the leader repairs it.
 
 from dataclasses import replace
 
-from flotilla.raft import election
+from flotilla.raft import election, reasons
 from flotilla.raft.follower import receive_chunk
 from flotilla.raft.messages import (
     CONFIG,
@@ -56,7 +56,7 @@ def begin(node: RaftState) -> None:
         node.damaged = _joined([*node.damaged, (low, high)])
     node.log.found_damage = []
     if node.role != FOLLOWER:
-        node.become_follower(node.term, NO_NODE)
+        node.become_follower(node.term, NO_NODE, reasons.DAMAGE)
     node.wake()
     _ask_all(node)
 

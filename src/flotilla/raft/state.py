@@ -8,7 +8,7 @@ is the same object with its inputs and outputs.
 from collections import deque
 from random import Random
 
-from flotilla.raft import quorum
+from flotilla.raft import quorum, reasons
 from flotilla.raft.log import RaftLog
 from flotilla.raft.messages import Configuration, Entry, HardState, Message, ReadState, Snapshot, SnapshotChunk
 from flotilla.raft.options import UNLIMITED_BYTES, RaftOptions
@@ -51,6 +51,7 @@ class RaftState:
         "installing",
         "lagging",
         "leader",
+        "leadership",
         "learner_credit_bytes",
         "log",
         "messages",
@@ -129,6 +130,7 @@ class RaftState:
         self.forgetful: frozenset[NodeId] = frozenset()
         #: Leaders: the voter that leadership is being transferred to.
         self.transferee: NodeId = NO_NODE
+        self.leadership = reasons.LeadershipReasons()
         #: Reads that wait for a quorum. The first id is random, so that no id repeats after a restart.
         self.reads = ReadQueue(first_id=random.getrandbits(47) << 16)
 
@@ -182,8 +184,12 @@ class RaftState:
 
     # Changes of role: the only places where `role` is set.
 
-    def become_follower(self, term: Term, leader_id: NodeId) -> None:
+    def become_follower(self, term: Term, leader_id: NodeId, reason: int = reasons.ANOTHER_ELECTED) -> None:
+        """`reason`: why this node leads no longer, if it led."""
         assert term >= self.term, "terms never go back"
+        if self.role == LEADER:
+            is_transfer = self.transferee != NO_NODE and reason == reasons.ANOTHER_ELECTED
+            self.leadership.ended(self.leadership.transfer if is_transfer else reason)
         if term > self.term:
             self.term = term
             self.vote = NO_NODE
@@ -204,6 +210,7 @@ class RaftState:
         assert self.role == CANDIDATE
         assert self.vote == self.id
         self._change_role(LEADER, self.id)
+        self.leadership.began()
         self.has_stood_again = False
 
     def _change_role(self, role: int, leader_id: NodeId) -> None:

@@ -12,11 +12,12 @@ operation here until the node starts again, as if its node had crashed, and all 
 store, has no such boundary: its exceptions leave the driver.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Concatenate, ParamSpec, Protocol
 
+from flotilla.raft import reasons
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Entry, Message, ReadState, Ready
 from flotilla.raft.roles import LEADER
@@ -82,6 +83,8 @@ class Driver:
         self.background_error: FlotillaError | None = None
         #: How many damaged entries of each group were fetched from other replicas.
         self.repaired: dict[GroupId, int] = {}
+        #: How often leadership began (True) or ended (False), for each reason, in replicas that are gone.
+        self._past_leaderships: dict[tuple[bool, int], int] = {}
         #: Groups that are cut off, and why. Their data stay in the store.
         self.failed: dict[GroupId, Exception] = {}
         self._store = store
@@ -127,7 +130,17 @@ class Driver:
         self.failed.pop(group, None)
         self._forget(group)
 
+    def leaderships(self) -> dict[tuple[bool, int], int]:
+        """How often leadership of a group began (True) or ended (False) here, for each of raft.reasons."""
+        counts = dict(self._past_leaderships)
+        for replica in self.replicas.values():
+            _add(counts, replica.raft.leadership.counts)
+        return counts
+
     def _forget(self, group: GroupId) -> None:
+        replica = self.replicas.get(group)
+        if replica is not None:
+            _add(self._past_leaderships, replica.raft.leadership.counts)
         for table in (self.replicas, self._touched, self._awake, self.repaired, self._lagging):
             table.pop(group, None)
         self._deferred = [(replica, entries) for replica, entries in self._deferred if replica.group != group]
@@ -231,16 +244,16 @@ class Driver:
         replica.raft.campaign()
         self._touch(replica)
 
-    def transfer(self, group: GroupId, to: NodeId) -> None:
-        self._transfer(self.replicas[group], to)
+    def transfer(self, group: GroupId, to: NodeId, reason: int = reasons.OPERATOR) -> None:
+        self._transfer(self.replicas[group], to, reason)
 
-    def _transfer(self, replica: Replica, to: NodeId) -> None:
-        replica.raft.transfer(to)
+    def _transfer(self, replica: Replica, to: NodeId, reason: int) -> None:
+        replica.raft.transfer(to, reason)
         self._touch(replica)
 
     def resign(self, group: GroupId) -> None:
         """Ends this node's leadership, without an heir."""
-        self._step_down(self.replicas[group])
+        self._step_down(self.replicas[group], reasons.FAILURE)
 
     def snapshot(self, group: GroupId) -> None:
         """Takes a snapshot now, whether one is due or not."""
@@ -552,17 +565,17 @@ class Driver:
             self._held_up_ticks = 0
             for replica, heir in heirs.items():
                 if heir != NO_NODE:
-                    self._contained(self._transfer, replica, heir)
+                    self._contained(self._transfer, replica, heir, reasons.SLOW_DISK)
 
     def _fail(self, error: FlotillaError) -> None:
         """Nothing is acknowledged while the disk fails: other nodes must lead. The same block is retried later."""
         self.storage_error = error
         self._retry_in_ticks = self._options.retry_ticks
         for replica in list(self.replicas.values()):
-            self._contained(self._step_down, replica)
+            self._contained(self._step_down, replica, reasons.FAILING_DISK)
 
-    def _step_down(self, replica: Replica) -> None:
-        replica.raft.step_down()
+    def _step_down(self, replica: Replica, reason: int) -> None:
+        replica.raft.step_down(reason)
         self._touch(replica)
 
     def _job_failed(self, job: Job, position: int, error: FlotillaError) -> None:
@@ -584,3 +597,8 @@ class Driver:
             self._ports.run(job)
         if self.storage_error is not None and self._block is not None:
             self._ports.write(self._block)
+
+
+def _add(counts: dict[tuple[bool, int], int], others: Mapping[tuple[bool, int], int]) -> None:
+    for key, count in others.items():
+        counts[key] = counts.get(key, 0) + count

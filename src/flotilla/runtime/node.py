@@ -23,6 +23,7 @@ from random import Random
 from time import perf_counter_ns
 from typing import Concatenate, ParamSpec
 
+from flotilla.raft import reasons
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Message
 from flotilla.raft.roles import LEADER
@@ -184,12 +185,12 @@ class NodeRuntime:
     def campaign(self, group: GroupId) -> None:
         self._input_of(group, self.driver.campaign)
 
-    def transfer(self, group: GroupId, to: NodeId) -> None:
+    def transfer(self, group: GroupId, to: NodeId, reason: int = reasons.OPERATOR) -> None:
         """Starts a transfer of leadership. Raises NotLeaderError, InvalidArgumentError, UnavailableError."""
         refused = self._refusal(group)
         if refused is not None:
             raise refused
-        self.driver.transfer(group, to)
+        self.driver.transfer(group, to, reason)
         self._schedule_turn()
 
     def _refusal(self, group: GroupId) -> UnavailableError | None:
@@ -428,7 +429,7 @@ class NodeRuntime:
         for replica in self.driver.replicas.values():
             heir = replica.heir()
             if heir != NO_NODE:
-                self.driver.transfer(replica.group, heir)
+                self.driver.transfer(replica.group, heir, reasons.SHUTDOWN)
                 self._schedule_turn()
                 given.append(replica)
         loop = asyncio.get_running_loop()

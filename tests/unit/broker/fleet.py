@@ -18,6 +18,7 @@ from flotilla.codec.batch.facts import facts_of, span_of
 from flotilla.codec.batch.records import encode_batch
 from flotilla.metadata.commands import Command, RegisterBroker, decode_command
 from flotilla.metadata.move_commands import ConfirmLost
+from flotilla.raft import reasons
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Configuration, Message
 from flotilla.raft.options import RaftOptions
@@ -262,9 +263,9 @@ class Node:
     def change_members(self, group: GroupId, change: ConfigurationChange, reply: Callable[[object], None]) -> None:
         self.driver.change_members(group, change, self.pending.add(group, reply, is_read=False))
 
-    def transfer(self, group: GroupId, to: NodeId) -> None:
+    def transfer(self, group: GroupId, to: NodeId, reason: int = reasons.OPERATOR) -> None:
         self.transfers.append((group, to))
-        self.driver.transfer(group, to)
+        self.driver.transfer(group, to, reason)
 
     def host(
         self, group: GroupId, configuration: Configuration, machine: StateMachine, options: ReplicaOptions

@@ -79,7 +79,7 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     Quiesce: _message(Quiesce, commit=numbers),
     SnapshotChunk: snapshot_chunks(),
     SnapshotReply: _message(SnapshotReply, index=numbers, offset=numbers),
-    TimeoutNow: _message(TimeoutNow),
+    TimeoutNow: _message(TimeoutNow, reason=st.integers(0, 2**32 - 1)),
     VerifyRequest: _message(VerifyRequest, index=numbers, index_term=numbers, verify_id=numbers),
     VerifyReply: _message(VerifyReply, verify_id=numbers, holds=flags, last_index=numbers),
     Proposal: _message(Proposal, data=st.binary(max_size=60)),

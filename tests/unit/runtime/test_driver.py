@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from flotilla.raft import reasons
 from flotilla.raft.messages import (
     DATA,
     NOOP,
@@ -421,7 +422,7 @@ def test_a_leader_with_a_slow_disk_transfers_to_a_quicker_voter(is_alone: bool):
     assert sends(bench, TimeoutNow) == []
     bench.tick(1)
     # Where no voter has it on disk, all disks may be slow.
-    assert sends(bench, TimeoutNow) == ([] if is_alone else [TimeoutNow(1, 3, raft.term)])
+    assert sends(bench, TimeoutNow) == ([] if is_alone else [TimeoutNow(1, 3, raft.term, reasons.SLOW_DISK)])
     assert bench.replies == []
 
 

@@ -1,25 +1,66 @@
-"""Balance of leaders: leadership returns to the first replica of a partition, so that load spreads after a failover.
+"""Balance of leaders: leadership returns to the first replica of a partition where leaders are spread unevenly.
 
-It is not urgent, and a transfer costs a short stall: the preferred leader must have been up for some time, only a few
-partitions move at once, and each attempt that does not last doubles the wait before the next one. So a node that loses
-its leadership again and again is left alone ever longer.
+It is not urgent, and a transfer costs a stall: partitions return only to a node that leads far fewer than this one
+(`is_uneven`), and then until both lead about the same number. The preferred leader must have been up for some time,
+only a few partitions move at once, and each attempt that does not last doubles the wait before the next one. So a
+restart of a node that led a few partitions moves nothing back, and a node that loses its leadership again and again is
+left alone ever longer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.broker.ports import Consensus, Outside
+from flotilla.raft import reasons
 from flotilla.raft.roles import LEADER
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 
-#: Checks in a row that must find a partition misplaced; longer than a node takes to stop.
-PATIENCE_CHECKS = 10
+#: Checks in a row that must find a partition misplaced: half a minute, in which a rolling restart gets on.
+PATIENCE_CHECKS = 60
 PATIENCE_CHECKS_MAX = 1280
 #: Partitions handed over in one check.
-HAND_OVERS_MAX = 8
+HAND_OVERS_MAX = 2
 #: The preferred leader may lack this many entries: it gets them while it takes over.
 BEHIND_ENTRIES_MAX = 64
+
+#: Partitions begin to return when this node leads so many more than the preferred one, and a quarter of what both lead.
+UNEVEN_MIN = 3
+UNEVEN_SHARE = 4
+
+
+class Seat(NamedTuple):
+    """The leadership of one partition: who may have it and who has it."""
+
+    replicas: tuple[NodeId, ...]
+    leader: NodeId
+
+
+class Lead(NamedTuple):
+    """How many partitions two nodes lead, of those of which both have a replica."""
+
+    own: int
+    other: int
+
+    def after_hand_over(self) -> "Lead":
+        return Lead(self.own - 1, self.other + 1)
+
+
+def count_lead(node: NodeId, other: NodeId, seats: Iterable[Seat]) -> Lead:
+    shared = [seat.leader for seat in seats if node in seat.replicas and other in seat.replicas]
+    return Lead(shared.count(node), shared.count(other))
+
+
+def is_uneven(lead: Lead, *, is_returning: bool) -> bool:
+    """Whether a node should give a partition back to the other one.
+
+    `is_returning`: it has begun to, and goes on until a further partition would make no difference.
+    """
+    surplus = lead.own - lead.other
+    if is_returning:
+        return surplus >= 2
+    return surplus >= UNEVEN_MIN and UNEVEN_SHARE * surplus >= lead.own + lead.other
 
 
 class _Watch:
@@ -39,23 +80,39 @@ class LeaderBalance:
         self._consensus = consensus
         self._outside = outside
         self._watched: dict[GroupId, _Watch] = {}
+        #: Nodes that get partitions back, until the spread is even.
+        self._returning: set[NodeId] = set()
 
     def check(self, hosts: Mapping[GroupId, PartitionHost]) -> None:
         for group in [group for group in self._watched if group not in hosts]:
             del self._watched[group]
+        leads = self._count_leads(hosts)
         left = HAND_OVERS_MAX
         for group, host in hosts.items():
             watch = self._watched.get(group)
-            if self._is_misplaced(host):
+            preferred = host.preferred
+            if self._is_misplaced(host) and is_uneven(leads[preferred], is_returning=preferred in self._returning):
                 if watch is None:
                     watch = self._watched[group] = _Watch()
                 watch.calm_checks = 0
                 watch.misplaced_checks += 1
                 if left and watch.misplaced_checks >= watch.patience_checks:
                     left -= 1
+                    leads[preferred] = leads[preferred].after_hand_over()
+                    self._returning.add(preferred)
                     self._hand_over(host, watch)
             elif watch is not None:
                 self._calm(group, watch)
+
+    def _count_leads(self, hosts: Mapping[GroupId, PartitionHost]) -> dict[NodeId, Lead]:
+        """For each node to which a partition that is led here could return."""
+        others = {host.preferred for host in hosts.values() if self._is_misplaced(host)}
+        seats = [_seat(host) for host in hosts.values()] if others else []
+        leads = {other: count_lead(self._node, other, seats) for other in others}
+        self._returning = {
+            other for other in self._returning if other in leads and is_uneven(leads[other], is_returning=True)
+        }
+        return leads
 
     def _is_misplaced(self, host: PartitionHost) -> bool:
         raft = host.replica.raft
@@ -70,7 +127,7 @@ class LeaderBalance:
         watch.misplaced_checks = 0
         watch.patience_checks = min(2 * watch.patience_checks, PATIENCE_CHECKS_MAX)
         try:
-            self._consensus.transfer(host.group, host.preferred)
+            self._consensus.transfer(host.group, host.preferred, reasons.PREFERRED_LEADER)
         except FlotillaError:
             pass  # Another node leads by now.
 
@@ -80,3 +137,8 @@ class LeaderBalance:
         watch.calm_checks += 1
         if watch.calm_checks >= watch.patience_checks:
             del self._watched[group]
+
+
+def _seat(host: PartitionHost) -> Seat:
+    raft = host.replica.raft
+    return Seat(raft.configuration.voters, raft.transferee if raft.transferee != NO_NODE else raft.leader)

@@ -24,6 +24,7 @@ from flotilla.broker.ports import Consensus, Done, Outside
 from flotilla.metadata import commands
 from flotilla.metadata.move_commands import SetIncarnation
 from flotilla.metadata.values import LEAVING
+from flotilla.raft import reasons
 from flotilla.raft.membership import ADD_LEARNER, ADD_VOTER, REMOVE, Change, ConfigurationChange, apply_change
 from flotilla.replica.replica import Replica
 from flotilla.types.errors import (
@@ -235,7 +236,7 @@ class ClusterMembers:
         if not heirs:
             raise UnavailableError("no other voter of the metadata can be reached")
         heir = max(heirs, key=lambda voter: raft.progress[voter].match)
-        self._consensus.transfer(METADATA_GROUP, heir)
+        self._consensus.transfer(METADATA_GROUP, heir, reasons.MOVE)
         return heir
 
     def _answer(self, result: object, done: Done) -> None:

@@ -33,6 +33,7 @@ from flotilla.broker.partition.host import PartitionHost
 from flotilla.broker.ports import Cancel, Consensus, Outside
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove
 from flotilla.metadata.values import Partition
+from flotilla.raft import reasons
 from flotilla.raft.membership import ADD_LEARNER, ADD_VOTER, AUTO, IMPLICIT, REMOVE, Change, ConfigurationChange
 from flotilla.raft.messages import Configuration
 from flotilla.raft.node import RaftNode
@@ -191,7 +192,7 @@ class ReplicaMoves:
         step = next_step(raft.configuration, place, around)
         if isinstance(step, HandOver):
             try:
-                self._consensus.transfer(place.group, step.heir)
+                self._consensus.transfer(place.group, step.heir, reasons.MOVE)
             except FlotillaError:
                 pass  # Another node leads by now.
         elif step is not None:

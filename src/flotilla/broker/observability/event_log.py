@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from flotilla.broker.catalog import Catalog
 from flotilla.broker.group_names import GroupNames
+from flotilla.raft import reasons
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
 from flotilla.runtime.observability.logs import get_logger
@@ -53,8 +54,18 @@ class EventLog:
         if before.keys() == set(leading):
             return
         self._led = {group: before.get(group) or self._name(group) for group in leading}
-        self._write("leads", _without(self._led, before), leading=len(leading))
-        self._write("leads no longer", _without(before, self._led), leading=len(leading))
+        for event, groups in (("leads", self._led.keys() - before), ("leads no longer", before.keys() - self._led)):
+            names = {**before, **self._led}
+            by_reason: dict[str, list[str]] = {}
+            for group in sorted(groups):
+                by_reason.setdefault(self._reason(group), []).append(names[group])
+            for reason, partitions in sorted(by_reason.items()):
+                self._write(event, sorted(partitions), reason=reason, leading=len(leading))
+
+    def _reason(self, group: GroupId) -> str:
+        """Why leadership of the group began or ended. A replica that is gone was removed."""
+        replica = self._replicas.get(group)
+        return reasons.name_of(reasons.REMOVED if replica is None else replica.raft.leadership.latest)
 
     def _look_at_repairs(self) -> None:
         before, counts = self._repairing, dict(self._repaired)

@@ -13,6 +13,7 @@ from flotilla.broker.catalog import Catalog
 from flotilla.broker.group_names import UNASSIGNED_TOPIC, GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.replica_warnings import ReplicaWarnings, Trouble
+from flotilla.raft import reasons
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
 from flotilla.runtime.node import NodeRuntime
@@ -152,6 +153,9 @@ class Measurements:
             if place % _SLICE == 0:
                 await asyncio.sleep(0)
         self._add_troubles(out, replicas)
+        for (begins, reason), count in sorted(self._runtime.driver.leaderships().items()):
+            labels = f"{label('event', 'began' if begins else 'ended')},{label('reason', reasons.name_of(reason))}"
+            out.add(metrics.LEADERSHIPS, count, labels)
         for state, count in states.items():
             out.add(metrics.REPLICAS, count, label("state", state))
 

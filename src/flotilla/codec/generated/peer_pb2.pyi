@@ -121,12 +121,14 @@ class SnapshotReply(_message.Message):
     def __init__(self, group: _Optional[int] = ..., term: _Optional[int] = ..., index: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class TimeoutNow(_message.Message):
-    __slots__ = ("group", "term")
+    __slots__ = ("group", "term", "reason")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     group: int
     term: int
-    def __init__(self, group: _Optional[int] = ..., term: _Optional[int] = ...) -> None: ...
+    reason: int
+    def __init__(self, group: _Optional[int] = ..., term: _Optional[int] = ..., reason: _Optional[int] = ...) -> None: ...
 
 class VerifyRequest(_message.Message):
     __slots__ = ("group", "term", "index", "index_term", "verify_id")

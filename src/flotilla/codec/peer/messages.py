@@ -282,12 +282,12 @@ def _read_snapshot_replies(frame: Incoming, rows: list[peer_pb2.SnapshotReply]) 
 
 
 def _write_timeout_now(frame: Outgoing, group: GroupId, message: TimeoutNow) -> None:
-    frame.columns["timeouts_now"].append(peer_pb2.TimeoutNow(group=group, term=message.term))
+    frame.columns["timeouts_now"].append(peer_pb2.TimeoutNow(group=group, term=message.term, reason=message.reason))
 
 
 def _read_timeouts_now(frame: Incoming, rows: list[peer_pb2.TimeoutNow]) -> None:
     for row in rows:
-        frame.messages.append((row.group, TimeoutNow(frame.sender, frame.target, row.term)))
+        frame.messages.append((row.group, TimeoutNow(frame.sender, frame.target, row.term, row.reason)))
 
 
 def _write_verify_request(frame: Outgoing, group: GroupId, message: VerifyRequest) -> None:

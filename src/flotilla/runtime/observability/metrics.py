@@ -149,6 +149,13 @@ RAFT_FORGOTTEN = _consensus(
     "partition",
     "peer",
 )
+LEADERSHIPS = _consensus(
+    COUNTER,
+    "flotilla_leadership_changes_total",
+    "Times that leadership of a partition began or ended at this node, by reason.",
+    "event",
+    "reason",
+)
 UNDER_REPLICATED = _consensus(
     GAUGE,
     "flotilla_under_replicated_partitions",

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from flotilla.broker.observability.event_log import EventLog
+from flotilla.raft import reasons
 from flotilla.raft.roles import FOLLOWER, LEADER
 from flotilla.types.operations import CreateTopic
 from tests.unit.broker.fleet import Fleet, Node, client_address, single_node, three
@@ -43,18 +44,20 @@ def test_changes_of_leadership_are_logged_by_name(reader: Reader) -> None:
     chronicle = chronicle_of(node)
     chronicle.look()
     assert reader.take() == [
-        ("leads", {"count": 1, "partitions": ["__metadata/0"], "leading": 1}),
+        ("leads", {"count": 1, "partitions": ["__metadata/0"], "reason": "started", "leading": 1}),
         ("the cluster is known", {"cluster": "test", "cluster_id": node.catalog.cluster_id, "members": [1]}),
     ]
     node.fleet.create("orders", 2)
     node.fleet.advance(1000)
     chronicle.look()
     chronicle.look()
-    assert reader.take() == [("leads", {"count": 2, "partitions": ["orders/0", "orders/1"], "leading": 3})]
+    fields = {"count": 2, "partitions": ["orders/0", "orders/1"], "reason": "started", "leading": 3}
+    assert reader.take() == [("leads", fields)]
     replica = node.partition("orders", 1).replica
-    replica.raft.step_down()
+    replica.raft.step_down(reasons.FAILING_DISK)
     chronicle.look()
-    assert reader.take() == [("leads no longer", {"count": 1, "partitions": ["orders/1"], "leading": 2})]
+    fields = {"count": 1, "partitions": ["orders/1"], "reason": "failing_disk", "leading": 2}
+    assert reader.take() == [("leads no longer", fields)]
 
 
 def test_a_replica_that_forgot_is_reported_once(reader: Reader) -> None:
@@ -93,7 +96,12 @@ def test_a_failover_of_many_partitions_writes_few_lines(reader: Reader) -> None:
 
 def test_a_thousand_partitions_are_one_line_in_each_direction(reader: Reader) -> None:
     box = single_node()
-    rafts = {group: SimpleNamespace(role=FOLLOWER, damaged=[], forgotten_counts={}) for group in range(100, 1100)}
+    rafts = {
+        group: SimpleNamespace(
+            role=FOLLOWER, damaged=[], forgotten_counts={}, leadership=SimpleNamespace(latest=reasons.LOST_LINK)
+        )
+        for group in range(100, 1100)
+    }
     replicas: Any = {group: SimpleNamespace(raft=raft) for group, raft in rafts.items()}
     chronicle = EventLog(1, box.catalog, replicas, {})
     chronicle.look()
