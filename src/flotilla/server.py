@@ -58,6 +58,7 @@ class LoopConsensus:
         self._node = node
         self._runtime = runtime = node.runtime
         self.is_confirmed = runtime.is_confirmed
+        self.when_loaded = runtime.when_loaded
         self.propose = runtime.propose
         self.forward = runtime.forward
         self.read = runtime.read

@@ -15,6 +15,7 @@ from flotilla.broker.cluster.registration import Membership
 from flotilla.broker.cluster.topics import Topics
 from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
 from flotilla.broker.group_names import GroupNames
+from flotilla.broker.log_loads import LogLoads
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
 from flotilla.broker.queue.requests import QueueRequests
@@ -27,6 +28,7 @@ from flotilla.types.errors import (
     InvalidArgumentError,
     NotFoundError,
     NotLeaderError,
+    NotLoadedError,
     UnavailableError,
 )
 from flotilla.types.ids import NO_NODE, NodeId
@@ -72,6 +74,7 @@ class Broker:
         self._enter = enter
         self._warnings = ReplicaWarnings(catalog, GroupNames(catalog), outside.is_up)
         self._closed: FlotillaError | None = None
+        self._loads = LogLoads(consensus, outside)
         parts = (
             self,
             Topics(settings, catalog, outside),
@@ -109,9 +112,22 @@ class Broker:
             if handler is None:
                 raise InvalidArgumentError(f"this broker does not offer {type(request).__name__}")
             return handler(request, done)
+        except NotLoadedError as missing:
+            assert handler is not None
+            return self._wait(missing, handler, request, done)
         except FlotillaError as error:
             done(self.catalog.explain(error))
             return None
+
+    def _wait(self, missing: NotLoadedError, handler: Handler, request: Request, done: Done) -> Cancel:
+        """Starts the operation again when the part of the log that it needs was loaded."""
+
+        def attempt() -> Cancel | None:
+            if self._closed is not None:
+                raise self._closed
+            return handler(request, done)
+
+        return self._loads.wait(missing, attempt, lambda error: done(self.catalog.explain(error)))
 
     def lost(self, members: Sequence[str]) -> None:
         self.membership.queue_polls.lost(members)

@@ -72,6 +72,12 @@ class Consensus(Protocol):
     def is_confirmed(self, group: GroupId) -> bool:
         """False: this node was paused and may have been replaced as leader; it is asking a quorum."""
 
+    def when_loaded(self, group: GroupId, loaded: Callable[[FlotillaError | None], None]) -> None:
+        """Calls `loaded` once, when a part of the group's log was loaded or that failed; never before this returns.
+
+        For a reader that got NotLoadedError.
+        """
+
     def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
         """False: refused, nothing was logged. `reply` is called either way, never before this returns."""
 

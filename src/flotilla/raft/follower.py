@@ -78,7 +78,7 @@ def _on_commit_news(node: RaftState, news: CommitNews) -> None:
 
 def _on_quiesce(node: RaftState, message: Quiesce) -> None:
     election.leader_heard(node, message.sender)
-    if node.log.last_index < message.commit or node.log.is_unreadable:
+    if node.log.last_index < message.commit or node.log.unreadable_to:
         return
     node.log.commit_to(message.commit)
     if message.sender not in node.down_peers and not node.reads.forwarded:

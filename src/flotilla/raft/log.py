@@ -31,11 +31,11 @@ class RaftLog:
         "durable",
         "found_damage",
         "handed",
-        "is_unreadable",
         "last_index",
         "pending",
         "pending_first",
         "stored",
+        "unreadable_to",
     )
 
     def __init__(self, stored: StoredLog, configuration: Configuration, *, committed: Index, applied: Index) -> None:
@@ -55,8 +55,9 @@ class RaftLog:
         self.handed: Index = max(applied, self.base)
         #: The configuration as of `handed`, then every later one in the log, with their indexes.
         self.configurations: list[tuple[Index, Configuration]] = [(self.handed, configuration)]
-        #: A read of the stored log failed. It is tried again after the next tick.
-        self.is_unreadable = False
+        #: Reads of stored entries up to here failed or wait for a load. They are tried again after the next load or
+        #: tick. Later entries are read: the newest ones are in memory.
+        self.unreadable_to: Index = 0
         #: Damaged ranges found while reading; the next Ready starts their repair.
         self.found_damage: list[tuple[Index, Index]] = []
         #: (Ready number, last index it stores) of writes in flight.
@@ -96,7 +97,7 @@ class RaftLog:
         assert self.base < low <= high <= self.last_index + 1
         found: list[Entry] = []
         if low < self.pending_first:
-            if self.is_unreadable:
+            if low <= self.unreadable_to:
                 return []
             try:
                 found = self.stored.entries(low, min(high, self.pending_first), max_bytes)
@@ -105,7 +106,7 @@ class RaftLog:
                 return []
             except StorageFailedError:
                 # An error of one file, such as too many open files, must not end more than this read.
-                self.is_unreadable = True
+                self.unreadable_to = low
                 return []
             if high <= self.pending_first or found[-1].index + 1 < self.pending_first:
                 return found
@@ -186,7 +187,7 @@ class RaftLog:
         return entries
 
     def has_committed(self) -> bool:
-        return self.handed < self.committed and self.handed < self.durable and not self.is_unreadable
+        return self.handed < self.committed and self.handed < self.durable and self.handed >= self.unreadable_to
 
     def restore(self, meta: SnapshotMeta, suffix: list[Entry]) -> None:
         """The store now begins after meta.log_index, with `suffix`; the state machine is at meta.index."""

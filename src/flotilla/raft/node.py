@@ -90,7 +90,7 @@ class RaftNode(RaftState):
 
     def tick(self) -> None:
         """One unit of time passed."""
-        self.log.is_unreadable = False
+        self.log.unreadable_to = 0
         if self.quiescent or self.installing is not None:
             return
         self.election_elapsed += 1
@@ -159,6 +159,14 @@ class RaftNode(RaftState):
         base = self.log.base
         self.damaged = [(max(low, base + 1), high) for low, high in self.damaged if high > base + 1]
         self.repaired = [entry for entry in self.repaired if entry.index > base]
+
+    def log_loaded(self) -> None:
+        """The store has loaded a part of the log: reads that wait for one are tried again."""
+        self.log.unreadable_to = 0
+        if self.role == LEADER:
+            replication.send_loaded_chunks(self)
+        if self.received is not None:
+            repair.install_received(self)
 
     # Outputs.
 

@@ -25,6 +25,7 @@ class Progress:
         "commit_sent",
         "inflight",
         "inflight_bytes",
+        "is_chunk_due",
         "match",
         "needs_snapshot",
         "next",
@@ -60,6 +61,8 @@ class Progress:
         self.snapshot: SnapshotMeta | None = None
         self.snapshot_offset = 0
         self.snapshot_wait_ticks = 0
+        #: SNAPSHOT only: the next chunk is being read from disk.
+        self.is_chunk_due = False
 
     def become_probe(self) -> None:
         installed = self.snapshot.log_index if self.snapshot is not None else 0
@@ -83,6 +86,7 @@ class Progress:
         self.snapshot = None
         self.snapshot_offset = 0
         self.snapshot_wait_ticks = 0
+        self.is_chunk_due = False
 
     def has_been_sent(self, last: Index, news: Index) -> bool:
         """Whether every entry and the commit index `news` were sent, on a pipelined link."""

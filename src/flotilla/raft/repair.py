@@ -33,6 +33,7 @@ from flotilla.raft.messages import (
     RepairRequest,
     Snapshot,
     SnapshotChunk,
+    SnapshotMeta,
 )
 from flotilla.raft.progress import SNAPSHOT
 from flotilla.raft.roles import FOLLOWER, LEADER
@@ -227,21 +228,41 @@ def _on_snapshot_chunk(node: RaftState, chunk: SnapshotChunk) -> None:
     if not keeps_suffix and max(log.base, log.committed) < meta.log_index <= log.last_index:
         # Ours conflicts with a committed entry, so it never committed, nor did anything after it.
         _drop_from(node, meta.log_index)
-    if node.repaired or any(high - 1 > meta.log_index for _, high in node.damaged):
-        return
-    if not keeps_suffix and meta.log_index <= log.last_index:
+    if not _can_install(node, meta):
         return
     snapshot = receive_chunk(node, chunk)
-    if snapshot is None:
+    if snapshot is not None:
+        node.received = (Snapshot(meta, snapshot.data), chunk.sender, [])
+        install_received(node)
+
+
+def _can_install(node: RaftState, meta: SnapshotMeta) -> bool:
+    log = node.log
+    if node.repaired or any(high - 1 > meta.log_index for _, high in node.damaged):
+        return False
+    return meta.log_index > log.last_index or log.matches(meta.log_index, meta.log_term)
+
+
+def install_received(node: RaftState) -> None:
+    """Installs the received snapshot with the intact entries after it, as soon as all of these are read."""
+    assert node.received is not None
+    snapshot, sender, suffix = node.received
+    meta, log = snapshot.meta, node.log
+    if suffix and not log.matches(suffix[-1].index, suffix[-1].term):
+        # The log was truncated meanwhile.
+        suffix.clear()
+    if not node.damaged or not _can_install(node, meta):
+        node.received = None
         return
-    suffix: list[Entry] = []
-    low = meta.log_index + 1
-    while keeps_suffix and low <= log.last_index:
+    low = meta.log_index + 1 + len(suffix)
+    while log.matches(meta.log_index, meta.log_term) and low <= log.last_index:
         suffix += log.entries(low, log.last_index + 1, node.options.append_bytes_max)
         if log.found_damage:
+            node.received = None
             begin(node)
             return
-        if log.is_unreadable:
+        if low <= log.unreadable_to:
             return
         low = suffix[-1].index + 1
-    node.install(Snapshot(meta, snapshot.data), suffix, chunk.sender)
+    node.received = None
+    node.install(snapshot, suffix, sender)

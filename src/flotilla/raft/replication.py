@@ -12,7 +12,7 @@ from flotilla.raft import proposals, thrifty
 from flotilla.raft.messages import Append, CommitNews, Entry, Heartbeat, Message, SnapshotChunk
 from flotilla.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
 from flotilla.raft.state import RaftState
-from flotilla.types.errors import CorruptionError, StorageFailedError
+from flotilla.types.errors import CorruptionError, NotLoadedError, StorageFailedError
 from flotilla.types.ids import Index, NodeId
 
 
@@ -50,7 +50,7 @@ def flush(node: RaftState) -> None:
 def _wants_append(node: RaftState, peer: NodeId, progress: Progress, last: Index) -> bool:
     if progress.needs_snapshot:
         return progress.state != SNAPSHOT
-    if node.log.is_unreadable and progress.next < node.log.pending_first:
+    if progress.next <= node.log.unreadable_to:
         return False
     if progress.state == PROBE:
         return not progress.probe_sent
@@ -156,7 +156,12 @@ def send_chunk(node: RaftState, peer: NodeId, progress: Progress) -> None:
     meta = progress.snapshot
     assert meta is not None
     progress.snapshot_wait_ticks = 0
-    data = _read_chunk(node, meta.index, progress.snapshot_offset)
+    progress.is_chunk_due = False
+    try:
+        data = _read_chunk(node, meta.index, progress.snapshot_offset)
+    except NotLoadedError:
+        progress.is_chunk_due = True
+        return
     if data is None:
         # A newer snapshot took its place, or must: start again at the next heartbeat reply.
         progress.become_probe()
@@ -165,11 +170,20 @@ def send_chunk(node: RaftState, peer: NodeId, progress: Progress) -> None:
     node.messages.append(SnapshotChunk(node.id, peer, node.term, meta, progress.snapshot_offset, data))
 
 
+def send_loaded_chunks(node: RaftState) -> None:
+    """A part of the log was loaded: sends the chunks that wait for one."""
+    for peer, progress in node.progress.items():
+        if progress.is_chunk_due and progress.state == SNAPSHOT:
+            send_chunk(node, peer, progress)
+
+
 def _read_chunk(node: RaftState, index: Index, offset: int) -> bytes | None:
     try:
         return node.log.stored.snapshot_chunk(index, offset, node.options.snapshot_chunk_bytes_max)
     except CorruptionError:
         node.snapshot_wanted = True
         return None
+    except NotLoadedError:
+        raise
     except StorageFailedError:
         return None

@@ -63,6 +63,7 @@ class RaftState:
         "random",
         "read_states",
         "reads",
+        "received",
         "repair_asked",
         "repair_ticks",
         "repaired",
@@ -150,6 +151,8 @@ class RaftState:
             self.damaged.insert(0, (0, self.log.base + 1))
         #: A snapshot that is being received: its first chunk, and the bytes so far.
         self.incoming: tuple[SnapshotChunk, bytearray] | None = None
+        #: Repair: a complete snapshot, its sender, and the intact entries after it that were read so far.
+        self.received: tuple[Snapshot, NodeId, list[Entry]] | None = None
         #: A complete snapshot, the intact entries after it that stay, and its sender, while the caller installs it.
         self.installing: tuple[Snapshot, list[Entry], NodeId] | None = None
         #: The piece of the damage that each member was asked for.
@@ -157,11 +160,11 @@ class RaftState:
         #: Damaged entries that were fetched again, for the next Ready.
         self.repaired: list[Entry] = []
         self.truncate_from: Index = 0
-        #: A follower needs a newer snapshot than there is.
-        self.snapshot_wanted = False
         self._begin_outputs(hard_state)
 
     def _begin_outputs(self, hard_state: HardState) -> None:
+        #: A follower needs a newer snapshot than there is.
+        self.snapshot_wanted = False
         self.messages: list[Message] = []
         self.after_sync: list[Message] = []
         self.read_states: list[ReadState] = []

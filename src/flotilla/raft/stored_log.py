@@ -24,11 +24,14 @@ class StoredLog(Protocol):
     def entries(self, low: Index, high: Index, max_bytes: int) -> list[Entry]:
         """Entries [low, high), as many as fit into max_bytes but at least one.
 
-        Raises CorruptionError with the damaged range when a checksum does not match.
+        Raises CorruptionError with the damaged range when a checksum does not match, and NotLoadedError.
         """
 
     def snapshot(self) -> SnapshotMeta | None:
         """The newest durable snapshot."""
 
     def snapshot_chunk(self, index: Index, offset: int, length: int) -> bytes | None:
-        """Bytes of the snapshot at `index`; None when that one is gone (a newer one took its place)."""
+        """Bytes of the snapshot at `index`; None when that one is gone (a newer one took its place).
+
+        Raises CorruptionError, NotLoadedError.
+        """

@@ -5,7 +5,7 @@ crash between any two of them: *plan* on the loop (memory only), *run* on any th
 touching nothing but the job), *finish* on the loop (memory only).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -30,7 +30,7 @@ class Recovered:
 
 
 class GroupLog(StoredLog, Protocol):
-    """One group's part of the store."""
+    """One group's part of the store. Reads of entries raise CorruptionError and NotLoadedError."""
 
     def recovered(self) -> Recovered: ...
 
@@ -69,6 +69,17 @@ class Job(Protocol):
         """I/O only; any thread. Raises DiskFullError or StorageFailedError; may be run again after that."""
 
 
+class Load(Job, Protocol):
+    """A read of one group's log for a reader that got NotLoadedError."""
+
+    @property
+    def group(self) -> GroupId: ...
+
+    @property
+    def path(self) -> str:
+        """The file, for reports."""
+
+
 class Store(Protocol):
     """All groups of one node."""
 
@@ -95,6 +106,12 @@ class Store(Protocol):
 
     def take_damage(self) -> list[tuple[GroupId, Index, Index]]:
         """The damage that any reader has found since the last call: group and range of entries."""
+
+    def take_loads(self) -> Sequence[Load]:
+        """The loads that readers wait for, since the last call. Each is run, and ends with `finish_load`."""
+
+    def finish_load(self, load: Load) -> bool:
+        """The load has ended, also with an error. False: its file is gone by now, so an error means nothing."""
 
     def take_block(self) -> Block | None:
         """Closes the collected block; None when there is nothing to write. One block is in flight at a time."""

@@ -21,7 +21,7 @@ from flotilla.raft import reasons
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Entry, Message, ReadState, Ready
 from flotilla.raft.roles import LEADER
-from flotilla.replica.ports import Block, Job, StateMachine, Store
+from flotilla.replica.ports import Block, Job, Load, StateMachine, Store
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.types.errors import FlotillaError, NotLeaderError
 from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId
@@ -54,6 +54,9 @@ class DriverPorts(Protocol):
 
     def run(self, job: Job) -> None:
         """Starts `job.run()`; `job_done` reports its end."""
+
+    def load(self, load: Load) -> None:
+        """Starts `load.run()`, which may take any time; `load_done` reports its end."""
 
     def reply(self, token: object, result: object) -> None: ...
 
@@ -113,6 +116,8 @@ class Driver:
         self._lagging: dict[GroupId, Index] = {}
         self._retry_in_ticks = 0
         self._retry_jobs: list[Job] = []
+        #: Reads of logs in flight, with their age in ticks.
+        self._loads: dict[Load, int] = {}
 
     # Inputs: they only record work.
 
@@ -161,6 +166,7 @@ class Driver:
         for replica in list(self._awake.values()):
             self._contained(self._tick, replica)
         self._watch_disk()
+        self.start_loads()
         if self._retry_in_ticks:
             self._retry_in_ticks -= 1
             if self._retry_in_ticks == 0:
@@ -358,6 +364,7 @@ class Driver:
         committed, self._committed = self._committed, []
         self._apply(committed)
         self._reply(touched.values())
+        self.start_loads()
 
     def _take(self, replica: Replica, taken: list[tuple[Replica, Ready]]) -> None:
         raft = replica.raft
@@ -494,6 +501,28 @@ class Driver:
             replies, replica.replies = replica.replies, []
             for token, result in replies:
                 self._ports.reply(token, result)
+
+    # Reads of logs.
+
+    def start_loads(self) -> None:
+        """Starts the loads that readers have requested."""
+        for load in self._store.take_loads():
+            self._loads[load] = 0
+            self._ports.load(load)
+
+    def load_done(self, load: Load, error: FlotillaError | None = None) -> FlotillaError | None:
+        """The load has ended. Its reader may try again, unless this returns an error."""
+        del self._loads[load]
+        if not self._store.finish_load(load):
+            error = None
+        replica = self.replicas.get(load.group)
+        if replica is not None and error is None:
+            self._contained(self._loaded, replica)
+        return error
+
+    def _loaded(self, replica: Replica) -> None:
+        replica.raft.log_loaded()
+        self._touch_if_ready(replica)
 
     # Snapshots and background work.
 

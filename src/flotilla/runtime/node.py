@@ -4,8 +4,9 @@ Everything here runs on one event loop. Every input only records work and schedu
 the driver once for all inputs of one iteration of the loop, sends in one write per peer, and replies. So a
 thousand requests that arrive together cost one pump, and replies never run inside of the driver.
 
-The journal's writes and the background jobs each have a thread, which touches nothing but its
-block or job; a small block for a fast and idle disk is written on the loop (inline_writes.py).
+The journal's writes and the background jobs each have a thread, which touches nothing but its block or job, and reads
+of logs that are not in memory have a few (load_pool.py); a small block for a fast and idle disk is written on the loop
+(inline_writes.py).
 
 An exception that is not a typed error is a bug. One from the code of a group, or from a reply to its requests, cuts
 that group off (driver.py). One from a background job counts as a failure of the job, which is tried again. Only one
@@ -27,11 +28,12 @@ from flotilla.raft import reasons
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Message
 from flotilla.raft.roles import LEADER
-from flotilla.replica.ports import Block, Job, Store
+from flotilla.replica.ports import Block, Job, Load, Store
 from flotilla.replica.replica import Replica
 from flotilla.runtime.driver import THRIFTY_PATIENCE_MS, Driver, DriverOptions
 from flotilla.runtime.inline_writes import InlineWrites
 from flotilla.runtime.io_thread import IoThread
+from flotilla.runtime.load_pool import LoadPool
 from flotilla.runtime.observability.failures import report
 from flotilla.runtime.observability.logs import get_logger
 from flotilla.runtime.pause_detector import PauseDetector
@@ -88,6 +90,9 @@ class NodeRuntime:
             tidy=store.mark_block,
         )
         self.background: IoThread[Job] = IoThread("background", run=_run_job, done=self._job_done, broken=self._break)
+        self.loads = LoadPool(self._load_done)
+        #: By group: readers that wait for the end of a load.
+        self._load_waiters: dict[GroupId, list[Callable[[FlotillaError | None], None]]] = {}
         self.turns = 0
         #: Called with each group that is cut off, once its requests are answered.
         self.on_group_failed: Callable[[GroupId], None] = _no_broker
@@ -124,6 +129,7 @@ class NodeRuntime:
         self._pause_detector.tick()
         self.journal.start()
         self.background.start()
+        self.loads.start()
         self._ticker.start()
         await self._links.start(self)
         self._schedule_turn()
@@ -206,6 +212,7 @@ class NodeRuntime:
         self._input(self.driver.remove_replica, group)
         for request in self._pending.of_group(group):
             self.reply(request, reason)
+        self._tell_loaded(group, reason)
         for table in (self._interruptions, self._asked_doubts, self._confirmed_doubts):
             table.pop(group, None)
 
@@ -221,6 +228,11 @@ class NodeRuntime:
         """Ends this node's leadership of a group for an error, such as that of a file."""
         report(f"group {group} met an error and is led no longer by this node", error, "leadership")
         self._input_of(group, self.driver.resign)
+
+    def when_loaded(self, group: GroupId, loaded: Callable[[FlotillaError | None], None]) -> None:
+        """Calls `loaded` after the next load of the group: a reader that got NotLoadedError tries again then."""
+        self._load_waiters.setdefault(group, []).append(loaded)
+        self._record(self.driver.start_loads)
 
     # Leadership after a pause or without links.
 
@@ -298,6 +310,17 @@ class NodeRuntime:
 
     def _job_done(self, job: Job, error: FlotillaError | None) -> None:
         self._input(self.driver.job_done, job, error)
+
+    def _load_done(self, load: Load, error: FlotillaError | None) -> None:
+        self._input(self._note_loaded, load, error)
+
+    def _note_loaded(self, load: Load, error: FlotillaError | None) -> None:
+        self._tell_loaded(load.group, self.driver.load_done(load, error))
+
+    def _tell_loaded(self, group: GroupId, error: FlotillaError | None) -> None:
+        assert self._loop is not None
+        for loaded in self._load_waiters.pop(group, ()):
+            self._loop.call_soon(loaded, error)
 
     def _input(self, record: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
         if self._record(record, *args, **kwargs):
@@ -405,6 +428,9 @@ class NodeRuntime:
     def run(self, job: Job) -> None:
         self.background.submit(job)
 
+    def load(self, load: Load) -> None:
+        self.loads.submit(load)
+
     def reply(self, token: object, result: object) -> None:
         assert isinstance(token, PendingRequest)
         self._replies.append((token, result))
@@ -446,6 +472,9 @@ class NodeRuntime:
         self._is_running = False
         self._links.close()
         await self.background.stop()
+        self.loads.stop()
+        for group in list(self._load_waiters):
+            self._tell_loaded(group, UnavailableError("the node was stopped"))
         self._pending.fail_all("the node was stopped")
 
     def _break(self, failure: Exception) -> None:

@@ -97,6 +97,7 @@ class FaultInjector:
         cluster.network.clear(Weather(silence_us=cluster.plan.weather.silence_us))
         for node in cluster.nodes.values():
             node.slow_us = 0
+            node.disk.is_cold = False
             self._ambush.has_caught(node)
             node.armed_point = None
             node.disk.set_capacity(UNLIMITED_BYTES)
@@ -275,11 +276,13 @@ class FaultInjector:
     def _slow_disk(self) -> None:
         node = self._target()
         node.slow_us = self._random.choice((20 * MS, 200 * MS, 2 * SECOND))
+        node.disk.is_cold = True
         self._cluster.trace.note(node.id, "has a slow disk")
         self._later(self._length_us(), self._usual_disk, node)
 
     def _usual_disk(self, node: SimNode) -> None:
         node.slow_us = 0
+        node.disk.is_cold = False
         node.disk.set_capacity(UNLIMITED_BYTES)
 
     def _fail_sync(self) -> None:

@@ -15,7 +15,7 @@ from flotilla.codec.peer.frames import decode_frame, encode_frame
 from flotilla.raft.messages import Configuration, Entry, Message
 from flotilla.raft.node import RaftNode
 from flotilla.raft.roles import LEADER
-from flotilla.replica.ports import Block, Job
+from flotilla.replica.ports import Block, Job, Load
 from flotilla.runtime.driver import THRIFTY_PATIENCE_MS, Driver, DriverOptions
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.devices.clock import NodeClock
@@ -515,6 +515,19 @@ class SimNode:
         if self._jobs:
             self._start_job()
         self.driver.job_done(job, error)
+
+    def load(self, load: Load) -> None:
+        """Beside everything else."""
+        self._after(self._latency_us(50, 5 * MS), self._enter, self._load_done, load)
+
+    def _load_done(self, load: Load) -> None:
+        assert self.driver is not None
+        error: FlotillaError | None = None
+        try:
+            load.run()
+        except FlotillaError as failure:
+            error = failure
+        self.driver.load_done(load, error)
 
     def _count_failure(self, failure: FlotillaError) -> None:
         self._busy_until_us = self._around.world.now_us + RETRY_US

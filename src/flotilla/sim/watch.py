@@ -3,12 +3,12 @@
 They change nothing and decide nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from flotilla.raft.messages import Configuration, Entry, HardState, Snapshot, SnapshotMeta
 from flotilla.raft.node import RaftNode
-from flotilla.replica.ports import Block, GroupLog, Job, StateMachine, Store
+from flotilla.replica.ports import Block, GroupLog, Job, Load, StateMachine, Store
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.observer import GroupObserver
 from flotilla.types.ids import GroupId, Index, NodeId
@@ -72,6 +72,12 @@ class WatchedStore:
 
     def take_damage(self) -> list[tuple[GroupId, Index, Index]]:
         return self._store.take_damage()
+
+    def take_loads(self) -> Sequence[Load]:
+        return self._store.take_loads()
+
+    def finish_load(self, load: Load) -> bool:
+        return self._store.finish_load(load)
 
     def take_block(self) -> Block | None:
         block = self._store.take_block()

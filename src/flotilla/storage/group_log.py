@@ -24,16 +24,16 @@ from flotilla.raft.messages import (
 from flotilla.replica.ports import Recovered
 from flotilla.storage.block import PendingBlock
 from flotilla.storage.framing import PAIR, START, TRIPLE, TRUNCATE, record
-from flotilla.storage.open_files import OpenFiles
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
 from flotilla.storage.ranges import IndexRanges
+from flotilla.storage.reads.loads import Loads
 from flotilla.storage.segment import Segment
 from flotilla.storage.segment_index import NO_OFFSET
 from flotilla.storage.snapshots import SnapshotFile
 from flotilla.storage.tail import Tail
 from flotilla.storage.term_runs import TermRuns
-from flotilla.types.errors import CorruptionError
+from flotilla.types.errors import CorruptionError, NotLoadedError
 from flotilla.types.ids import GroupId, Index, Term
 from flotilla.types.span import Span
 
@@ -75,8 +75,8 @@ class SegmentedLog:
     __slots__ = (
         "_collector",
         "_disk",
-        "_files",
         "_generations",
+        "_loads",
         "_options",
         "base",
         "configuration",
@@ -100,13 +100,13 @@ class SegmentedLog:
         configuration: Configuration,
         *,
         disk: Disk,
-        files: OpenFiles,
+        loads: Loads,
         options: StoreOptions,
         collector: Collector,
         generations: Iterator[int],
     ) -> None:
         self._disk = disk
-        self._files = files
+        self._loads = loads
         self._options = options
         self._collector = collector
         self.group = group
@@ -179,37 +179,45 @@ class SegmentedLog:
         if low >= tail.first_index and not self.damaged and not self.overlay:
             return _fitting(tail.entries[low - tail.first_index : high - tail.first_index], max_bytes)
         found: list[Entry] = []
-        for step in self._walk(low, high, max_bytes):
-            entry = step.entry
-            if entry is None:
-                if not found:
-                    raise self._corruption(step.index, min(step.next_index, high))
-                break
-            max_bytes -= len(entry.data) + ENTRY_OVERHEAD_BYTES
-            if max_bytes < 0 and found:
-                break
-            found.append(entry)
+        try:
+            for step in self._walk(low, high, max_bytes):
+                entry = step.entry
+                if entry is None:
+                    if not found:
+                        raise self._corruption(step.index, min(step.next_index, high))
+                    break
+                max_bytes -= len(entry.data) + ENTRY_OVERHEAD_BYTES
+                if max_bytes < 0 and found:
+                    break
+                found.append(entry)
+        except NotLoadedError:
+            if not found:
+                raise
         return found
 
     def read_from_offset(self, offset: int, max_bytes: int, high_index: Index) -> list[Entry]:
         found: list[Entry] = []
         damage: Step | None = None
-        for step in self._walk(self._before_offset(offset), min(high_index, self.last_index() + 1), max_bytes):
-            entry, span = step.entry, step.span
-            if entry is None:
-                if found:
+        try:
+            for step in self._walk(self._before_offset(offset), min(high_index, self.last_index() + 1), max_bytes):
+                entry, span = step.entry, step.span
+                if entry is None:
+                    if found:
+                        break
+                    damage = step
+                    continue
+                if span is None or span.base_offset + span.count <= offset:
+                    continue
+                if damage is not None and span.base_offset > offset:
+                    # The requested record may lie in the damage, which must not be skipped silently.
                     break
-                damage = step
-                continue
-            if span is None or span.base_offset + span.count <= offset:
-                continue
-            if damage is not None and span.base_offset > offset:
-                # The requested record may lie in the damage, which must not be skipped silently.
-                break
-            max_bytes -= len(entry.data) + ENTRY_OVERHEAD_BYTES
-            if max_bytes < 0 and found:
-                break
-            found.append(entry)
+                max_bytes -= len(entry.data) + ENTRY_OVERHEAD_BYTES
+                if max_bytes < 0 and found:
+                    break
+                found.append(entry)
+        except NotLoadedError:
+            if not found:
+                raise
         if damage is not None and not found:
             raise self._corruption(damage.index, damage.next_index)
         return found
@@ -245,7 +253,7 @@ class SegmentedLog:
     def snapshot_chunk(self, index: Index, offset: int, length: int) -> bytes | None:
         if not self.snapshots or self.snapshots[-1].meta.index != index:
             return None
-        return self.snapshots[-1].read(self._disk, offset, length)
+        return self._loads.snapshot_chunk(self.snapshots[-1], offset, length)
 
     def _before_offset(self, offset: int) -> Index:
         """An index at or before the first entry with a record at or after `offset`."""
@@ -297,7 +305,7 @@ class SegmentedLog:
         for segment in self.segments:
             if segment.last_index < low or segment.first_index >= high:
                 continue
-            for found in segment.walk(self._files, max(low, segment.first_index), window_bytes):
+            for found in self._loads.walk(segment, max(low, segment.first_index), window_bytes):
                 if found.index >= high:
                     return
                 if found.stored is None:

@@ -22,7 +22,7 @@ class File(Protocol):
         """Bytes at `offset`; fewer only at the end of the file."""
 
     def read_cached(self, offset: int, length: int) -> Buffer | None:
-        """Like `read` if that needs no disk; None: it may, or the file ends before."""
+        """Like `read` if that needs no disk; None: it may, or perhaps the file ends before."""
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
         """Writes all buffers one after the other, completely or with an error."""

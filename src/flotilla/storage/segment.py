@@ -12,6 +12,7 @@ and goes on at the next intact frame, found by the group's id in its head.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from flotilla.storage.framing import (
     ABSENT,
@@ -25,7 +26,6 @@ from flotilla.storage.framing import (
     parse_frame,
     sectors,
 )
-from flotilla.storage.open_files import OpenFiles
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Buffer, Disk, File
 from flotilla.storage.segment_index import SparseIndex, decode_index
@@ -61,6 +61,12 @@ class Found:
     index: Index
     next_index: Index
     stored: StoredFrame | None
+
+
+class Readable(Protocol):
+    """A file as a walk needs it."""
+
+    def read(self, offset: int, length: int) -> Buffer: ...
 
 
 class Segment:
@@ -109,20 +115,26 @@ class Segment:
             self.last_index = last_index
             self.is_closed = True
 
-    def walk(self, files: OpenFiles, low: Index, want_bytes: int) -> Iterator[Found]:
+    def walk(self, file: Readable, low: Index, want_bytes: int) -> Iterator[Found]:
         """Frames from `low` to the last, in order, without gaps. Frames before `low` are skipped, not verified."""
-        index, position = self.index.before_index(low)
-        if index < self._hint_index <= low:
-            index, position = self._hint_index, self._hint_position
-        file = files.get(self.path)
-        for stop, found in walk_file(file, self, self.index.end_position, index, position, low, want_bytes):
+        end = self.index.end_position
+        for stop, found in walk_file(file, self, end, *self.place_before(low), low, want_bytes):
             if found.stored is not None:
-                self._hint_index, self._hint_position = found.next_index, stop
+                self.remember(found.next_index, stop)
             yield found
+
+    def place_before(self, low: Index) -> tuple[Index, int]:
+        """Index and position of a frame at or before `low`, as near as known."""
+        index, position = self.index.before_index(low)
+        return (self._hint_index, self._hint_position) if index < self._hint_index <= low else (index, position)
+
+    def remember(self, index: Index, position: int) -> None:
+        """A walk has reached the frame `index` at `position`."""
+        self._hint_index, self._hint_position = index, position
 
 
 def walk_file(
-    file: File, segment: Segment, end: int, index: Index, position: int, low: Index, want_bytes: int
+    file: Readable, segment: Segment, end: int, index: Index, position: int, low: Index, want_bytes: int
 ) -> Iterator[tuple[int, Found]]:
     """Walks from the frame `index` at `position` to `end`; yields (end position, frame or damage).
 
@@ -165,12 +177,12 @@ class _Window:
 
     __slots__ = ("_bytes", "_end", "_file", "_start", "_view", "_want_bytes")
 
-    def __init__(self, file: File, end: int, want_bytes: int) -> None:
+    def __init__(self, file: Readable, end: int, want_bytes: int) -> None:
         self._file = file
         self._end = end
         self._want_bytes = want_bytes
         self._start = 0
-        self._bytes = b""
+        self._bytes: Buffer = b""
         self._view = memoryview(b"")
 
     def frame(self, position: int) -> Frame | None:
@@ -199,10 +211,10 @@ class _Window:
         return length <= len(self._bytes)
 
 
-def _resynchronize(file: File, segment: Segment, end: int, index: Index, position: int) -> tuple[Index, int]:
+def _resynchronize(file: Readable, segment: Segment, end: int, index: Index, position: int) -> tuple[Index, int]:
     """The next intact frame after a bad one at `position`: its index and position, or those of the end."""
     needle = segment.group.to_bytes(8, "little")
-    content = file.read(position, max(0, end - position))
+    content = bytes(file.read(position, max(0, end - position)))
     view = memoryview(content)
     at = content.find(needle, FRAME_GROUP_AT + FRAME_ALIGN_BYTES)
     while at >= 0:

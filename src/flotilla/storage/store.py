@@ -10,12 +10,13 @@ and a file is removed only after the block that released it is durable, so the f
 block names always exist.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
 
 from flotilla.codec.log import encode_configuration
 from flotilla.raft.messages import Configuration, Entry, HardState, Snapshot, SnapshotMeta
+from flotilla.replica import ports
 from flotilla.replica.ports import Block, Job
 from flotilla.storage.block import CHECKPOINT_FLAG, BlockImage, PendingBlock
 from flotilla.storage.checkpoint import group_record, node_record
@@ -38,9 +39,9 @@ from flotilla.storage.group_log import Collector, RepairedEntry, SegmentedLog
 from flotilla.storage.journal import FOLDER, Journal, journal_path
 from flotilla.storage.journal_scan import JournalScan, list_journal, records_of
 from flotilla.storage.maintenance import GroupFlush, MaintenanceJob
-from flotilla.storage.open_files import OpenFiles
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
+from flotilla.storage.reads.loads import Load, Loads, SegmentLoad, SnapshotLoad
 from flotilla.storage.recovery import GROUP_FRONT, RESET_FRONT, Replay, attach_files
 from flotilla.storage.snapshots import SnapshotFile, SnapshotJob
 from flotilla.types.errors import CorruptionError
@@ -59,7 +60,7 @@ class NodeStore:
         self._disk = disk
         self._options = options
         self._describe = describe
-        self._files = OpenFiles(disk, options.open_files_max)
+        self._loads = Loads(disk, options.open_files_max)
         self._collector = Collector(PendingBlock(1))
         self._logs: dict[GroupId, SegmentedLog] = {}
         self._groups: Mapping[GroupId, SegmentedLog] = MappingProxyType(self._logs)
@@ -178,6 +179,16 @@ class NodeStore:
         log = self._logs.get(group)
         return log is not None and log.damaged.at(index) is not None
 
+    def take_loads(self) -> Sequence[Load]:
+        return self._loads.take()
+
+    def finish_load(self, load: ports.Load) -> bool:
+        assert isinstance(load, SegmentLoad | SnapshotLoad)
+        log = self._logs.get(load.group)
+        is_current = log is not None and load.path in log.paths()
+        self._loads.finish(load, is_current=is_current)
+        return is_current
+
     def take_block(self) -> PendingBlock | None:
         block = self._collector.block
         if self._is_checkpoint_due:
@@ -225,7 +236,7 @@ class NodeStore:
             return None
         removals, self._garbage = self._garbage, []
         for path in removals:
-            self._files.forget(path)
+            self._loads.forget(path)
         retired = 0
         if wants_spare:
             self._spare_planned_for = journal.number
@@ -289,14 +300,14 @@ class NodeStore:
     def close(self) -> None:
         """Closes files without writing. Anything not in a durable block is lost."""
         self._journal.close()
-        self._files.close()
+        self._loads.close()
 
     def _make_log(self, group: GroupId, configuration: Configuration) -> SegmentedLog:
         return SegmentedLog(
             group,
             configuration,
             disk=self._disk,
-            files=self._files,
+            loads=self._loads,
             options=self._options,
             collector=self._collector,
             generations=self._generations,

@@ -152,6 +152,17 @@ class StorageFailedError(FlotillaError):
     row = STORAGE_FAILED
 
 
+class NotLoadedError(StorageFailedError):
+    """That part of the group's log is not in memory. It is being loaded from disk; the reader tries again then.
+
+    The reader has read nothing, and a caller that raises this has changed nothing.
+    """
+
+    def __init__(self, group: GroupId = 0) -> None:
+        super().__init__(f"group {group}: the log is being read from disk")
+        self.group = group
+
+
 class NotFoundError(FlotillaError, LookupError):
     row = NOT_FOUND
 

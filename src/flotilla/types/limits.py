@@ -38,6 +38,11 @@ JOURNAL_FILE_BYTES = 64 * MIB
 SEGMENT_FILE_BYTES = 64 * MIB
 #: One index point for this many bytes of a segment.
 SEGMENT_INDEX_INTERVAL_BYTES = 64 * KIB
+#: Parts of logs that were loaded from disk for readers, of all groups together; and loads of one group in flight.
+LOADED_BYTES_MAX = 32 * MIB
+LOADS_PER_GROUP_MAX = 64
+#: Loads that run at the same time, of one group at most one: a file that hangs holds up one of them.
+LOAD_THREADS_MAX = 8
 #: The payload of one record: what a topic allows unless it is set, and the most it can be set to.
 PAYLOAD_BYTES_DEFAULT = 1 * MIB
 PAYLOAD_BYTES_MAX = 16 * MIB

@@ -22,7 +22,7 @@ from flotilla.raft import reasons
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Configuration, Message
 from flotilla.raft.options import RaftOptions
-from flotilla.replica.ports import Block, Job, StateMachine
+from flotilla.replica.ports import Block, Job, Load, StateMachine
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.runtime.driver import Driver, DriverOptions
 from flotilla.runtime.pending_requests import PendingRequest, PendingRequests
@@ -129,12 +129,16 @@ class Node:
         self.is_containing = False
         #: Blocks stay unwritten, so that proposals stay in flight.
         self.is_disk_stuck = False
+        #: Reads from disk do not return.
+        self.is_reading_stuck = False
         self.links: dict[NodeId, str] = {}
         #: On which data directory others are let in.
         self.expected: dict[NodeId, int] = {}
         self.sent: list[tuple[NodeId, list[tuple[GroupId, Message]]]] = []
         self.blocks: list[Block] = []
         self.jobs: list[Job] = []
+        self.loads: list[Load] = []
+        self.load_waiters: dict[GroupId, list[Callable[[FlotillaError | None], None]]] = {}
         self.pending = PendingRequests()
         self.replies: list[tuple[PendingRequest, object]] = []
         self.answers: list[Answer] = []
@@ -203,6 +207,9 @@ class Node:
     def run(self, job: Job) -> None:
         self.jobs.append(job)
 
+    def load(self, load: Load) -> None:
+        self.loads.append(load)
+
     def reply(self, token: object, result: object) -> None:
         assert isinstance(token, PendingRequest)
         self.replies.append((token, result))
@@ -240,6 +247,10 @@ class Node:
 
     def is_confirmed(self, group: GroupId) -> bool:
         return self.is_awake
+
+    def when_loaded(self, group: GroupId, loaded: Callable[[FlotillaError | None], None]) -> None:
+        self.load_waiters.setdefault(group, []).append(loaded)
+        self.driver.start_loads()
 
     def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
         return self.driver.propose(group, data, self.pending.add(group, reply, is_read=False))
@@ -490,6 +501,14 @@ class Fleet:
             job = box.jobs.pop(0)
             job.run()
             box.driver.job_done(job)
+            worked = True
+        while box.loads and not box.is_reading_stuck:
+            load = box.loads.pop(0)
+            load.run()
+            error = box.driver.load_done(load)
+            waiting = box.load_waiters.pop(load.group, [])
+            for loaded in waiting:
+                loaded(error)
             worked = True
         replies, box.replies = box.replies, []
         for request, result in replies:

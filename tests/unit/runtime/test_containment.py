@@ -176,16 +176,20 @@ def test_a_follower_that_lags_waits_while_no_file_can_be_opened(tmp_path: Path) 
         bench.settle()
         bench.driver.receive([(1, AppendReply(2, 1, raft.term, raft.log.last_index, accepted=True))])
         bench.settle()
-    bench.store._files.close()
+    bench.store._loads.close()
     bench.sent.clear()
     refusal = AppendReply(3, 1, raft.term, raft.log.last_index, accepted=False, hint_index=0, hint_term=0)
     with no_descriptors():
         bench.driver.peer_up(3)
         bench.driver.receive([(1, refusal)])
-        bench.tick(3)
+        for _ in range(3):
+            bench.tick(1)
+            assert bench.loads
+            bench.finish_loads()
     assert not [message for _, message in bench.sent if isinstance(message, Append) and message.entries]
     bench.driver.receive([(1, refusal)])
     bench.tick(3)
+    bench.finish_loads()
     sent = [
         entry.index
         for to, message in bench.sent

@@ -25,7 +25,7 @@ from flotilla.raft.messages import (
 )
 from flotilla.raft.options import RaftOptions
 from flotilla.raft.roles import LEADER
-from flotilla.replica.ports import Block, Job
+from flotilla.replica.ports import Block, Job, Load
 from flotilla.replica.replica import ReplicaOptions
 from flotilla.runtime.driver import Driver, DriverOptions
 from flotilla.sim.devices.disk import SimDisk
@@ -67,6 +67,7 @@ class Bench:
         self.sent: list[tuple[int, Message]] = []
         self.blocks: list[Block] = []
         self.jobs: list[Job] = []
+        self.loads: list[Load] = []
         self.replies: list[tuple[object, object]] = []
         self.points: list[str] = []
         self.driver = Driver(1, store, self, Random(7), self.options)
@@ -88,6 +89,9 @@ class Bench:
 
     def run(self, job: Job) -> None:
         self.jobs.append(job)
+
+    def load(self, load: Load) -> None:
+        self.loads.append(load)
 
     def reply(self, token: object, result: object) -> None:
         self.replies.append((token, result))
@@ -115,12 +119,24 @@ class Bench:
             self.driver.job_done(job)
             self.driver.pump()
 
+    def finish_loads(self) -> None:
+        while self.loads:
+            load = self.loads.pop(0)
+            error: FlotillaError | None = None
+            try:
+                load.run()
+            except FlotillaError as failure:
+                error = failure
+            self.driver.load_done(load, error)
+            self.driver.pump()
+
     def settle(self) -> None:
         self.driver.pump()
-        while self.blocks or self.jobs:
+        while self.blocks or self.jobs or self.loads:
             if self.blocks:
                 self.finish_block()
             self.finish_jobs()
+            self.finish_loads()
 
     def tick(self, count: int) -> None:
         for _ in range(count):

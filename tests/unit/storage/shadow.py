@@ -18,6 +18,7 @@ from flotilla.storage.snapshots import SnapshotJob
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import CorruptionError, DiskFullError, StorageFailedError
 from flotilla.types.span import Span
+from tests.unit.storage.loading import loaded
 
 TINY = StoreOptions(
     journal_bytes=16 * 1024, segment_bytes=8 * 1024, index_interval_bytes=1024, transfer_bytes=4096, open_files_max=2
@@ -88,7 +89,7 @@ def differences(store: NodeStore, shadow: Shadow, *, damage_is_fine: bool = Fals
             for index in range(state.base, state.last_index + 1)
             if log.term(index) != state.term(index)
         ]
-        found += _entry_differences(log, state, damage_is_fine)
+        found += _entry_differences(store, log, state, damage_is_fine)
         try:
             snapshot = log.read_snapshot()
             data = b"" if snapshot is None else snapshot.data
@@ -100,11 +101,11 @@ def differences(store: NodeStore, shadow: Shadow, *, damage_is_fine: bool = Fals
     return found
 
 
-def _entry_differences(log, state: ShadowGroup, damage_is_fine: bool) -> list[str]:
+def _entry_differences(store: NodeStore, log, state: ShadowGroup, damage_is_fine: bool) -> list[str]:
     index = state.base + 1
     while index <= state.last_index:
         try:
-            entries = log.entries(index, state.last_index + 1, 4000)
+            entries = loaded(store, lambda low=index: log.entries(low, state.last_index + 1, 4000))
         except CorruptionError as error:
             if not damage_is_fine:
                 return [f"{log.group}: {error}"]
@@ -368,11 +369,11 @@ class Driver:
         offset = self.random.randint(0, batches[-1][1].base_offset + 12) if batches else 0
         high = self.random.randint(state.base + 1, state.last_index + 1)
         wanted = [data for index, span, data in batches if span.base_offset + span.count > offset and index < high]
-        found = [bytes(entry.data) for entry in log.read_from_offset(offset, 2000, high)]
+        found = [bytes(entry.data) for entry in loaded(self.store, lambda: log.read_from_offset(offset, 2000, high))]
         assert found == wanted[: len(found)]
         assert bool(found) == bool(wanted)
         if len(found) < len(wanted):
             assert sum(map(len, found)) + 32 * len(found) + len(wanted[len(found)]) + 32 > 2000
         time = self.random.randint(0, 200)
         first = next((span.base_offset for _, span, _ in batches if span.timestamp_ms >= time), None)
-        assert log.find_time(time) == first
+        assert loaded(self.store, lambda: log.find_time(time)) == first

@@ -10,6 +10,7 @@ from flotilla.sim.devices.disk import SimDisk
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import CorruptionError
+from tests.unit.storage.loading import loaded
 from tests.unit.storage.shadow import TINY, VOTERS, Driver, Shadow, describe, differences
 
 
@@ -352,7 +353,7 @@ def test_a_rotten_snapshot_without_another_is_damage() -> None:
     _, image = _image(disk, ".snap")
     image[1000] ^= 1
     with pytest.raises(CorruptionError):
-        store.groups[7].snapshot_chunk(5, 0, 100)
+        loaded(store, lambda: store.groups[7].snapshot_chunk(5, 0, 100))
     disk.stop()
     store = NodeStore.open(disk, TINY, describe)
     assert store.groups[7].recovered().damaged == [(3, 6)]

@@ -8,6 +8,7 @@ leaders and followers alike.
 
 from collections.abc import Callable
 
+from flotilla.broker.log_loads import LogLoads
 from flotilla.broker.log_reads import read_batches
 from flotilla.broker.partition.follower_reads import FollowerReads
 from flotilla.broker.partition.long_polls import LongPolls
@@ -54,6 +55,7 @@ class Fetches:
         self._check_leading = check_leading
         self._explain = explain
         self._follower = FollowerReads(replica, consensus, outside)
+        self._loads = LogLoads(consensus, outside)
         self._polls = LongPolls(outside, self._answer)
         self._confirming: dict[_Confirming, None] = {}
         self._is_wake_due = False
@@ -118,13 +120,14 @@ class Fetches:
         done(self._read(request))
         return None
 
-    def _answer(self, request: Fetch) -> Fetched | FlotillaError:
+    def _answer(self, request: Fetch, done: Done) -> Cancel | None:
         """A parked fetch is due: leadership, the log's start and the disk may have changed meanwhile."""
-        try:
+
+        def attempt() -> None:
             self._admit(request)
-            return self._read(request)
-        except FlotillaError as error:
-            return self._explain(error)
+            done(self._read(request))
+
+        return self._loads.run(attempt, lambda error: done(self._explain(error)))
 
     def _is_ahead(self, request: Fetch) -> bool:
         """The reader may have seen records at another replica that this one does not have yet."""
@@ -172,10 +175,15 @@ class Fetches:
                 raise ReplicaBehindError("this replica does not hear a leader")
             if isinstance(result, FlotillaError):
                 raise result
-            self._admit(confirming.request)
-            confirming.cancel = self._serve(confirming.request, confirming.done)
         except FlotillaError as error:
             confirming.done(self._explain(error))
+            return
+
+        def attempt() -> Cancel | None:
+            self._admit(confirming.request)
+            return self._serve(confirming.request, confirming.done)
+
+        confirming.cancel = self._loads.run(attempt, lambda error: confirming.done(self._explain(error)))
 
     def _end_confirming(self, confirming: _Confirming) -> bool:
         """False: it was not waiting for the read index any more."""

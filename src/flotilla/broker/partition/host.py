@@ -41,6 +41,7 @@ from flotilla.types.errors import (
     InvalidArgumentError,
     NotFoundError,
     NotLeaderError,
+    NotLoadedError,
     OverloadedError,
     UnavailableError,
 )
@@ -423,8 +424,8 @@ class PartitionHost:
             self._transactions.check(now_ms)
         try:
             self._retention.release(now_ms)
-        except CorruptionError:
-            # Repaired from the other replicas, and then released.
+        except (CorruptionError, NotLoadedError):
+            # Repaired from the other replicas or loaded from disk, and then released.
             return
 
     def _may_begin(self) -> bool:

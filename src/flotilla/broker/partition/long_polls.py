@@ -9,23 +9,25 @@ from collections.abc import Callable
 from flotilla.broker.ports import Cancel, Done, Outside
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import Offset
-from flotilla.types.operations import Fetch, Fetched
+from flotilla.types.operations import Fetch
 
 #: Whatever a client asks for.
 WAIT_MS_MAX = 300_000
 
 
 class _Parked:
-    __slots__ = ("done", "request", "stop_timer")
+    __slots__ = ("cancel_answer", "done", "request", "stop_timer")
 
     def __init__(self, request: Fetch, done: Done) -> None:
         self.request = request
         self.done = done
         self.stop_timer: Cancel | None = None
+        #: The answer is being read from disk.
+        self.cancel_answer: Cancel | None = None
 
 
 class LongPolls:
-    def __init__(self, outside: Outside, answer: Callable[[Fetch], Fetched | FlotillaError]) -> None:
+    def __init__(self, outside: Outside, answer: Callable[[Fetch, Done], Cancel | None]) -> None:
         self._outside = outside
         self._answer = answer
         #: In the order of arrival.
@@ -39,6 +41,8 @@ class LongPolls:
 
         def cancel() -> None:
             self._take(parked)
+            if parked.cancel_answer is not None:
+                parked.cancel_answer()
 
         return cancel
 
@@ -70,4 +74,4 @@ class LongPolls:
 
     def _finish(self, parked: _Parked) -> None:
         if self._take(parked):
-            parked.done(self._answer(parked.request))
+            parked.cancel_answer = self._answer(parked.request, parked.done)

@@ -36,7 +36,7 @@ from flotilla.partition.state.transactions import (
 )
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
-from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError, UnavailableError
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError, NotLoadedError, UnavailableError
 from flotilla.types.ids import GroupId
 from flotilla.types.limits import ENTRY_BYTES_MAX
 from flotilla.types.operations import Reply
@@ -252,7 +252,10 @@ class PartitionTransactions:
         self._consensus.propose(self.group, encode_command(command), answered)
 
     def store_again(self, transaction_id: str, part: Part, records_before: int) -> bool:
-        entry = self._replica.log.entries(part.entry_index, part.entry_index + 1, 0)[0]
+        try:
+            entry = self._replica.log.entries(part.entry_index, part.entry_index + 1, 0)[0]
+        except NotLoadedError:
+            return False
         command = decode_command(entry.data)
         assert isinstance(command, StageBatch)
         data = published(command.batch, publisher_id(transaction_id), records_before)

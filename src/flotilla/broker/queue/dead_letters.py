@@ -32,7 +32,7 @@ from flotilla.types.dead_letters import (
     dead_letter_topic,
     is_dead_letter_topic,
 )
-from flotilla.types.errors import FlotillaError, NotFoundError
+from flotilla.types.errors import FlotillaError, NotFoundError, NotLoadedError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.limits import MIB, RECORD_HEADER_BYTES_MAX, RECORD_HEADER_COUNT_MAX
 from flotilla.types.operations import CreateTopic, Produce, Reply
@@ -86,6 +86,8 @@ class DeathSource(Protocol):
     def now_ms(self) -> int: ...
 
     def propose(self, command: Command, answered: Callable[[object], None]) -> None: ...
+
+    def when_loaded(self, loaded: Callable[[FlotillaError | None], None]) -> None: ...
 
 
 class _Shipment:
@@ -145,6 +147,9 @@ class DeadLetters:
             return
         try:
             letters = self._letters(group, deaths)
+        except NotLoadedError:
+            source.when_loaded(lambda error: self._send(group) if error is None else self._retry(group))
+            return
         except FlotillaError:
             self._retry(group)
             return
@@ -155,14 +160,22 @@ class DeadLetters:
             self._elsewhere.ask(request, partial(self._arrived, group, shipment, death.number))
 
     def _letters(self, group: str, deaths: list[Death]) -> list[bytes]:
-        """One batch for each death, up to MOVE_BYTES_MAX. Raises CorruptionError."""
+        """One batch for each death, up to MOVE_BYTES_MAX or to one that is not in memory.
+
+        Raises CorruptionError; NotLoadedError if that is the first one.
+        """
         source = self._source
         born = source.machine.groups[group].born
         letters: list[bytes] = []
         size_bytes = 0
         for death in deaths:
             # It is in the log, trimmed or not: retention keeps dying messages.
-            record = source.reader.record(death.offset)
+            try:
+                record = source.reader.record(death.offset)
+            except NotLoadedError:
+                if not letters:
+                    raise
+                break
             letter = _letter(record, source.topic, source.number, group, death)
             letters.append(encode_batch([letter], producer_id=_producer_id(source, group, born, death.number)))
             size_bytes += len(letters[-1])

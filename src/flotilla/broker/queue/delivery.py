@@ -3,7 +3,8 @@
 A lease that covers a stored batch gets its very bytes; a smaller one a piece that is cut out of it (codec/batch/cut),
 and one that spans several batches is split at their borders. Expired records are set apart, and leases that do not fit
 into the bytes of a poll are returned, so that the caller can release them. Facts that only a batch has are read here,
-too: keys, task types and max_deliveries. Everything raises CorruptionError when the log cannot be read there.
+too: keys, task types and max_deliveries. Everything raises CorruptionError when the log cannot be read there,
+and NotLoadedError.
 """
 
 from collections import OrderedDict
@@ -15,7 +16,7 @@ from flotilla.codec.batch.cut import cut_columns
 from flotilla.codec.batch.view import BatchView
 from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.replica.replica import Replica
-from flotilla.types.errors import CorruptionError, InvalidArgumentError
+from flotilla.types.errors import CorruptionError, InvalidArgumentError, NotLoadedError
 from flotilla.types.ids import GroupId, Offset
 from flotilla.types.limits import MIB
 from flotilla.types.operations.queue import Delivery
@@ -116,7 +117,7 @@ class ReadResult(NamedTuple):
     """What was read for the leases of one poll."""
 
     deliveries: list[Delivery]
-    #: Not read because they do not fit: to be released.
+    #: Not read because they do not fit, or must be loaded from disk first: to be released.
     left: list[LeasedMessages]
     #: Past their time to live.
     expired: list[LeasedMessages]
@@ -176,7 +177,14 @@ class QueueReader:
                 while ahead and ahead[-1].end <= at:
                     ahead.pop()
                 if not ahead or at < ahead[-1].base:
-                    ahead = self._batches_from(at, lease.end, max_bytes - used_bytes)
+                    try:
+                        ahead = self._batches_from(at, lease.end, max_bytes - used_bytes)
+                    except NotLoadedError:
+                        if not read.deliveries:
+                            raise
+                        read.left.append(lease._replace(first=at))
+                        read.left.extend(leases[place + 1 :])
+                        return read
                 batch = ahead[-1]
                 stop = min(lease.end, batch.end)
                 at, added_bytes = self._add(

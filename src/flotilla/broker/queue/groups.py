@@ -11,6 +11,7 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple, Protocol
 
+from flotilla.broker.log_loads import LogLoads
 from flotilla.broker.log_reads import find_time
 from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
 from flotilla.broker.queue.dead_letters import DeadLetters, rules_of
@@ -33,6 +34,7 @@ from flotilla.types.errors import (
     FlotillaError,
     InvalidArgumentError,
     NotLeaderError,
+    NotLoadedError,
     OffsetOutOfRangeError,
 )
 from flotilla.types.group_settings import GroupRules
@@ -138,6 +140,7 @@ class PartitionQueue:
         self.replica = replica
         self.now_ms = ports.outside.now_ms
         self.reader = QueueReader(number, replica, ports.cache)
+        self.loads = LogLoads(ports.consensus, ports.outside)
         self.leader = QueueLeader(machine, term, self.now_ms(), ports.random, ports.grace_ms, self._own_rules)
         self.settlements = SettlementLog(self.leader, self._propose, ports.outside.later, self.now_ms, self._decided)
         self._ports = ports
@@ -189,6 +192,13 @@ class PartitionQueue:
 
     def open(self, group: str, start: Start, opened: Callable[[FlotillaError | None], None]) -> None:
         """Creates a group. Callers that arrive meanwhile wait for the same proposal."""
+        try:
+            self._open(group, start, opened)
+        except NotLoadedError as missing:
+            # It begins at a time, which is looked up in the log.
+            self.loads.wait(missing, lambda: self._open(group, start, opened), opened)
+
+    def _open(self, group: str, start: Start, opened: Callable[[FlotillaError | None], None]) -> None:
         waiting = self._opening.get(group)
         if waiting is not None:
             waiting.append(opened)
@@ -237,7 +247,17 @@ class PartitionQueue:
         return self.leader.best_priority(group, self.now_ms())
 
     def take(self, taker: Taker, room: Room) -> list[Delivery]:
-        """Leases ready messages. Raises CorruptionError; then nothing is leased."""
+        """Leases ready messages. Raises CorruptionError; then nothing is leased.
+
+        Raises NotLoadedError too; then the waiters of the group are woken when the messages were loaded.
+        """
+        try:
+            return self._take(taker, room)
+        except NotLoadedError:
+            self.when_loaded(lambda _: self.wake_soon(taker.group))
+            raise
+
+    def _take(self, taker: Taker, room: Room) -> list[Delivery]:
         self.catch_up()
         now_ms = self.now_ms()
         keys_of = self.reader.keys if taker.is_ordered else None
@@ -476,6 +496,10 @@ class PartitionQueue:
         return True
 
     # Work of more than one turn of the loop.
+
+    def when_loaded(self, loaded: Callable[[FlotillaError | None], None]) -> None:
+        """Calls `loaded` when a part of the log was loaded from disk, or that failed."""
+        self._ports.consensus.when_loaded(self.replica.group, loaded)
 
     def next_turn(self, action: Callable[[], None]) -> Cancel:
         """Runs `action` after other work of the loop. It calls `check_serving` first: the term may be over by then."""

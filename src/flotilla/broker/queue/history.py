@@ -57,16 +57,14 @@ class HistoryReader:
             self._stop = None
 
     def _go_on(self) -> None:
-        self._stop = None
-        try:
-            self._queue.check_serving()
-        except FlotillaError as error:
-            self._finished(error)
-            return
+        self._stop = self._queue.loads.run(self._read_on, self._finished)
+
+    def _read_on(self) -> Cancel | None:
+        self._queue.check_serving()
         if self._read_piece():
             self._finished(None)
-        else:
-            self._stop = self._queue.next_turn(self._go_on)
+            return None
+        return self._queue.next_turn(self._go_on)
 
     def _find(self) -> bool:
         """Finds the start: after the entry with the message, or the oldest entry left. False: the log is damaged."""

@@ -22,6 +22,7 @@ from flotilla.types.errors import (
     InvalidArgumentError,
     LeaseExpiredError,
     NotFoundError,
+    NotLoadedError,
     OffsetOutOfRangeError,
     OutcomeUnknownError,
     OverloadedError,
@@ -199,13 +200,13 @@ class QueueRequests:
 
         def finished(error: FlotillaError | None) -> None:
             self._histories.pop(reader, None)
-            try:
-                if error is not None:
-                    raise error
-                answer: Reply | FlotillaError = self._explained(request, reader.past)
-            except FlotillaError as reason:
-                answer = self._explain(reason)
-            done(answer)
+            if error is not None:
+                done(self._explain(error))
+            else:
+                self._queue.loads.run(answer, lambda reason: done(self._explain(reason)))
+
+        def answer() -> None:
+            done(self._explained(request, reader.past))
 
         def cancel() -> None:
             self._histories.pop(reader, None)
@@ -280,7 +281,7 @@ class QueueRequests:
         """The same for a scrape; None: the group is gone, or its messages cannot be read now."""
         try:
             return self._describe(group) if self._queue.leader.has_group(group) else None
-        except CorruptionError:
+        except (CorruptionError, NotLoadedError):
             return None
 
     def reset_group(self, request: ResetGroup, done: Done) -> None:

@@ -8,9 +8,10 @@ ends by itself; after its client has ended it, never.
 from abc import ABC, abstractmethod
 from typing import Protocol
 
+from flotilla.broker.log_loads import READ_MS_MAX, too_slow
 from flotilla.broker.ports import Cancel, Done, Outside
 from flotilla.broker.queue.groups import PartitionQueue, Room, Taker
-from flotilla.types.errors import FlotillaError
+from flotilla.types.errors import FlotillaError, NotLoadedError
 from flotilla.types.limits import MIB
 from flotilla.types.operations.queue import Delivery, Poll, Polled, Pushed, Start, Subscribe
 
@@ -63,7 +64,7 @@ class QueueWaiter(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Its group is open in all its partitions. Raises CorruptionError."""
+        """Its group is open in all its partitions. Raises CorruptionError, unless it waits for the disk."""
 
     @abstractmethod
     def offer(self, queue: PartitionQueue) -> bool:
@@ -110,7 +111,7 @@ class QueueWaiter(ABC):
 
 
 class WaitingPoll(QueueWaiter):
-    __slots__ = ("_max_bytes", "_max_messages", "_stop_timer", "_wait_ms")
+    __slots__ = ("_is_reading", "_max_bytes", "_max_messages", "_stop_timer", "_wait_ms")
 
     def __init__(self, owner: WaiterOwner, request: Poll, topic_id: int, taker: Taker, done: Done) -> None:
         super().__init__(owner, request, topic_id, taker, done)
@@ -118,6 +119,9 @@ class WaitingPoll(QueueWaiter):
         self._max_bytes = min(request.max_bytes, POLL_BYTES_MAX)
         self._wait_ms = min(request.wait_ms, POLL_WAIT_MS_MAX)
         self._stop_timer: Cancel | None = None
+        #: Messages are ready, and are being loaded from disk: it waits for them, however short it would wait for new
+        #: ones.
+        self._is_reading = False
 
     def begin(self) -> None:
         if self.taker.is_auto_ack:
@@ -125,11 +129,12 @@ class WaitingPoll(QueueWaiter):
                 return
         elif self._take_all():
             return
-        if self._wait_ms <= 0:
+        wait_ms = max(self._wait_ms, READ_MS_MAX) if self._is_reading else self._wait_ms
+        if wait_ms <= 0:
             self._give_up()
         else:
             self._park()
-            self._stop_timer = self._owner.outside.later(self._wait_ms, self._give_up)
+            self._stop_timer = self._owner.outside.later(wait_ms, self._give_up)
 
     def _take_all(self) -> bool:
         """Takes from one partition after the other until the poll is full."""
@@ -138,6 +143,10 @@ class WaitingPoll(QueueWaiter):
         for queue in self._owner.ranked(self.queues, self.taker.group):
             try:
                 deliveries += queue.take(self.taker, room)
+            except NotLoadedError:
+                # The other partitions may have messages in memory.
+                self._is_reading = True
+                continue
             except FlotillaError:
                 # What is leased already must reach its member; the next poll meets the error again.
                 if not deliveries:
@@ -154,6 +163,9 @@ class WaitingPoll(QueueWaiter):
             if self.taker.is_auto_ack:
                 return self._take_auto(queue)
             deliveries = queue.take(self.taker, Room(self._max_messages, self._max_bytes))
+        except NotLoadedError:
+            self._is_reading = True
+            return False
         except FlotillaError as error:
             self.fail(error)
             return True
@@ -163,7 +175,11 @@ class WaitingPoll(QueueWaiter):
 
     def _take_auto(self, queue: PartitionQueue) -> bool:
         """Takes from one partition only: with several, the slowest commit would delay all."""
-        if not queue.take_auto(self.taker, self._max_messages, self._max_bytes, self._committed):
+        try:
+            if not queue.take_auto(self.taker, self._max_messages, self._max_bytes, self._committed):
+                return False
+        except NotLoadedError:
+            self._is_reading = True
             return False
         self._unpark()
         self._disarm()
@@ -177,6 +193,9 @@ class WaitingPoll(QueueWaiter):
 
     def _give_up(self) -> None:
         """The wait is over."""
+        if self._is_reading and self._wait_ms < READ_MS_MAX:
+            self.fail(too_slow())
+            return
         waits = [queue.retry_after_ms(self.taker.group) for queue in self.queues]
         self._answer(Polled([], retry_after_ms=min(waits, default=0)))
 
@@ -230,6 +249,8 @@ class QueueSubscription(QueueWaiter):
                 self._spend(count)
                 return count > 0
             deliveries = queue.take(self.taker, Room(max_messages, PUSH_BYTES_MAX))
+        except NotLoadedError:
+            return False
         except FlotillaError as error:
             self.fail(error)
             return True

@@ -209,9 +209,7 @@ class SimFile:
         return bytes(self._inode.image[offset : offset + length])
 
     def read_cached(self, offset: int, length: int) -> bytes | None:
-        """All reads are served at once."""
-        content = self.read(offset, length)
-        return content if len(content) == length else None
+        return None if self._disk.is_cold else self.read(offset, length)
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
         disk = self._disk
@@ -292,6 +290,8 @@ class SimDisk:
         self.generation = 0
         self.failing_syncs = 0
         self.failing_writes = 0
+        #: Nothing is in memory: every read must be loaded.
+        self.is_cold = False
         #: Every read fails for now.
         self.is_unreadable = False
         #: The process has no descriptor left: no file can be opened for now.
@@ -318,8 +318,8 @@ class SimDisk:
             raise StorageFailedError(f"no file {path}")
         return SimFile(self, node)
 
-    def open_cached(self, path: str) -> SimFile:
-        return self.open(path)
+    def open_cached(self, path: str) -> SimFile | None:
+        return None if self.is_cold else self.open(path)
 
     def exists(self, path: str) -> bool:
         folder, _, name = _normal(path).rpartition("/")

@@ -28,6 +28,7 @@ from flotilla.types.errors import (
     FlotillaError,
     LeaseExpiredError,
     NotFoundError,
+    NotLoadedError,
     OutcomeUnknownError,
     OverloadedError,
     TransactionEndedError,
@@ -242,7 +243,10 @@ class SimTransactions:
         if records_before and self._random.random() < _FULL_CHANCE:
             # As if the log were full: another leader may have to store the rest.
             return False
-        entry = self._source.replica.log.entries(part.entry_index, part.entry_index + 1, 0)[0]
+        try:
+            entry = self._source.replica.log.entries(part.entry_index, part.entry_index + 1, 0)[0]
+        except NotLoadedError:
+            return False
         command = decode_command(entry.data)
         assert isinstance(command, StageBatch)
         data = published(command.batch, publisher_id(transaction_id), records_before)

@@ -1,0 +1,1 @@
+"""Reads of logs: for readers on the loop, and in the background."""
