@@ -16,6 +16,7 @@ from flotilla.broker.cluster.topics import Topics
 from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
 from flotilla.broker.group_names import GroupNames
 from flotilla.broker.log_loads import LogLoads
+from flotilla.broker.metadata_reads import MetadataReads, WaitingRequest
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
 from flotilla.broker.queue.requests import QueueRequests
@@ -29,15 +30,17 @@ from flotilla.types.errors import (
     NotFoundError,
     NotLeaderError,
     NotLoadedError,
+    ReplicaBehindError,
     UnavailableError,
 )
-from flotilla.types.ids import NO_NODE, NodeId
+from flotilla.types.ids import NO_NODE, Index, NodeId
 from flotilla.types.operations import (
     OPERATIONS,
     ClusterReply,
     DescribeReplicas,
     EnterCluster,
     Extend,
+    GetMetadata,
     InitCluster,
     Request,
     TransferLeadership,
@@ -75,9 +78,11 @@ class Broker:
         self._warnings = ReplicaWarnings(catalog, GroupNames(catalog), outside.is_up)
         self._closed: FlotillaError | None = None
         self._loads = LogLoads(consensus, outside)
+        self._metadata_reads = MetadataReads(catalog.machine, consensus, outside)
+        self._topics = Topics(settings, catalog, outside, self._metadata_reads)
         parts = (
             self,
-            Topics(settings, catalog, outside),
+            self._topics,
             TransactionDecisions(catalog, outside),
             membership.members,
             membership.plans,
@@ -96,6 +101,10 @@ class Broker:
     def cluster_id(self) -> str:
         return self.catalog.cluster_id
 
+    @property
+    def metadata_index(self) -> Index:
+        return self.catalog.machine.topics_index
+
     def now_ms(self) -> int:
         return self._outside.now_ms()
 
@@ -104,7 +113,9 @@ class Broker:
         self._closed = UnavailableError("the node is stopping")
         self.membership.close(self._closed)
 
-    def handle(self, request: Request, done: Done) -> Cancel | None:
+    def handle(self, request: Request, done: Done, metadata_index: Index = 0) -> Cancel | None:
+        if metadata_index > self.catalog.machine.applied:
+            return self._handle_later(request, done, metadata_index)
         handler = self._handlers.get(type(request))
         try:
             if self._closed is not None:
@@ -128,6 +139,27 @@ class Broker:
             return handler(request, done)
 
         return self._loads.wait(missing, attempt, lambda error: done(self.catalog.explain(error)))
+
+    def _handle_later(self, request: Request, done: Done, metadata_index: Index) -> Cancel:
+        """Handles a request when this node knows what its client has seen.
+
+        Metadata are described in any case, as stale: a client must find leaders also while the metadata have none.
+        """
+        waiting = WaitingRequest()
+
+        def reached(error: FlotillaError | None) -> None:
+            if error is None:
+                waiting.started(self.handle(request, done))
+                return
+            try:
+                if not (isinstance(request, GetMetadata) and isinstance(error, ReplicaBehindError)):
+                    raise error
+                self._topics.describe(request, done, is_stale=True)
+            except FlotillaError as refused:
+                done(self.catalog.explain(refused))
+
+        waiting.waits(self._metadata_reads.reach(metadata_index, reached))
+        return waiting
 
     def lost(self, members: Sequence[str]) -> None:
         self.membership.queue_polls.lost(members)

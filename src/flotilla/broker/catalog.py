@@ -17,7 +17,7 @@ from flotilla.raft.messages import Entry
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
 from flotilla.types.errors import FlotillaError, NotFoundError, NotLeaderError, UnavailableError
-from flotilla.types.ids import NO_NODE, GroupId, NodeId, Term
+from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId, Term
 from flotilla.types.operations import BrokerInfo, Metadata, PartitionInfo, TopicInfo
 
 BROKER_STATES: Final = {ACTIVE: "active", DRAINING: "draining", LEAVING: "leaving"}
@@ -31,14 +31,19 @@ class CatalogMachine(MetadataMachine):
     def __init__(self) -> None:
         super().__init__()
         self.on_changed: Callable[[], None] = _no_listener
+        #: The last entry that changed a topic or the settings of a group; after a restore, one that may have.
+        self.topics_index: Index = 0
 
     def apply(self, entry: Entry) -> object:  # type: ignore[override]
         result = super().apply(entry)
+        if isinstance(result, Topic):
+            self.topics_index = entry.index
         self.on_changed()
         return result
 
     def restore(self, data: bytes) -> None:
         super().restore(data)
+        self.topics_index = self.applied
         self.on_changed()
 
 
@@ -177,13 +182,16 @@ class Catalog:
         settings["replication_factor"] = str(topic.replication_factor)
         return TopicInfo(topic.name, topic.topic_id, partitions, settings)
 
-    def describe(self, names: list[str]) -> Metadata:
+    def describe(self, names: list[str], *, is_stale: bool = False) -> Metadata:
         """All topics when none is named; topics that do not exist are left out.
 
-        Raises UnavailableError when this node may not know all of them: an incomplete list would look complete.
+        Raises UnavailableError when this node may not know all of them: an incomplete list would look complete. A list
+        that is marked as stale may be incomplete; a topic that was asked for by name is not left out of it.
         """
         found = [self.find_topic(name) for name in dict.fromkeys(names)] if names else self.topics()
-        if not names or None in found:
+        if is_stale:
+            self._check_stale(names)
+        elif not names or None in found:
             self._check_complete()
         brokers = [
             BrokerInfo(
@@ -198,7 +206,16 @@ class Catalog:
         ]
         controller = self.leader_of(METADATA_GROUP, ())
         topics = [self.describe_topic(topic) for topic in found if topic is not None]
-        return Metadata(self.cluster_id, controller, brokers, topics, self.cluster_name)
+        applied = self.machine.applied
+        return Metadata(self.cluster_id, controller, brokers, topics, self.cluster_name, is_stale, applied)
+
+    def _check_stale(self, names: list[str]) -> None:
+        if not self.cluster_id:
+            raise UnavailableError("the node is not part of a cluster yet")
+        missing = [name for name in names if name and self.find_topic(name) is None]
+        if missing:
+            why = self._why_incomplete() or "no quorum of the metadata answers"
+            raise UnavailableError(f"it is not certain that there is no topic {missing[0]!r}: {why}")
 
     # Changes.
 

@@ -8,7 +8,7 @@ from flotilla.raft.messages import Configuration
 from flotilla.replica.ports import StateMachine
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.types.errors import FlotillaError
-from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.operations import Reply, Request
 
 #: Called exactly once for each request, at once or later, always on the loop. It must not raise.
@@ -28,8 +28,15 @@ class Service(Protocol):
     def now_ms(self) -> int:
         """Cluster time, as this node knows it."""
 
-    def handle(self, request: Request, done: Done) -> Cancel | None:
+    @property
+    def metadata_index(self) -> Index:
+        """The newest change of a topic or of a group's settings that the service knows."""
+
+    def handle(self, request: Request, done: Done, metadata_index: Index = 0) -> Cancel | None:
         """Starts an operation. Never raises for what a client sent. None: it was answered or cannot be given up.
+
+        The answer rests on metadata that are at least as new as `metadata_index`, which the client has seen; otherwise
+        it is REPLICA_BEHIND.
 
         A Subscribe that is accepted returns a Subscription; `done` is then called for every Pushed, and once more
         with an error if the subscription ends by itself.

@@ -22,7 +22,7 @@ from flotilla.cli.local_cluster import LAYOUT_FILE, POLL_S, LocalCluster
 from flotilla.cli.terminal.exit_codes import FAILED, UNAVAILABLE
 from flotilla.cli.terminal.move_progress import Moving, moving, shares_there, watch
 from flotilla.cli.terminal.node_warnings import MISSING, warnings_of
-from flotilla.cli.terminal.output import console, note, print_done, print_json, print_table
+from flotilla.cli.terminal.output import console, note, note_stale, print_done, print_json, print_table
 from flotilla.cli.terminal.servers import AsJson, Cluster, Timeout, read_duration, takes_cluster
 from flotilla.types.errors import DeadlineError, FlotillaError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import NO_NODE
@@ -119,7 +119,7 @@ def _is_whole(metadata: Metadata, warnings: list[NodeWarning]) -> bool:
     # Between the first election and the first registration no broker is known, and so none is missing.
     is_formed = bool(metadata.cluster_id and metadata.brokers) and metadata.controller != NO_NODE
     is_led = all(part.leader != NO_NODE for topic in metadata.topics for part in topic.partitions)
-    is_kept = all(warning.code not in MISSING for warning in warnings)
+    is_kept = not metadata.is_stale and all(warning.code not in MISSING for warning in warnings)
     return is_formed and is_led and is_kept and all(broker.is_alive for broker in metadata.brokers)
 
 
@@ -134,6 +134,7 @@ def _show_status(
                 "cluster_name": metadata.cluster_name,
                 "controller": metadata.controller,
                 "is_whole": _is_whole(metadata, warnings),
+                "is_stale": metadata.is_stale,
                 "topics": len(metadata.topics),
                 "partitions": sum(len(topic.partitions) for topic in metadata.topics),
                 "brokers": rows,
@@ -142,6 +143,7 @@ def _show_status(
             }
         )
         return
+    note_stale(metadata)
     columns = ("node", "address", "alive", "state", "controller", "leads", "replicas")
     keys = ("node", "client", "is_alive", "state", "is_controller", "leads", "replicas")
     print_table(columns, [_painted([row[key] for key in keys]) for row in rows])

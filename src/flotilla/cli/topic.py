@@ -13,7 +13,7 @@ import typer
 
 from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.move_progress import moving, watch
-from flotilla.cli.terminal.output import note, print_done, print_json, print_table
+from flotilla.cli.terminal.output import note, note_stale, print_done, print_json, print_table
 from flotilla.cli.terminal.pairs import read_settings_of
 from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
@@ -64,7 +64,9 @@ def create(
 def list_topics(cluster: Cluster, as_json: AsJson = False) -> None:
     """List all topics."""
     with cluster.connect() as client:
-        topics = sorted(client.topics(), key=lambda each: each.name)
+        metadata = client.admin.metadata()
+    note_stale(metadata)
+    topics = sorted(metadata.topics, key=lambda each: each.name)
     if as_json:
         print_json([as_plain(each) for each in topics])
     elif not topics:

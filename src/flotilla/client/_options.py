@@ -9,6 +9,7 @@ from random import Random, SystemRandom
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypedDict, TypeVar
 
 from flotilla.client._core.asyncio_network import now_ms
+from flotilla.client._core.seen_metadata import SeenMetadata
 from flotilla.client._core.session import Session
 from flotilla.client._core.session_options import SessionOptions
 from flotilla.client._duration import Duration, milliseconds
@@ -63,11 +64,13 @@ def full_name(name: str) -> str:
     return f"flotilla-python/{__version__} {name}".strip()
 
 
-def new_session(addresses: Sequence[Address], name: str, *, is_gateway: bool = False) -> Session:
+def new_session(
+    addresses: Sequence[Address], name: str, *, is_gateway: bool = False, seen: SeenMetadata | None = None
+) -> Session:
     # From the system, so that two processes which began as one do not draw the same producer ids.
     chance = Random(SystemRandom().getrandbits(128))
     options = SessionOptions(name=full_name(name), host=socket.gethostname(), is_gateway=is_gateway)
-    return Session(addresses, chance, options, now_ms())
+    return Session(addresses, chance, options, now_ms(), seen)
 
 
 class TopicOptions(TypedDict, total=False):

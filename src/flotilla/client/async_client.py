@@ -39,15 +39,13 @@ from flotilla.client.stream.options import StreamOptions, stream_parameters
 from flotilla.client.transaction._core import Committed
 from flotilla.client.transaction.aio import AsyncTransaction, abort_transaction, commit_together, commit_transaction
 from flotilla.types.address import read_addresses
-from flotilla.types.errors import AlreadyExistsError, ConnectionClosedError, InvalidArgumentError
+from flotilla.types.errors import AlreadyExistsError, ConnectionClosedError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import Offset
 from flotilla.types.operations import (
-    CONTROLLER,
     AlterTopic,
     CommitOffset,
     CreateTopic,
     DeleteTopic,
-    GetMetadata,
     Request,
     Route,
     TopicInfo,
@@ -134,15 +132,18 @@ class AsyncClient:
         return await self._change_topic(DeleteTopic(topic), timeout_ms)
 
     async def topics(self, *, timeout_ms: Duration | None = None) -> list[TopicInfo]:
-        """All topics."""
-        return (await self.admin.metadata(timeout_ms=timeout_ms)).topics
+        """All topics. Raises UnavailableError without a quorum of the metadata: the list may lack some then.
+
+        `admin.metadata` returns what a node knows in any case.
+        """
+        found = await self.admin.metadata(timeout_ms=timeout_ms)
+        if found.is_stale:
+            raise UnavailableError("no quorum of the metadata confirms that the list of topics is complete")
+        return found.topics
 
     async def describe_topic(self, topic: str, *, timeout_ms: Duration | None = None) -> TopicInfo:
         """One topic. Raises NotFoundError."""
         found = await self.admin.metadata([topic], timeout_ms=timeout_ms)
-        if not found.topics:
-            # The broker that answered may lag behind; what the controller does not know does not exist.
-            found = await self._call(GetMetadata([topic]), timeout_ms, route=CONTROLLER)
         if not found.topics:
             raise no_topic(topic)
         return found.topics[0]

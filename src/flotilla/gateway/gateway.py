@@ -19,6 +19,7 @@ from flotilla.client._core.asyncio_network import Network, now_ms, time_of_day_m
 from flotilla.client._core.calls import outcome_unknown
 from flotilla.client._core.local_link import LocalEndpoint
 from flotilla.client._core.positions import find_topic
+from flotilla.client._core.seen_metadata import SeenMetadata
 from flotilla.client._core.session import no_topic
 from flotilla.client._options import new_session
 from flotilla.client.admin.groups import Groups
@@ -35,9 +36,11 @@ from flotilla.types.errors import (
     FlotillaError,
     InvalidArgumentError,
     NotFoundError,
+    ReplicaBehindError,
     UnavailableError,
 )
-from flotilla.types.operations import CONTROLLER, Metadata, Reply, Request, Route, TopicInfo, TopicReply
+from flotilla.types.ids import Index
+from flotilla.types.operations import Metadata, Reply, Request, Route, TopicInfo, TopicReply
 from flotilla.types.operations.queue import (
     Poll,
     Polled,
@@ -69,6 +72,7 @@ class Gateway:
         self._name = name
         self._clock = clock
         self._local = local
+        self._seen = SeenMetadata()
         self._leases = LeaseForwarding(self._network)
         self._connections = LongPollConnections(self._open_network, self._leases.link_lost)
         self._main: LongPollConnection | None = None
@@ -142,23 +146,41 @@ class Gateway:
         # The session lets no other reply pass.
         return cast(R, reply)
 
+    # What callers have seen of the metadata, here or at other nodes.
+
+    @property
+    def metadata_index(self) -> Index:
+        """The newest change of a topic or of a group's settings that answers of this gateway rest on."""
+        return self._seen.index
+
+    async def reach(self, index: Index, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> None:
+        """Has every later answer rest on metadata up to this index, which a caller has seen elsewhere.
+
+        Raises FlotillaError when no broker knows the index: others must not wait for what one caller made up.
+        """
+        if index <= self._seen.index:
+            return
+        answer: Answer[Reply] = Answer()
+        self._opened().network.submit(ops.GetMetadata([""]), timeout_ms, answer.set, metadata_index=index)
+        metadata = cast(Metadata, await answer.wait())
+        if metadata.is_stale:
+            raise ReplicaBehindError(f"the metadata have no quorum, and no broker is known that has index {index}")
+        self._seen.note(index)
+
     async def metadata(self, topics: Sequence[str] = (), *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Metadata:
         """The brokers, and the named topics with their leaders, or all topics. Unknown topics are left out."""
-        return await self.ask(ops.GetMetadata(list(topics)), timeout_ms=timeout_ms)
+        return await self.ask(ops.GetMetadata(list(topics), is_linearizable=True), timeout_ms=timeout_ms)
 
     async def cluster(self, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Metadata:
         """The same without topics, however many there are: no topic has an empty name.
 
         Only a broker of a cluster that knows the controller can say that a topic does not exist.
         """
-        return await self.metadata([""], timeout_ms=timeout_ms)
+        return await self.ask(ops.GetMetadata([""]), timeout_ms=timeout_ms)
 
     async def topic(self, name: str, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> TopicInfo:
         """The current description of a topic. Raises NotFoundError."""
         found = await self.metadata([name], timeout_ms=timeout_ms)
-        if not found.topics:
-            # The broker may lag behind; a topic that the controller does not know does not exist.
-            found = await self._opened().network.call(ops.GetMetadata([name]), timeout_ms, route=CONTROLLER)
         if not found.topics:
             raise no_topic(name)
         return found.topics[0]
@@ -167,7 +189,7 @@ class Gateway:
         """The last known description of a topic, which is refreshed in the background; None: unknown."""
         main = self._opened()
         main.refresh(name)
-        return main.network.session.routes.topics.get(name)
+        return main.network.session.topic(name)
 
     def brokers(self) -> Sequence[Address]:
         """The bootstrap addresses, for a client of its own."""
@@ -321,7 +343,7 @@ class Gateway:
         addresses = self._addresses()
         if not addresses:
             raise UnavailableError("no broker of this cluster is known yet")
-        return Network(new_session(addresses, self._name, is_gateway=True), self._local)
+        return Network(new_session(addresses, self._name, is_gateway=True, seen=self._seen), self._local)
 
     def _forget(self, topic: str) -> None:
         """Drops everything known of a topic that was created, changed or removed."""

@@ -89,11 +89,11 @@ class GatewayProducers:
         """Raises InvalidArgumentError and NotFoundError."""
         connection = self._connection()
         connection.refresh(topic, lambda: self._refreshed(topic))
-        topics = connection.network.session.routes.topics
-        if topic not in topics:
-            await find_topic(connection.network, topic, _TOPIC_MS, create=True)
+        known = connection.network.session.topic(topic)
+        if known is None:
+            known = await find_topic(connection.network, topic, _TOPIC_MS, create=True)
             self._refreshed(topic)
-        stamped = self._stamped(topics[topic], records)
+        stamped = self._stamped(known, records)
         producer = self._producer(topic)
         deliveries = [await producer.send_record(record, partition, PRODUCE_MS) for record in stamped]
         return PendingRecords(connection.network, topic, stamped, partition, deliveries)

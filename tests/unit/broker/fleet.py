@@ -30,7 +30,7 @@ from flotilla.sim.devices.disk import SimDisk
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import FlotillaError, NotLeaderError
-from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.operations import ClusterReply, CreateTopic, JoinCluster, Reply, Request
 from flotilla.types.records import Record
 from flotilla.types.settings import NodeSettings
@@ -180,16 +180,16 @@ class Node:
         self.store.create_group(METADATA_GROUP, Configuration())
         self.driver.add_replica(METADATA_GROUP, self.machine)
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request, metadata_index: Index = 0) -> Answer:
         """Starts a request; the answer may come later."""
         answer = Answer()
         self.answers.append(answer)
-        answer.cancel = self.broker.handle(request, answer)
+        answer.cancel = self.broker.handle(request, answer, metadata_index)
         return answer
 
-    def call(self, request: Request) -> Answer:
+    def call(self, request: Request, metadata_index: Index = 0) -> Answer:
         """A request, and everything that follows from it without time."""
-        answer = self.ask(request)
+        answer = self.ask(request, metadata_index)
         self.fleet.settle()
         return answer
 
@@ -480,7 +480,7 @@ class Fleet:
     def settle(self) -> None:
         """Everything that needs no time."""
         self._exchange_clocks()
-        while sum(self._turn(box) for box in self.nodes.values() if box.is_running):
+        while sum(self.turn(box) for box in self.nodes.values() if box.is_running):
             pass
 
     def _exchange_clocks(self) -> None:
@@ -489,7 +489,7 @@ class Fleet:
                 if box.is_running and self.is_linked(box.node, other):
                     self.nodes[other].clock.heard(box.node, box.wall_ms())
 
-    def _turn(self, box: Node) -> bool:
+    def turn(self, box: Node) -> bool:
         box.driver.pump()
         worked = False
         while box.blocks and not box.is_disk_stuck:

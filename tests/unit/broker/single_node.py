@@ -44,13 +44,16 @@ class SilentService:
         self.lost_members: list[str] = []
         self.at_once: Callable[[Request, Done], None] | None = None
 
+    #: No topic was ever changed.
+    metadata_index = 0
+
     def now_ms(self) -> int:
         return 1_700_000_000_000
 
     def lost(self, members: Sequence[str]) -> None:
         self.lost_members += members
 
-    def handle(self, request: Request, done: Done) -> Cancel | None:
+    def handle(self, request: Request, done: Done, metadata_index: int = 0) -> Cancel | None:
         if self.at_once is not None:
             self.at_once(request, done)
             return None

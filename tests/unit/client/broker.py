@@ -125,6 +125,7 @@ class MemoryCluster:
         self.settings: dict[str, dict[str, str]] = {}
         self.controller = 1
         self.auto_create = False
+        self.metadata_index = 0
         #: How far the nodes' clocks are ahead of the machine's; None: they do not send their time.
         self.ahead_ms: int | None = 0
         self.fault: Fault = lambda node, request: None
@@ -300,10 +301,17 @@ class MemoryNode:
     def cluster_id(self) -> str:
         return self._cluster.cluster_id
 
+    @property
+    def metadata_index(self) -> int:
+        return self._cluster.metadata_index
+
     def now_ms(self) -> int:
         return self._cluster.now_ms()
 
-    def handle(self, request: Request, done: Done) -> Cancel | None:
+    def handle(self, request: Request, done: Done, metadata_index: int = 0) -> Cancel | None:
+        if metadata_index > self._cluster.metadata_index:
+            done(InvalidArgumentError(f"this cluster has only {self._cluster.metadata_index} entries"))
+            return None
         return self._cluster.handle(self.node, request, done)
 
     def lost(self, members: Sequence[str]) -> None:

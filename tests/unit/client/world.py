@@ -15,15 +15,16 @@ from flotilla.client._core.session_options import SessionOptions
 from flotilla.codec.client.frames import decode_request, encode_response
 from flotilla.codec.frames import FrameReader
 from flotilla.types.address import parse_address
-from flotilla.types.errors import FlotillaError, UnavailableError
+from flotilla.types.errors import FlotillaError, ReplicaBehindError, UnavailableError
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX
 from flotilla.types.operations import READ, Done, Effect, Hello, Ping, Reply, Request, Route, Welcome, Withdraw
 from tests.unit.client.broker import MemoryCluster
 
 
 class _Link:
-    def __init__(self, node: int) -> None:
+    def __init__(self, node: int, indexes: dict[int, int]) -> None:
         self.node = node
+        self.indexes = indexes
         self.frames = FrameReader(CLIENT_FRAME_BYTES_MAX)
         #: Bytes on their way to the broker, and to the client.
         self.sent: list[bytes] = []
@@ -33,7 +34,8 @@ class _Link:
 
     def answer(self, correlation_id: int, answer: Reply | Welcome | FlotillaError) -> None:
         self.waiting.pop(correlation_id, None)
-        self.answers.append(b"".join(encode_response(correlation_id, answer)))
+        index = self.indexes.get(self.node, 0)
+        self.answers.append(b"".join(encode_response(correlation_id, answer, index)))
 
 
 class World:
@@ -52,6 +54,9 @@ class World:
         self.session = Session(addresses, Random(seed), options or SessionOptions(), self.now_ms)
         self.links: dict[LinkId, _Link] = {}
         self.dialled: list[int] = []
+        #: The metadata index of each node, and those that requests needed, with their node.
+        self.indexes: dict[int, int] = {}
+        self.needed: list[tuple[int, int]] = []
         #: The nodes that were pinged.
         self.pinged: list[int] = []
         #: Nodes that cannot be reached, and nodes that take requests but whose answers are held back.
@@ -144,11 +149,13 @@ class World:
         if node in self.down:
             self.session.lost(action.link, "refused", self.now_ms)
         else:
-            self.links[action.link] = _Link(node)
+            self.links[action.link] = _Link(node, self.indexes)
             self.session.dialled(action.link, self.now_ms)
 
     def _serve(self, link: _Link, frame: memoryview) -> None:
-        correlation_id, request = decode_request(frame)
+        correlation_id, request, needed = decode_request(frame)
+        if needed:
+            self.needed.append((link.node, needed))
         if isinstance(request, Hello):
             name, time_ms = self.cluster.cluster_id, self.cluster.now_ms()
             welcome = Welcome(1, link.node, name, CLIENT_FRAME_BYTES_MAX, self.requests_max, time_ms)
@@ -164,6 +171,9 @@ class World:
             link.answer(correlation_id, Done())
         else:
             assert isinstance(request, Request)
+            if needed > self.indexes.get(link.node, 0):
+                link.answer(correlation_id, ReplicaBehindError("behind"))
+                return
             cancel = self.cluster.handle(link.node, request, partial(link.answer, correlation_id))
             if cancel is not None:
                 link.waiting[correlation_id] = cancel

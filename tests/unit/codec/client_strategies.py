@@ -79,7 +79,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
         op.CommitOffset, group=text, topic=text, partition=u32, offset=u64, reset=flags, epoch=u64
     ),
     op.ReadOffset: st.builds(op.ReadOffset, group=text, topic=text, partition=u32),
-    op.GetMetadata: st.builds(op.GetMetadata, topics=st.lists(text, max_size=3)),
+    op.GetMetadata: st.builds(op.GetMetadata, topics=st.lists(text, max_size=3), is_linearizable=st.booleans()),
     op.CreateTopic: st.builds(op.CreateTopic, topic=text, partitions=u32, replication_factor=u32, settings=settings),
     op.AlterTopic: st.builds(op.AlterTopic, topic=text, partitions=u32, settings=settings, replication_factor=u32),
     op.DeleteTopic: st.builds(op.DeleteTopic, topic=text),

@@ -128,6 +128,23 @@ def test_a_missing_topic_is_not_found(play: Callable[[Work], None], servers: Tcp
     play(work)
 
 
+def test_an_index_that_a_caller_has_seen_elsewhere_holds_for_all_answers(
+    play: Callable[[Work], None], servers: TcpServers
+) -> None:
+    async def work(gateway: Gateway) -> None:
+        assert gateway.metadata_index == 0
+        servers.cluster.metadata_index = 5
+        await gateway.reach(5)
+        assert gateway.metadata_index == 5
+        with pytest.raises(InvalidArgumentError):
+            await gateway.reach(2**62)
+        # What one caller makes up is asked of no broker for another one.
+        assert gateway.metadata_index == 5
+        assert (await gateway.metadata()).cluster_id == "memory"
+
+    play(work)
+
+
 def test_no_brokers_are_known_yet() -> None:
     async def run() -> None:
         gateway = Gateway(list)

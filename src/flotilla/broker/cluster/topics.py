@@ -5,7 +5,8 @@ anything is proposed, by the same rules as in the state machine.
 """
 
 from flotilla.broker.catalog import Catalog
-from flotilla.broker.ports import Done, Outside
+from flotilla.broker.metadata_reads import MetadataReads
+from flotilla.broker.ports import Cancel, Done, Outside
 from flotilla.metadata import commands
 from flotilla.metadata.move_commands import ResizeTopic
 from flotilla.metadata.values import Topic
@@ -18,13 +19,28 @@ from flotilla.types.topics import SETTINGS
 
 
 class Topics:
-    def __init__(self, settings: NodeSettings, catalog: Catalog, outside: Outside) -> None:
+    def __init__(self, settings: NodeSettings, catalog: Catalog, outside: Outside, reads: MetadataReads) -> None:
         self._settings = settings
         self._catalog = catalog
         self._outside = outside
+        self._reads = reads
 
-    def get_metadata(self, request: GetMetadata, done: Done) -> None:
-        described = self._catalog.describe(request.topics)
+    def get_metadata(self, request: GetMetadata, done: Done) -> Cancel | None:
+        if not request.is_linearizable:
+            self.describe(request, done)
+            return None
+
+        def confirmed(error: FlotillaError | None) -> None:
+            try:
+                self.describe(request, done, is_stale=error is not None)
+            except FlotillaError as refused:
+                done(self._catalog.explain(refused))
+
+        return self._reads.confirm(confirmed)
+
+    def describe(self, request: GetMetadata, done: Done, *, is_stale: bool = False) -> None:
+        """What this node knows. It is stale if it may lack what the client has seen, or what a quorum knows."""
+        described = self._catalog.describe(request.topics, is_stale=is_stale)
         if request.create and len(described.topics) < len(dict.fromkeys(request.topics)):
             raise self._create_missing(request.topics)
         done(described)

@@ -12,7 +12,7 @@ from typing import Any
 from flotilla.broker.ports import Cancel, Done, Service
 from flotilla.runtime.observability.histogram import DurationHistogram
 from flotilla.types.errors import FlotillaError
-from flotilla.types.ids import NodeId
+from flotilla.types.ids import Index, NodeId
 from flotilla.types.operations import (
     OPERATIONS,
     Fetch,
@@ -73,13 +73,17 @@ class MeteredService:
     def cluster_id(self) -> str:
         return self._service.cluster_id
 
+    @property
+    def metadata_index(self) -> Index:
+        return self._service.metadata_index
+
     def now_ms(self) -> int:
         return self._service.now_ms()
 
     def lost(self, members: Sequence[str]) -> None:
         self._service.lost(members)
 
-    def handle(self, request: Request, done: Done) -> Cancel | None:
+    def handle(self, request: Request, done: Done, metadata_index: Index = 0) -> Cancel | None:
         operation = self.operations[type(request)]
         is_waiting = False
         started_ns = perf_counter_ns()
@@ -96,7 +100,7 @@ class MeteredService:
                 operation.errors[result.code] = operation.errors.get(result.code, 0) + 1
             done(result)
 
-        cancel = self._service.handle(request, answered)
+        cancel = self._service.handle(request, answered, metadata_index)
         # `handle` returns a Cancel only for a request that waits.
         is_waiting = cancel is not None
         return cancel

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from flotilla.types.operations import Metadata
+
 #: Rows that go to a file or a pipe are never folded.
 _UNBOUNDED_WIDTH = 10_000
 
@@ -83,6 +85,11 @@ def complain(message: str) -> None:
 def note(message: str) -> None:
     """A line on standard error that is not part of the result."""
     typer.echo(message, err=True)
+
+
+def note_stale(metadata: Metadata) -> None:
+    if metadata.is_stale:
+        note("the metadata have no quorum: recent changes of topics and brokers may be missing")
 
 
 def age(duration_ms: int) -> str:

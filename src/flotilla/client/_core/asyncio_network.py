@@ -19,6 +19,7 @@ from flotilla.client._core.local_link import LocalConnection, LocalEndpoint, Loc
 from flotilla.client._core.session import Session
 from flotilla.codec.client.handover import Answers
 from flotilla.types.address import Address
+from flotilla.types.ids import Index
 from flotilla.types.limits import KIB
 from flotilla.types.operations import Effect, Reply, Request, Route
 
@@ -102,10 +103,19 @@ class Network:
         route: Route | None = None,
         effect: Effect | None = None,
         is_single: bool = False,
+        metadata_index: Index = 0,
     ) -> ClientCall:
         """Starts a call; `done` is called once, by its deadline at the latest. A single one is attempted once only."""
         time_ms = now_ms()
-        call = ClientCall(request, time_ms + timeout_ms, done, route=route, effect=effect, is_single=is_single)
+        call = ClientCall(
+            request,
+            time_ms + timeout_ms,
+            done,
+            route=route,
+            effect=effect,
+            is_single=is_single,
+            metadata_index=metadata_index,
+        )
         self.session.submit(call, time_ms)
         self.wake()
         return call

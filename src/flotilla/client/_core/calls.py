@@ -15,6 +15,7 @@ from flotilla.types.errors import (
     StorageFailedError,
     UnknownError,
 )
+from flotilla.types.ids import Index
 from flotilla.types.operations.request import ONCE, READ, Effect, Reply, Request, Route
 
 #: A broker that lags behind may not know a new topic. NOT_FOUND is believed at this attempt.
@@ -41,6 +42,7 @@ class ClientCall:
         "is_unsure",
         "last_error",
         "link",
+        "metadata_index",
         "request",
         "route",
         "wait_ms",
@@ -55,10 +57,12 @@ class ClientCall:
         route: Route | None = None,
         effect: Effect | None = None,
         is_single: bool = False,
+        metadata_index: Index = 0,
     ) -> None:
         """`done` is called exactly once unless the call is cancelled. A single call is attempted only once.
 
-        `route` and `effect` override those of the request.
+        `route` and `effect` override those of the request. `metadata_index` is what its broker must know, beside all
+        that the client has seen.
         """
         self.request = request
         self.route = request.route if route is None else route
@@ -66,6 +70,7 @@ class ClientCall:
         self.done = done
         self.effect = request.effect if effect is None else effect
         self.is_single = is_single
+        self.metadata_index = metadata_index
         #: How long the broker may wait before it answers.
         self.wait_ms: int = getattr(request, "wait_ms", 0)
         #: The connection it is sent on or waits for; 0: none.

@@ -21,6 +21,7 @@ from flotilla.codec.client.frames import (
 )
 from flotilla.codec.frames import FrameReader
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnavailableError
+from flotilla.types.ids import Index
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX
 from flotilla.types.operations import Hello, Reply, Request, Welcome
 
@@ -35,7 +36,7 @@ def hello(name: str, is_gateway: bool) -> Hello:
 
 
 class ClientConnection(Generic[Token]):
-    __slots__ = ("_frames", "_next_id", "_waiting", "_welcome", "is_malformed", "is_open", "room")
+    __slots__ = ("_frames", "_next_id", "_waiting", "_welcome", "is_malformed", "is_open", "metadata_index", "room")
 
     def __init__(self) -> None:
         self._frames = FrameReader(CLIENT_FRAME_BYTES_MAX)
@@ -46,6 +47,8 @@ class ClientConnection(Generic[Token]):
         self.is_open = False
         #: Bytes came that are not frames of the protocol.
         self.is_malformed = False
+        #: The highest metadata index that this broker has reported.
+        self.metadata_index: Index = 0
         self._next_id = HELLO_ID + 1
         #: Tokens by correlation id, in the order of sending. None: the request was forgotten.
         self._waiting: dict[int, Token | None] = {}
@@ -65,6 +68,11 @@ class ClientConnection(Generic[Token]):
         return 0 if self._welcome is None else self._welcome.time_ms
 
     @property
+    def cluster_id(self) -> str:
+        """The broker's cluster in Welcome; empty: not welcomed yet, or the broker is in none."""
+        return "" if self._welcome is None else self._welcome.cluster_id
+
+    @property
     def request_count(self) -> int:
         """Requests that the broker has not answered."""
         return len(self._waiting)
@@ -73,19 +81,24 @@ class ClientConnection(Generic[Token]):
         """The first bytes on a connection; `name` is shown to operators of the broker."""
         return encode_request(HELLO_ID, hello(name, is_gateway))
 
-    def send(self, request: Request, token: Token) -> tuple[int, Buffers]:
-        """The id and the frame of a request. Raises InvalidArgumentError when it does not fit into one."""
+    def send(self, request: Request, token: Token, metadata_index: Index = 0) -> tuple[int, Buffers]:
+        """The id and the frame of a request, to be answered from metadata that are at least as new as the index.
+
+        Raises InvalidArgumentError when it does not fit into a frame.
+        """
         welcome = self._welcome
         assert welcome is not None
         assert len(self._waiting) < welcome.requests_max
         correlation_id = self._next_id
-        frame = self._encode(correlation_id, request, welcome.frame_bytes_max)
+        if metadata_index <= self.metadata_index:
+            metadata_index = 0
+        frame = self._encode(correlation_id, request, metadata_index, welcome.frame_bytes_max)
         self._next_id += 1
         self._waiting[correlation_id] = token
         return correlation_id, frame
 
-    def _encode(self, correlation_id: int, request: Request, bytes_max: int) -> Buffers:
-        frame = encode_request(correlation_id, request)
+    def _encode(self, correlation_id: int, request: Request, metadata_index: Index, bytes_max: int) -> Buffers:
+        frame = encode_request(correlation_id, request, metadata_index)
         size_bytes = sum(map(len, frame))
         if size_bytes > bytes_max:
             raise InvalidArgumentError(f"a request of {size_bytes} bytes is over the broker's limit of {bytes_max}")
@@ -116,9 +129,11 @@ class ClientConnection(Generic[Token]):
             raise
         return self._answered(answers)
 
-    def _answered(self, answers: list[tuple[int, Answer]]) -> list[tuple[Token, Reply | FlotillaError]]:
+    def _answered(self, answers: list[tuple[int, Answer, Index]]) -> list[tuple[Token, Reply | FlotillaError]]:
         answered: list[tuple[Token, Reply | FlotillaError]] = []
-        for correlation_id, answer in answers:
+        for correlation_id, answer, metadata_index in answers:
+            if metadata_index > self.metadata_index:
+                self.metadata_index = metadata_index
             if correlation_id == NO_CORRELATION or self._welcome is None:
                 self._converse(answer)
             elif correlation_id not in self._waiting:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from random import Random
 
 from flotilla.types.address import Address, parse_address
-from flotilla.types.ids import NO_NODE, NodeId, Term
+from flotilla.types.ids import NO_NODE, Index, NodeId, Term
 from flotilla.types.operations import CONTROLLER, Metadata, Route, TopicInfo
 
 
@@ -34,6 +34,8 @@ class Routes:
         #: The shortest round trip of Hello to each broker.
         self.round_trips_ms: dict[Address, int] = {}
         self.topics: dict[str, TopicInfo] = {}
+        #: For each topic, the entry of the metadata up to which its description is true.
+        self.described_at: dict[str, Index] = {}
         #: Routes with another leader than before. The session clears it when it has followed them.
         self.moved: dict[Route, None] = {}
 
@@ -84,6 +86,7 @@ class Routes:
             if name in self.topics and self.topics[name].topic_id != found.get(name):
                 self.forget(name)
         for topic in metadata.topics:
+            self.described_at[topic.name] = max(metadata.index, self.described_at.get(topic.name, 0))
             known = self.topics.get(topic.name)
             # Partitions are only added: a broker that reports fewer lags behind.
             if known is None or known.topic_id != topic.topic_id or len(topic.partitions) >= len(known.partitions):
@@ -116,6 +119,7 @@ class Routes:
     def forget(self, name: str) -> None:
         """Drops a topic that was deleted, or may have been created anew."""
         topic = self.topics.pop(name, None)
+        self.described_at.pop(name, None)
         if topic is not None:
             for part in topic.partitions:
                 self._leaders.pop(Route(name, part.number), None)

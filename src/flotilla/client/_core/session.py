@@ -25,6 +25,7 @@ from flotilla.client._core.calls import CallResult, ClientCall, outcome_unknown
 from flotilla.client._core.connection import ClientConnection
 from flotilla.client._core.links import Action, Close, Dial, Link, LinkId, Write
 from flotilla.client._core.routes import Routes
+from flotilla.client._core.seen_metadata import SeenMetadata
 from flotilla.client._core.session_options import SessionOptions
 from flotilla.client._core.timers import Timer, Timers
 from flotilla.types.address import Address
@@ -34,6 +35,7 @@ from flotilla.types.errors import (
     InvalidArgumentError,
     NotFoundError,
     NotLeaderError,
+    ReplicaBehindError,
     UnavailableError,
     UnknownError,
 )
@@ -41,8 +43,17 @@ from flotilla.types.operations import ANY, CONTROLLER, READ, GetMetadata, Metada
 
 
 class Session:
-    def __init__(self, bootstrap: Sequence[Address], chance: Random, options: SessionOptions, now_ms: int) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        chance: Random,
+        options: SessionOptions,
+        now_ms: int,
+        seen: SeenMetadata | None = None,
+    ) -> None:
         self.routes = Routes(bootstrap, chance)
+        #: What every broker must know that answers from now on.
+        self.seen = seen or SeenMetadata()
         self.timers = Timers()
         #: The time of the last input.
         self.now_ms = now_ms
@@ -113,6 +124,12 @@ class Session:
         self._watch(deadline_ms)
         self._assign(withdrawal, link.address)
 
+    def topic(self, name: str) -> TopicInfo | None:
+        """The description of a topic; None: it is not known here, or the client has seen changes that are newer."""
+        if self.routes.described_at.get(name, 0) < self.seen.index:
+            return None
+        return self.routes.topics.get(name)
+
     def resolve(
         self,
         topic: str,
@@ -123,10 +140,11 @@ class Session:
         create: bool = False,
     ) -> None:
         """Describes a topic to `done`. With `create` a missing topic is created, if the cluster allows that."""
-        known = self.routes.topics.get(topic)
+        known = self.topic(topic)
         if known is not None:
             done(known)
             return
+        old = self.routes.topics.get(topic)
 
         def answered(result: CallResult) -> None:
             is_missing = isinstance(result, Metadata) and not result.topics
@@ -136,8 +154,12 @@ class Session:
                 concluded(result)
 
         def concluded(result: CallResult) -> None:
+            if isinstance(result, NotFoundError):
+                done(no_topic(topic))
+                return
             if isinstance(result, FlotillaError):
-                done(no_topic(topic) if isinstance(result, NotFoundError) else result)
+                # An old description is better than none.
+                done(old or result)
                 return
             assert isinstance(result, Metadata)
             self.routes.update(result, [topic])
@@ -217,6 +239,7 @@ class Session:
             found.heard_ms = now_ms
             if found.connection.is_open and not was_open:
                 self._welcomed(found)
+            self.seen.note(found.connection.metadata_index)
             self.routes.heard(found.address)
             for call, result in answered:
                 self._answered(call, result)
@@ -226,6 +249,7 @@ class Session:
 
     def _welcomed(self, link: Link) -> None:
         self.routes.measured(link.address, self.now_ms - link.greeted_ms)
+        self.seen.joined(link.connection.cluster_id)
         time_ms = link.connection.welcomed_ms
         if time_ms:
             self.broker_time = BrokerTime(link.address, time_ms, link.greeted_ms)
@@ -253,15 +277,17 @@ class Session:
     def _attempt(self, call: ClientCall) -> None:
         if call not in self._calls:
             return
-        address = self._any_address() if call.route == ANY else self.routes.find(call.route)
+        address = self._any_address(call) if call.route == ANY else self.routes.find(call.route)
         if address is None:
             self._unrouted[call] = None
             self._refresh()
         else:
             self._assign(call, address)
 
-    def _any_address(self) -> Address:
-        return self._askable()[0]
+    def _any_address(self, call: ClientCall) -> Address:
+        """The best one, and another one for a call to which the last one knew too little."""
+        askable = self._askable()
+        return askable[call.attempts % len(askable) if isinstance(call.last_error, ReplicaBehindError) else 0]
 
     def _askable(self) -> list[Address]:
         """All addresses, in the order in which to ask them for metadata."""
@@ -293,7 +319,8 @@ class Session:
             call = next(iter(link.queue))
             del link.queue[call]
             try:
-                call.correlation_id, frame = connection.send(call.request, call)
+                needed = max(self.seen.index, call.metadata_index)
+                call.correlation_id, frame = connection.send(call.request, call, needed)
             except InvalidArgumentError as error:
                 self._finish(call, call.final_error(error))
                 continue
@@ -436,7 +463,7 @@ class Session:
         address = self.routes.find(call.route)
         if address is None and call.route == CONTROLLER:
             # Any broker forwards it, or names the leader by now.
-            address = self._any_address()
+            address = self._any_address(call)
         if address is not None:
             self._assign(call, address)
         elif call.route.topic and call.route.topic not in self.routes.topics:

@@ -41,8 +41,12 @@ class AsyncAdmin:
         self._call = call
 
     async def metadata(self, topics: Sequence[str] = (), *, timeout_ms: Duration | None = None) -> Metadata:
-        """The brokers, and the named topics (all if none is named) with the leader of each partition."""
-        return await self._call(GetMetadata(list(topics)), timeout_ms)
+        """The brokers, and the named topics (all if none is named) with the leader of each partition.
+
+        It shows every change that was acknowledged before, to any client. Without a quorum of the metadata it shows
+        what a node knows, and `is_stale` is True.
+        """
+        return await self._call(GetMetadata(list(topics), is_linearizable=True), timeout_ms)
 
     async def init_cluster(self, nodes: Mapping[NodeId, str], *, timeout_ms: Duration | None = None) -> ClusterReply:
         """Forms a cluster of waiting nodes, given by id and peer address. Repeating it with the same nodes is fine."""

@@ -13,6 +13,7 @@ from typing import Final
 from flotilla.client._core.connection import ClientConnection
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError, UnavailableError
+from flotilla.types.ids import Index
 from flotilla.types.limits import IDLE_MS_MAX, KIB
 from flotilla.types.operations import Reply, Request
 
@@ -46,12 +47,13 @@ class DirectConnection:
         """Idle for so long that the broker may close it."""
         return time.monotonic() - self._used_s > _IDLE_S_MAX
 
-    def ask(self, request: Request) -> Reply | FlotillaError:
-        """The broker's answer. Raises OSError or FlotillaError when there is none.
+    def ask(self, request: Request, metadata_index: Index) -> Reply | FlotillaError:
+        """The broker's answer, from metadata that are at least as new as the index.
 
-        Then the request may have been carried out, and the connection must be discarded.
+        Raises OSError or FlotillaError when there is none. Then the request may have been carried out, and the
+        connection must be discarded.
         """
-        _, frame = self._connection.send(request, self)
+        _, frame = self._connection.send(request, self, metadata_index)
         self._socket.sendall(b"".join(frame))
         while not (answered := self._receive()):
             pass

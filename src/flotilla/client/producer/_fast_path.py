@@ -58,7 +58,7 @@ class FastPath:
         lane, batch, connection = found
         try:
             request = self._begin(lane, batch)
-            answer = None if request is None else connection.ask(request)
+            answer = None if request is None else connection.ask(request, self._network.session.seen.index)
             if isinstance(answer, Produced) and not answer.known:
                 self._finish(lane, batch, answer.base_offset)
         except BaseException as error:

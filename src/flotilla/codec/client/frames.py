@@ -24,6 +24,7 @@ from flotilla.codec.client import transactions as transaction_messages
 from flotilla.codec.client.rows import Buffer, Row
 from flotilla.codec.generated import client_pb2
 from flotilla.types.errors import ALL_ERRORS, FlotillaError, InvalidArgumentError, NotLeaderError, UnknownError
+from flotilla.types.ids import Index
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX, REQUEST_ENVELOPE_BYTES_MAX
 from flotilla.types.operations import Hello, Reply, Request, Welcome
 
@@ -59,14 +60,14 @@ _REPLY_READERS: dict[str | None, Row] = {row.field: row for row in REPLY_ROWS}
 _ERRORS = {error.row.code: error for error in ALL_ERRORS}
 
 
-def encode_request(correlation_id: int, request: Request | Hello) -> Buffers:
+def encode_request(correlation_id: int, request: Request | Hello, metadata_index: Index = 0) -> Buffers:
     """One frame. Raises InvalidArgumentError for a value that does not fit the contract or the limits."""
-    envelope = client_pb2.Request(correlation_id=correlation_id)
+    envelope = client_pb2.Request(correlation_id=correlation_id, metadata_index=metadata_index)
     return _encode(envelope, _REQUEST_WRITERS[type(request)], request, REQUEST_ENVELOPE_BYTES_MAX)
 
 
-def decode_request(frame: Buffer) -> tuple[int, Incoming]:
-    """The correlation id and the request, or the error to answer it with.
+def decode_request(frame: Buffer) -> tuple[int, Incoming, Index]:
+    """The correlation id, the request or the error to answer it with, and the metadata index that it needs.
 
     Raises InvalidArgumentError when the id cannot be read: the other side speaks another protocol.
     """
@@ -77,27 +78,28 @@ def decode_request(frame: Buffer) -> tuple[int, Incoming]:
         raise InvalidArgumentError("the envelope of a request is malformed") from error
     row = _REQUEST_READERS.get(envelope.WhichOneof("body"))
     if row is None:
-        return envelope.correlation_id, InvalidArgumentError("the kind of the request is unknown")
+        return envelope.correlation_id, InvalidArgumentError("the kind of the request is unknown"), 0
     if attachment and not row.has_attachment:
-        return envelope.correlation_id, _unexpected(row)
+        return envelope.correlation_id, _unexpected(row), 0
     try:
-        return envelope.correlation_id, row.read(getattr(envelope, row.field), attachment)
+        return envelope.correlation_id, row.read(getattr(envelope, row.field), attachment), envelope.metadata_index
     except InvalidArgumentError as error:
-        return envelope.correlation_id, error
+        return envelope.correlation_id, error, 0
 
 
-def encode_response(correlation_id: int, answer: Answer) -> Buffers:
+def encode_response(correlation_id: int, answer: Answer, metadata_index: Index = 0) -> Buffers:
     """One frame. Raises InvalidArgumentError for a value that does not fit the contract or the limits."""
-    envelope = client_pb2.Response(correlation_id=correlation_id)
+    envelope = client_pb2.Response(correlation_id=correlation_id, metadata_index=metadata_index)
     if isinstance(answer, FlotillaError):
         _write_error(envelope.error, answer)
         return _assemble(envelope.SerializeToString(), ())
     return _encode(envelope, _REPLY_WRITERS[type(answer)], answer, CLIENT_FRAME_BYTES_MAX)
 
 
-def decode_response(frame: Buffer) -> tuple[int, Answer]:
-    """The correlation id and the answer; an error of the broker is returned, not raised.
+def decode_response(frame: Buffer) -> tuple[int, Answer, Index]:
+    """The correlation id, the answer, and its metadata index; 0: as before on this connection.
 
+    An error of the broker is returned, not raised.
     An unknown kind of answer or error code is decoded to an UnknownError.
     Raises InvalidArgumentError for bytes that no broker sends.
     """
@@ -111,10 +113,10 @@ def decode_response(frame: Buffer) -> tuple[int, Answer]:
     if row is not None:
         if attachment and not row.has_attachment:
             raise _unexpected(row)
-        return envelope.correlation_id, row.read(getattr(envelope, row.field), attachment)
+        return envelope.correlation_id, row.read(getattr(envelope, row.field), attachment), envelope.metadata_index
     if body == "error":
-        return envelope.correlation_id, _read_error(envelope.error)
-    return envelope.correlation_id, UnknownError("the kind of the answer is unknown")
+        return envelope.correlation_id, _read_error(envelope.error), envelope.metadata_index
+    return envelope.correlation_id, UnknownError("the kind of the answer is unknown"), envelope.metadata_index
 
 
 def _encode(envelope: Any, row: Row, value: Any, envelope_bytes_max: int) -> Buffers:

@@ -19,12 +19,13 @@ from flotilla.codec.client.frames import (
     encode_request,
     encode_response,
 )
+from flotilla.types.ids import Index
 from flotilla.types.limits import ENTRY_BYTES_MAX, REASON_BYTES_MAX
 from flotilla.types.operations import Fetched, Hello, Produce, Produced, Request
 from flotilla.types.operations.queue import Extend, LeaseRange, Poll, Polled, Pushed, Settle, Settled
 
-#: Answers in the order in which the broker gave them, each with the id of its request.
-Answers: TypeAlias = list[tuple[int, Answer]]
+#: Answers in the order in which the broker gave them, each with the id of its request and its metadata index.
+Answers: TypeAlias = list[tuple[int, Answer, Index]]
 
 _U32_MAX = 2**32 - 1
 _U63_MAX = 2**63 - 1

@@ -7,8 +7,9 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Request(_message.Message):
-    __slots__ = ("correlation_id", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership", "poll", "settle", "extend", "subscribe", "add_credit", "unsubscribe", "cancel_records", "list_groups", "describe_group", "reset_group", "delete_group", "alter_group", "explain_message", "take_tokens", "stage", "commit_transaction", "abort_transaction", "transaction_outcome", "stage_settlement", "join_group", "heartbeat", "leave_group", "claim_partition", "describe_stream_group", "list_stream_groups", "fence_group", "forget_group", "withdraw", "ping", "enter_cluster", "drain_node", "rebalance", "cancel_moves", "describe_replicas", "describe_node")
+    __slots__ = ("correlation_id", "metadata_index", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership", "poll", "settle", "extend", "subscribe", "add_credit", "unsubscribe", "cancel_records", "list_groups", "describe_group", "reset_group", "delete_group", "alter_group", "explain_message", "take_tokens", "stage", "commit_transaction", "abort_transaction", "transaction_outcome", "stage_settlement", "join_group", "heartbeat", "leave_group", "claim_partition", "describe_stream_group", "list_stream_groups", "fence_group", "forget_group", "withdraw", "ping", "enter_cluster", "drain_node", "rebalance", "cancel_moves", "describe_replicas", "describe_node")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    METADATA_INDEX_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     PRODUCE_FIELD_NUMBER: _ClassVar[int]
     FETCH_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +60,7 @@ class Request(_message.Message):
     DESCRIBE_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     DESCRIBE_NODE_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
+    metadata_index: int
     hello: Hello
     produce: Produce
     fetch: Fetch
@@ -108,11 +110,12 @@ class Request(_message.Message):
     cancel_moves: CancelMoves
     describe_replicas: DescribeReplicas
     describe_node: DescribeNode
-    def __init__(self, correlation_id: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ..., poll: _Optional[_Union[Poll, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., add_credit: _Optional[_Union[AddCredit, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., cancel_records: _Optional[_Union[CancelRecords, _Mapping]] = ..., list_groups: _Optional[_Union[ListGroups, _Mapping]] = ..., describe_group: _Optional[_Union[DescribeGroup, _Mapping]] = ..., reset_group: _Optional[_Union[ResetGroup, _Mapping]] = ..., delete_group: _Optional[_Union[DeleteGroup, _Mapping]] = ..., alter_group: _Optional[_Union[AlterGroup, _Mapping]] = ..., explain_message: _Optional[_Union[ExplainMessage, _Mapping]] = ..., take_tokens: _Optional[_Union[TakeTokens, _Mapping]] = ..., stage: _Optional[_Union[Stage, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., abort_transaction: _Optional[_Union[AbortTransaction, _Mapping]] = ..., transaction_outcome: _Optional[_Union[TransactionOutcome, _Mapping]] = ..., stage_settlement: _Optional[_Union[StageSettlement, _Mapping]] = ..., join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., claim_partition: _Optional[_Union[ClaimPartition, _Mapping]] = ..., describe_stream_group: _Optional[_Union[DescribeStreamGroup, _Mapping]] = ..., list_stream_groups: _Optional[_Union[ListStreamGroups, _Mapping]] = ..., fence_group: _Optional[_Union[FenceGroup, _Mapping]] = ..., forget_group: _Optional[_Union[ForgetGroup, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., enter_cluster: _Optional[_Union[EnterCluster, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., rebalance: _Optional[_Union[Rebalance, _Mapping]] = ..., cancel_moves: _Optional[_Union[CancelMoves, _Mapping]] = ..., describe_replicas: _Optional[_Union[DescribeReplicas, _Mapping]] = ..., describe_node: _Optional[_Union[DescribeNode, _Mapping]] = ...) -> None: ...
+    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ..., poll: _Optional[_Union[Poll, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., add_credit: _Optional[_Union[AddCredit, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., cancel_records: _Optional[_Union[CancelRecords, _Mapping]] = ..., list_groups: _Optional[_Union[ListGroups, _Mapping]] = ..., describe_group: _Optional[_Union[DescribeGroup, _Mapping]] = ..., reset_group: _Optional[_Union[ResetGroup, _Mapping]] = ..., delete_group: _Optional[_Union[DeleteGroup, _Mapping]] = ..., alter_group: _Optional[_Union[AlterGroup, _Mapping]] = ..., explain_message: _Optional[_Union[ExplainMessage, _Mapping]] = ..., take_tokens: _Optional[_Union[TakeTokens, _Mapping]] = ..., stage: _Optional[_Union[Stage, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., abort_transaction: _Optional[_Union[AbortTransaction, _Mapping]] = ..., transaction_outcome: _Optional[_Union[TransactionOutcome, _Mapping]] = ..., stage_settlement: _Optional[_Union[StageSettlement, _Mapping]] = ..., join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., claim_partition: _Optional[_Union[ClaimPartition, _Mapping]] = ..., describe_stream_group: _Optional[_Union[DescribeStreamGroup, _Mapping]] = ..., list_stream_groups: _Optional[_Union[ListStreamGroups, _Mapping]] = ..., fence_group: _Optional[_Union[FenceGroup, _Mapping]] = ..., forget_group: _Optional[_Union[ForgetGroup, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., enter_cluster: _Optional[_Union[EnterCluster, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., rebalance: _Optional[_Union[Rebalance, _Mapping]] = ..., cancel_moves: _Optional[_Union[CancelMoves, _Mapping]] = ..., describe_replicas: _Optional[_Union[DescribeReplicas, _Mapping]] = ..., describe_node: _Optional[_Union[DescribeNode, _Mapping]] = ...) -> None: ...
 
 class Response(_message.Message):
-    __slots__ = ("correlation_id", "error", "welcome", "produced", "fetched", "offset_found", "offset_committed", "metadata", "topic_reply", "cluster_reply", "done", "polled", "settled", "pushed", "records_cancelled", "group_list", "group_description", "group_reset", "group_reply", "explanation", "tokens_granted", "staged", "transaction_decided", "transaction_shown", "group_assignment", "stream_group_description", "stream_group_list", "moves_planned", "replicas_described", "node_described")
+    __slots__ = ("correlation_id", "metadata_index", "error", "welcome", "produced", "fetched", "offset_found", "offset_committed", "metadata", "topic_reply", "cluster_reply", "done", "polled", "settled", "pushed", "records_cancelled", "group_list", "group_description", "group_reset", "group_reply", "explanation", "tokens_granted", "staged", "transaction_decided", "transaction_shown", "group_assignment", "stream_group_description", "stream_group_list", "moves_planned", "replicas_described", "node_described")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    METADATA_INDEX_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     PRODUCED_FIELD_NUMBER: _ClassVar[int]
@@ -143,6 +146,7 @@ class Response(_message.Message):
     REPLICAS_DESCRIBED_FIELD_NUMBER: _ClassVar[int]
     NODE_DESCRIBED_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
+    metadata_index: int
     error: Error
     welcome: Welcome
     produced: Produced
@@ -172,7 +176,7 @@ class Response(_message.Message):
     moves_planned: MovesPlanned
     replicas_described: ReplicasDescribed
     node_described: NodeDescribed
-    def __init__(self, correlation_id: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., produced: _Optional[_Union[Produced, _Mapping]] = ..., fetched: _Optional[_Union[Fetched, _Mapping]] = ..., offset_found: _Optional[_Union[OffsetFound, _Mapping]] = ..., offset_committed: _Optional[_Union[OffsetCommitted, _Mapping]] = ..., metadata: _Optional[_Union[Metadata, _Mapping]] = ..., topic_reply: _Optional[_Union[TopicReply, _Mapping]] = ..., cluster_reply: _Optional[_Union[ClusterReply, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., polled: _Optional[_Union[Polled, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., pushed: _Optional[_Union[Pushed, _Mapping]] = ..., records_cancelled: _Optional[_Union[RecordsCancelled, _Mapping]] = ..., group_list: _Optional[_Union[GroupList, _Mapping]] = ..., group_description: _Optional[_Union[GroupDescription, _Mapping]] = ..., group_reset: _Optional[_Union[GroupReset, _Mapping]] = ..., group_reply: _Optional[_Union[GroupReply, _Mapping]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., tokens_granted: _Optional[_Union[TokensGranted, _Mapping]] = ..., staged: _Optional[_Union[Staged, _Mapping]] = ..., transaction_decided: _Optional[_Union[TransactionDecided, _Mapping]] = ..., transaction_shown: _Optional[_Union[TransactionShown, _Mapping]] = ..., group_assignment: _Optional[_Union[GroupAssignment, _Mapping]] = ..., stream_group_description: _Optional[_Union[StreamGroupDescription, _Mapping]] = ..., stream_group_list: _Optional[_Union[StreamGroupList, _Mapping]] = ..., moves_planned: _Optional[_Union[MovesPlanned, _Mapping]] = ..., replicas_described: _Optional[_Union[ReplicasDescribed, _Mapping]] = ..., node_described: _Optional[_Union[NodeDescribed, _Mapping]] = ...) -> None: ...
+    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., produced: _Optional[_Union[Produced, _Mapping]] = ..., fetched: _Optional[_Union[Fetched, _Mapping]] = ..., offset_found: _Optional[_Union[OffsetFound, _Mapping]] = ..., offset_committed: _Optional[_Union[OffsetCommitted, _Mapping]] = ..., metadata: _Optional[_Union[Metadata, _Mapping]] = ..., topic_reply: _Optional[_Union[TopicReply, _Mapping]] = ..., cluster_reply: _Optional[_Union[ClusterReply, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., polled: _Optional[_Union[Polled, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., pushed: _Optional[_Union[Pushed, _Mapping]] = ..., records_cancelled: _Optional[_Union[RecordsCancelled, _Mapping]] = ..., group_list: _Optional[_Union[GroupList, _Mapping]] = ..., group_description: _Optional[_Union[GroupDescription, _Mapping]] = ..., group_reset: _Optional[_Union[GroupReset, _Mapping]] = ..., group_reply: _Optional[_Union[GroupReply, _Mapping]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., tokens_granted: _Optional[_Union[TokensGranted, _Mapping]] = ..., staged: _Optional[_Union[Staged, _Mapping]] = ..., transaction_decided: _Optional[_Union[TransactionDecided, _Mapping]] = ..., transaction_shown: _Optional[_Union[TransactionShown, _Mapping]] = ..., group_assignment: _Optional[_Union[GroupAssignment, _Mapping]] = ..., stream_group_description: _Optional[_Union[StreamGroupDescription, _Mapping]] = ..., stream_group_list: _Optional[_Union[StreamGroupList, _Mapping]] = ..., moves_planned: _Optional[_Union[MovesPlanned, _Mapping]] = ..., replicas_described: _Optional[_Union[ReplicasDescribed, _Mapping]] = ..., node_described: _Optional[_Union[NodeDescribed, _Mapping]] = ...) -> None: ...
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "leader", "retry_after_ms")
@@ -311,12 +315,14 @@ class ReadOffset(_message.Message):
     def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class GetMetadata(_message.Message):
-    __slots__ = ("topics", "create")
+    __slots__ = ("topics", "create", "is_linearizable")
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     CREATE_FIELD_NUMBER: _ClassVar[int]
+    IS_LINEARIZABLE_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedScalarFieldContainer[str]
     create: bool
-    def __init__(self, topics: _Optional[_Iterable[str]] = ..., create: _Optional[bool] = ...) -> None: ...
+    is_linearizable: bool
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., create: _Optional[bool] = ..., is_linearizable: _Optional[bool] = ...) -> None: ...
 
 class Broker(_message.Message):
     __slots__ = ("node", "client", "http", "is_alive", "state", "grpc")
@@ -368,18 +374,22 @@ class Topic(_message.Message):
     def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., settings: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Metadata(_message.Message):
-    __slots__ = ("cluster_id", "controller", "brokers", "topics", "cluster_name")
+    __slots__ = ("cluster_id", "controller", "brokers", "topics", "cluster_name", "is_stale", "index")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_NAME_FIELD_NUMBER: _ClassVar[int]
+    IS_STALE_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     controller: int
     brokers: _containers.RepeatedCompositeFieldContainer[Broker]
     topics: _containers.RepeatedCompositeFieldContainer[Topic]
     cluster_name: str
-    def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., cluster_name: _Optional[str] = ...) -> None: ...
+    is_stale: bool
+    index: int
+    def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., cluster_name: _Optional[str] = ..., is_stale: _Optional[bool] = ..., index: _Optional[int] = ...) -> None: ...
 
 class CreateTopic(_message.Message):
     __slots__ = ("topic", "partitions", "replication_factor", "settings")

@@ -1008,18 +1008,20 @@ class Broker(_message.Message):
     def __init__(self, node: _Optional[int] = ..., client: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., alive: _Optional[bool] = ..., state: _Optional[str] = ...) -> None: ...
 
 class Cluster(_message.Message):
-    __slots__ = ("cluster_id", "controller", "brokers", "topics", "cluster_name")
+    __slots__ = ("cluster_id", "controller", "brokers", "topics", "cluster_name", "is_stale")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_NAME_FIELD_NUMBER: _ClassVar[int]
+    IS_STALE_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     controller: int
     brokers: _containers.RepeatedCompositeFieldContainer[Broker]
     topics: _containers.RepeatedCompositeFieldContainer[Topic]
     cluster_name: str
-    def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., cluster_name: _Optional[str] = ...) -> None: ...
+    is_stale: bool
+    def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., cluster_name: _Optional[str] = ..., is_stale: _Optional[bool] = ...) -> None: ...
 
 class TransferLeadershipRequest(_message.Message):
     __slots__ = ("topic", "partition", "to")

@@ -39,6 +39,10 @@ def write_cancelled(asked: EachPartition, replies: Mapping[int, queue.RecordsCan
     return found
 
 
+def read_describe(body: pb.DescribeRequest) -> ops.GetMetadata:
+    return ops.GetMetadata(list(body.topics), body.create, is_linearizable=True)
+
+
 def read_explain(body: pb.ExplainMessageRequest) -> queue.ExplainMessage:
     return queue.ExplainMessage(body.topic, body.partition, body.offset, body.group, has_history=True)
 

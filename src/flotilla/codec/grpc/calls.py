@@ -91,7 +91,8 @@ REQUESTS: Final = (
     _derived(
         "Describe",
         ops.GetMetadata,
-        answered={"brokers": many("brokers", admin.BROKER), "topics": many("topics", admin.TOPIC)},
+        read=admin.read_describe,
+        answered={"brokers": many("brokers", admin.BROKER), "topics": many("topics", admin.TOPIC), "index": None},
     ),
     _derived("TransferLeadership", ops.TransferLeadership),
 )

@@ -19,6 +19,7 @@ from flotilla.codec.grpc.values import (
     ProduceRecords,
     SettleLeases,
 )
+from flotilla.frontends.grpc import metadata_index
 from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.dead_letters import DeadLetterCalls
 from flotilla.frontends.grpc.errors import Context, fail, time_left_ms
@@ -40,19 +41,46 @@ class Calls:
 
     def handlers(self) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
         """Every unary call of the contract, by name."""
-        found = {call.name: _unary(call, self._ask) for call in api.REQUESTS}
-        found |= {call.name: _unary(call, self._ask_each) for call in api.OF_PARTITIONS}
-        found |= {call.name: _unary(call, self.settle) for call in api.OF_LEASES}
+        found = {call.name: self._unary(call, self._ask) for call in api.REQUESTS}
+        found |= {call.name: self._unary(call, self._ask_each) for call in api.OF_PARTITIONS}
+        found |= {call.name: self._unary(call, self.settle) for call in api.OF_LEASES}
         letters = DeadLetterCalls(self._gateway)
-        found["ListDeadLetters"] = _unary(api.LIST_DEAD_LETTERS, letters.list_some)
-        found["RedriveDeadLetters"] = _unary(api.REDRIVE_DEAD_LETTERS, letters.redrive)
-        found["PurgeDeadLetters"] = _unary(api.PURGE_DEAD_LETTERS, letters.purge)
-        found["ResetGroup"] = _unary(api.RESET_GROUP, self._reset_group)
-        found["DeleteGroup"] = _unary(api.DELETE_GROUP, self._delete_group)
-        found["Fetch"] = _unary(api.FETCH, self._fetch)
-        found["Poll"] = _unary(api.POLL, self._poll)
-        found["Produce"] = _handler("Produce", self._produce)
+        found["ListDeadLetters"] = self._unary(api.LIST_DEAD_LETTERS, letters.list_some)
+        found["RedriveDeadLetters"] = self._unary(api.REDRIVE_DEAD_LETTERS, letters.redrive)
+        found["PurgeDeadLetters"] = self._unary(api.PURGE_DEAD_LETTERS, letters.purge)
+        found["ResetGroup"] = self._unary(api.RESET_GROUP, self._reset_group)
+        found["DeleteGroup"] = self._unary(api.DELETE_GROUP, self._delete_group)
+        found["Fetch"] = self._unary(api.FETCH, self._fetch)
+        found["Poll"] = self._unary(api.POLL, self._poll)
+        found["Produce"] = self._handler("Produce", self._produce)
         return found
+
+    def _unary(self, call: api.Call, answer: _Answer) -> "grpc.RpcMethodHandler[Any, Any]":
+        read, write = call.read, call.write
+
+        async def handle(message: Any, context: Context) -> Any:
+            try:
+                asked = read(message)
+                return write(asked, await answer(asked, time_left_ms(context)))
+            except FlotillaError as error:
+                await fail(context, error)
+
+        return self._handler(call.name, handle)
+
+    def _handler(
+        self, name: str, handle: Callable[[Any, Context], Awaitable[Any]]
+    ) -> "grpc.RpcMethodHandler[Any, Any]":
+        async def indexed(message: Any, context: Context) -> Any:
+            await metadata_index.reach(self._gateway, context)
+            answer = await handle(message, context)
+            metadata_index.report(self._gateway, context)
+            return answer
+
+        return grpc.unary_unary_rpc_method_handler(
+            indexed,
+            request_deserializer=api.decoder(name),
+            response_serializer=api.encoder(name),
+        )
 
     # How each kind of call is answered.
 
@@ -141,24 +169,3 @@ def _request(asked: SettleLeases | ExtendLeases, partition: int, held: list[Leas
 def count_of(held: dict[int, list[LeaseRange]]) -> int:
     """The number of messages in these ranges."""
     return sum([run.end - run.first for runs in held.values() for run in runs])
-
-
-def _unary(call: api.Call, answer: _Answer) -> "grpc.RpcMethodHandler[Any, Any]":
-    read, write = call.read, call.write
-
-    async def handle(message: Any, context: Context) -> Any:
-        try:
-            asked = read(message)
-            return write(asked, await answer(asked, time_left_ms(context)))
-        except FlotillaError as error:
-            await fail(context, error)
-
-    return _handler(call.name, handle)
-
-
-def _handler(name: str, handle: Callable[[Any, Context], Awaitable[Any]]) -> "grpc.RpcMethodHandler[Any, Any]":
-    return grpc.unary_unary_rpc_method_handler(
-        handle,
-        request_deserializer=api.decoder(name),
-        response_serializer=api.encoder(name),
-    )

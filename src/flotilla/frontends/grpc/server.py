@@ -13,6 +13,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[i
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped,unused-ignore]
 
 from flotilla.codec.grpc import calls as api
+from flotilla.frontends.grpc import metadata_index
 from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.calls import Calls
 from flotilla.frontends.grpc.errors import Context
@@ -105,9 +106,11 @@ class GrpcServer:
         calls = Calls(self._gateway, self.admission)
 
         async def produce_stream(requests: Any, context: Context) -> None:
+            await metadata_index.reach(self._gateway, context)
             await ProduceStream(self._gateway, self.admission).handle(requests, context)
 
         async def subscribe(requests: Any, context: Context) -> None:
+            await metadata_index.reach(self._gateway, context)
             await SubscribeStream(self._gateway, calls).handle(requests, context)
 
         streams = {"ProduceStream": produce_stream, "Subscribe": subscribe}

@@ -30,6 +30,7 @@ from flotilla.frontends.http.framework.openapi import make_document
 from flotilla.frontends.http.framework.operation import ANYTHING, Answer, Call, Handler, Operation
 from flotilla.frontends.http.framework.response import Response
 from flotilla.frontends.http.framework.router import Router
+from flotilla.frontends.http.metadata_index import MetadataIndexHeader
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.operations.cluster import NodeWarning
 
@@ -47,7 +48,8 @@ def make_app(status: NodeStatus | None, gateway: Gateway | None = None) -> Guard
     if gateway is not None:
         table = operations(gateway)
         rows += [*table, *_description_pages(table)]
-    return Guard(Router(rows))
+    router = Router(rows)
+    return Guard(router if gateway is None else MetadataIndexHeader(router, gateway))
 
 
 def operations(gateway: Gateway) -> list[Operation]:

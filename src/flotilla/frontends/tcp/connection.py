@@ -31,7 +31,7 @@ from flotilla.codec.frames import DIRECT_BYTES_MIN, Buffer, FrameReader
 from flotilla.frontends.tcp.budget import ByteBudget, OutputBudget
 from flotilla.types import limits
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OverloadedError, UnavailableError
-from flotilla.types.ids import NodeId
+from flotilla.types.ids import Index, NodeId
 from flotilla.types.operations import Done, Fetch, Fetched, Hello, Metadata, Ping, Produce, Reply, Request, Welcome
 from flotilla.types.operations.queue import AddCredit, Extend, Poll, Polled, Pushed, Subscribe, Unsubscribe, Withdraw
 from flotilla.types.operations.transactions import Stage
@@ -94,6 +94,9 @@ class Host(Protocol):
     @property
     def cluster_id(self) -> str: ...
 
+    @property
+    def metadata_index(self) -> Index: ...
+
     def now_ms(self) -> int: ...
 
     def lost(self, members: Sequence[str]) -> None: ...
@@ -102,14 +105,18 @@ class Host(Protocol):
 class RequestTicket:
     """A request in flight. `answer` is its Done; a second answer, or one that comes too late, is dropped."""
 
-    __slots__ = ("_connection", "batch_bytes", "correlation_id", "request")
+    __slots__ = ("_connection", "batch_bytes", "correlation_id", "metadata_index", "request")
 
-    def __init__(self, connection: "Connection", correlation_id: int, request: Request, batch_bytes: int) -> None:
+    def __init__(
+        self, connection: "Connection", correlation_id: int, request: Request, batch_bytes: int, metadata_index: Index
+    ) -> None:
         self._connection = connection
         self.correlation_id = correlation_id
         self.request = request
         #: Bytes that it has taken from the budgets.
         self.batch_bytes = batch_bytes
+        #: It needs metadata that are at least as new.
+        self.metadata_index = metadata_index
 
     def answer(self, answer: Reply | FlotillaError) -> None:
         """Never raises: the caller is the broker, which a fault of one connection does not concern."""
@@ -172,6 +179,8 @@ class Connection:
         #: The members are clients of a gateway, and outlive this connection.
         self._is_gateway = False
         self._batch_bytes = 0
+        #: The last metadata index that the client got.
+        self._sent_metadata_index: Index = 0
         self._output: list[Any] = []
         self.output_bytes = 0
         #: Bytes that the transport buffers because the client does not read.
@@ -285,13 +294,13 @@ class Connection:
         """Decodes a frame and admits its request. None: the connection has answered it."""
         held, self._frame_bytes = self._frame_bytes, 0
         try:
-            correlation_id, request = decode_request(frame)
+            correlation_id, request, metadata_index = decode_request(frame)
         except InvalidArgumentError:
             self._release(held)
             raise
-        return self._admit(correlation_id, request, held)
+        return self._admit(correlation_id, request, held, metadata_index)
 
-    def _admit(self, correlation_id: int, request: Incoming, held: int) -> RequestTicket | None:
+    def _admit(self, correlation_id: int, request: Incoming, held: int, metadata_index: Index) -> RequestTicket | None:
         """The ticket of a request that took `held` bytes from the budgets. None: the connection has answered it."""
         if type(request) not in WITH_BATCH:
             # Nothing of the frame is kept.
@@ -300,7 +309,7 @@ class Connection:
             if self.state == OPEN and self._is_settled_here(correlation_id, request):
                 return None
         if self.state == OPEN and isinstance(request, Request):
-            ticket = RequestTicket(self, correlation_id, request, held)
+            ticket = RequestTicket(self, correlation_id, request, held, metadata_index)
             self._tickets[ticket] = None
             self._batch_bytes += held
             return ticket
@@ -419,12 +428,21 @@ class Connection:
             self._batch_bytes -= held
             self._budgets.of(held).give(held)
 
+    def _new_metadata_index(self) -> Index:
+        """What the next answer says about the metadata; 0: nothing new for this client."""
+        index = self._host.metadata_index
+        if index <= self._sent_metadata_index:
+            return 0
+        self._sent_metadata_index = index
+        return index
+
     def _send(self, correlation_id: int, answer: Answer) -> None:
+        metadata_index = self._new_metadata_index()
         try:
-            buffers = encode_response(correlation_id, answer)
+            buffers = encode_response(correlation_id, answer, metadata_index)
         except InvalidArgumentError as error:
             # The answer exceeds a frame. The client can ask for less.
-            buffers = encode_response(correlation_id, error)
+            buffers = encode_response(correlation_id, error, metadata_index)
         if not self._output:
             self._wake()
         self._output += buffers

@@ -15,6 +15,7 @@ from flotilla.codec.client.frames import Answer, Incoming
 from flotilla.codec.client.handover import Answers, hand_over_answer, size_of
 from flotilla.frontends.tcp.connection import CLOSING, OPEN, WITH_BATCH, Connection
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.ids import Index
 
 
 class LocalChannelOwner(Protocol):
@@ -34,9 +35,9 @@ class LocalBrokerConnection(Connection):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         #: Requests that the bounds have stopped; as many as one connection may make.
-        self._stopped: deque[tuple[int, Incoming]] = deque()
+        self._stopped: deque[tuple[int, Incoming, Index]] = deque()
 
-    def put(self, requests: Sequence[tuple[int, Incoming]]) -> None:
+    def put(self, requests: Sequence[tuple[int, Incoming, Index]]) -> None:
         if self.state != CLOSING:
             self._stopped.extend(requests)
 
@@ -46,13 +47,13 @@ class LocalBrokerConnection(Connection):
             if self.state == CLOSING:
                 stopped.clear()
                 break
-            correlation_id, request = stopped[0]
+            correlation_id, request, metadata_index = stopped[0]
             # Only batches are kept for long, and only they are counted.
             if isinstance(request, WITH_BATCH) and not self._reserve(len(request.batch)):
                 break
             stopped.popleft()
             held, self._frame_bytes = self._frame_bytes, 0
-            ticket = self._admit(correlation_id, request, held)
+            ticket = self._admit(correlation_id, request, held, metadata_index)
             if ticket is not None:
                 self._serve(ticket)
         return not stopped
@@ -65,7 +66,7 @@ class LocalBrokerConnection(Connection):
             answer = hand_over_answer(error)
         if not self._output:
             self._wake()
-        self._output.append((correlation_id, answer))
+        self._output.append((correlation_id, answer, self._new_metadata_index()))
         self._output_count += 1
         size = size_of(answer)
         self.output_bytes += size

@@ -163,7 +163,7 @@ class TcpServer:
     def _serve(self, channel: AnyChannel, ticket: RequestTicket) -> None:
         self._request_count += 1
         try:
-            cancel = self._service.handle(ticket.request, ticket.answer)
+            cancel = self._service.handle(ticket.request, ticket.answer, ticket.metadata_index)
             if cancel is not None:
                 channel.connection.started(ticket, cancel)
         except Exception as error:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from flotilla.types.ids import NO_NODE, NodeId
+from flotilla.types.ids import NO_NODE, Index, NodeId
 from flotilla.types.operations.request import (
     ANY,
     CONTROLLER,
@@ -48,6 +48,10 @@ class Metadata(Reply):
     topics: list[TopicInfo]
     #: As the setting of its nodes says it.
     cluster_name: str = ""
+    #: No quorum of the metadata confirmed it in time: recent changes may be missing.
+    is_stale: bool = False
+    #: The newest entry of the metadata that it shows.
+    index: Index = 0
 
 
 @dataclass(slots=True)
@@ -55,11 +59,13 @@ class GetMetadata(Request[Metadata], to=ANY, effect=READ):
     """All topics when none is named. A topic that does not exist is left out of the reply.
 
     With `create`, a missing topic is answered with UNAVAILABLE while it is being created, and with NOT_FOUND where
-    the cluster does not allow that.
+    the cluster does not allow that. With `is_linearizable`, the reply shows every change that was acknowledged to any
+    client before; without a quorum of the metadata it is marked as stale.
     """
 
     topics: list[str] = field(default_factory=list)
     create: bool = False
+    is_linearizable: bool = False
 
 
 @dataclass(slots=True)

@@ -499,7 +499,7 @@ def test_a_new_leader_serves_only_after_it_applied_its_log() -> None:
     raft = new.partition(TOPIC).replica.raft
     while raft.role != LEADER:
         for box in fleet.nodes.values():
-            fleet._turn(box)
+            fleet.turn(box)
     old.is_disk_stuck = other.is_disk_stuck = True
     for request in (fetch(), produce(), CommitOffset("g", TOPIC, 0, 0)):
         assert new.ask(request).code == "UNAVAILABLE"

@@ -22,7 +22,7 @@ def opened(*, requests_max: int = 2, frame_bytes_max: int = 1_000) -> ClientConn
 def test_hello_comes_first():
     connection: ClientConnection[str] = ClientConnection()
     (frame,) = connection.greet("test")
-    correlation_id, hello = decode_request(frame[4:])
+    correlation_id, hello, _ = decode_request(frame[4:])
     assert (correlation_id, hello) == (1, Hello(1, 1, "test"))
     assert not connection.is_open
     assert not connection.has_room

@@ -239,7 +239,7 @@ def test_a_connection_serves_one_at_a_time(servers):
     direct.put_back(again)
     assert take_when_worth_it(direct, address) is None
     with pytest.raises(OSError, match="descriptor"):
-        again.ask(Produce("orders", 0, b""))
+        again.ask(Produce("orders", 0, b""), 0)
 
 
 def test_a_broker_that_cannot_be_reached_is_not_tried_each_time(servers, monkeypatch):

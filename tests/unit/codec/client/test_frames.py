@@ -56,14 +56,16 @@ def test_every_operation_travels():
     assert set(REPLIES) == {op.Welcome, *(kind for kind in kinds if issubclass(kind, op.Reply))}
 
 
-@given(u64, requests)
-def test_requests_come_out_as_they_went_in(correlation_id, request):
-    assert decode_request(body_of(encode_request(correlation_id, request))) == (correlation_id, request)
+@given(u64, requests, u64)
+def test_requests_come_out_as_they_went_in(correlation_id, request, index):
+    decoded_request = decode_request(body_of(encode_request(correlation_id, request, index)))
+    assert decoded_request == (correlation_id, request, index)
 
 
-@given(u64, replies)
-def test_replies_come_out_as_they_went_in(correlation_id, reply):
-    assert decode_response(body_of(encode_response(correlation_id, reply))) == (correlation_id, reply)
+@given(u64, replies, u64)
+def test_replies_come_out_as_they_went_in(correlation_id, reply, index):
+    decoded_reply = decode_response(body_of(encode_response(correlation_id, reply, index)))
+    assert decoded_reply == (correlation_id, reply, index)
 
 
 def test_the_bytes_of_a_frame_are_recorded():
@@ -136,21 +138,21 @@ def test_values_outside_of_the_contract_are_refused_before_they_leave(request_):
 def test_errors_come_out_as_their_own_class(kind):
     error = NotLeaderError(3, "broker-3:7600") if kind is NotLeaderError else kind("why")
     error.retry_after_ms = 250
-    correlation_id, answer = decode_response(body_of(encode_response(9, error)))
+    correlation_id, answer, _ = decode_response(body_of(encode_response(9, error)))
     assert correlation_id == 9
     assert type(answer) is kind
     assert (str(answer), answer.retry_after_ms, answer.retryable) == (str(error), 250, kind.row.retryable)
 
 
 def test_not_leader_carries_the_address_of_the_leader():
-    _, answer = decode_response(body_of(encode_response(9, NotLeaderError(3, "broker-3:7600"))))
+    _, answer, _ = decode_response(body_of(encode_response(9, NotLeaderError(3, "broker-3:7600"))))
     assert answer.address == "broker-3:7600"
     assert str(answer) == "the leader is node 3"
 
 
 def test_an_error_of_a_newer_broker_is_raised_but_not_retried():
     envelope = client_pb2.Response(correlation_id=4, error=client_pb2.Error(code=999, message="moon phase"))
-    correlation_id, answer = decode_response(framed(envelope))
+    correlation_id, answer, _ = decode_response(framed(envelope))
     assert correlation_id == 4
     assert type(answer) is UnknownError
     assert not answer.retryable
@@ -160,7 +162,7 @@ def test_an_error_of_a_newer_broker_is_raised_but_not_retried():
 def test_the_text_of_an_error_is_bounded_and_always_encodable():
     error = OverloadedError("\udcff" + "x" * 100_000)
     error.retry_after_ms = 2**40
-    _, answer = decode_response(body_of(encode_response(1, error)))
+    _, answer, _ = decode_response(body_of(encode_response(1, error)))
     assert str(answer).startswith("\\udcff")
     assert ERROR_CHARS_MAX <= len(str(answer)) < ERROR_CHARS_MAX + 10
 
@@ -177,28 +179,28 @@ def with_field(message, number):
 def test_unknown_fields_are_ignored():
     fetch = with_field(client_pb2.Fetch(topic="t", offset=8), 900)
     request = with_field(client_pb2.Request(correlation_id=1, fetch=fetch), 901)
-    assert decode_request(framed(request)) == (1, op.Fetch("t", 0, 8, 0))
+    assert decode_request(framed(request)) == (1, op.Fetch("t", 0, 8, 0), 0)
     response = with_field(client_pb2.Response(correlation_id=1, done=client_pb2.Done()), 902)
-    assert decode_response(framed(response)) == (1, op.Done())
+    assert decode_response(framed(response)) == (1, op.Done(), 0)
 
 
 def test_an_unknown_request_can_still_be_answered():
     envelope = client_pb2.Request(correlation_id=77)
     for unknown in (envelope, with_field(envelope, 903)):
-        correlation_id, request = decode_request(framed(unknown))
+        correlation_id, request, _ = decode_request(framed(unknown))
         assert correlation_id == 77
         assert type(request) is InvalidArgumentError
 
 
 def test_an_unknown_answer_ends_its_request_with_an_error():
-    correlation_id, answer = decode_response(framed(with_field(client_pb2.Response(correlation_id=78), 904)))
+    correlation_id, answer, _ = decode_response(framed(with_field(client_pb2.Response(correlation_id=78), 904)))
     assert correlation_id == 78
     assert type(answer) is UnknownError
 
 
 def test_nothing_follows_a_request_without_a_batch():
     envelope = client_pb2.Request(correlation_id=6, delete_topic=client_pb2.DeleteTopic(topic="t"))
-    correlation_id, request = decode_request(framed(envelope, b"x"))
+    correlation_id, request, _ = decode_request(framed(envelope, b"x"))
     assert correlation_id == 6
     assert type(request) is InvalidArgumentError
 
@@ -224,10 +226,11 @@ def test_a_frame_that_is_no_request_is_refused(frame):
 
 def decoded(decode, frame):
     try:
-        correlation_id, value = decode(frame)
+        correlation_id, value, metadata_index = decode(frame)
     except InvalidArgumentError:
         return
     assert isinstance(correlation_id, int)
+    assert isinstance(metadata_index, int)
     assert isinstance(value, op.Request | op.Reply | op.Hello | op.Welcome | FlotillaError)
 
 

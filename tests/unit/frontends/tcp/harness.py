@@ -30,13 +30,16 @@ class EchoService:
         #: While set, produces are kept here and not answered.
         self.held: list[Done] | None = None
 
+    #: No topic was ever changed.
+    metadata_index = 0
+
     def now_ms(self) -> int:
         return 1_700_000_000_000
 
     def lost(self, members: Sequence[str]) -> None:
         """No leases are kept here."""
 
-    def handle(self, request: Request, done: Done) -> Cancel | None:
+    def handle(self, request: Request, done: Done, metadata_index: int = 0) -> Cancel | None:
         self.handled_count += 1
         if isinstance(request, Produce):
             return self._produce(request, done)
@@ -87,7 +90,7 @@ class BareClient:
 
     async def read(self) -> tuple[int, Answer]:
         length = int.from_bytes(await self.reader.readexactly(4), "big")
-        return decode_response(await self.reader.readexactly(length))
+        return decode_response(await self.reader.readexactly(length))[:2]
 
     async def call(self, correlation_id: int, request: Any) -> Answer:
         self.send(correlation_id, request)

@@ -43,6 +43,7 @@ from tests.unit.frontends.tcp.frames import HELLO, answers_in, asked
 
 class Host:
     node = 7
+    metadata_index = 0
     cluster_id = "blue"
 
     def __init__(self):

@@ -22,8 +22,8 @@ class LocalClient:
         if greet:
             self.send(HELLO_ID, hello("test", True))
 
-    def send(self, *request):
-        self.channel.writelines([request])
+    def send(self, correlation_id, request, metadata_index=0):
+        self.channel.writelines([(correlation_id, request, metadata_index)])
 
     async def take(self, count=1):
         """The next answers, without the handshake's."""
@@ -32,7 +32,7 @@ class LocalClient:
                 del self.answers[0]
             await asyncio.sleep(0)
         taken, self.answers[:count] = self.answers[:count], []
-        return taken
+        return [(correlation_id, answer) for correlation_id, answer, _ in taken]
 
 
 def test_a_batch_goes_in_and_comes_out_without_bytes():
@@ -140,7 +140,7 @@ def test_shutdown_answers_what_came_before_and_refuses_the_rest():
         assert client.ends == []
         endpoint.service.held.pop()(Produced(0))
         await closing
-        answers = dict([answer for answer in client.answers if answer[0] != HELLO_ID])
+        answers = {number: answer for number, answer, _ in client.answers if number != HELLO_ID}
         assert answers[3] == Produced(0)
         assert isinstance(answers[2], UnavailableError)
         assert isinstance(answers[4], UnavailableError)

@@ -54,7 +54,7 @@ class DirectConnection:
         assert self._reader is not None
         async with asyncio.timeout(ANSWER_S_MAX):
             length = int.from_bytes(await self._reader.readexactly(4), "big")
-            _, answer = decode_response(await self._reader.readexactly(length))
+            _, answer, _ = decode_response(await self._reader.readexactly(length))
         return answer
 
     async def ask(self, request: Request[Any]) -> Answer:

@@ -1,11 +1,12 @@
 """The cluster over HTTP: its nodes, and where each of them listens."""
 
 from flotilla.frontends.http.framework.operation import FLAG, INTEGER, TEXT, Answer, Call, Operation, obj
+from flotilla.frontends.http.framework.parameters import IS_STALE
 from flotilla.gateway.gateway import Gateway
 
 _NODE = obj(("node", "client", "http", "is_alive"), node=INTEGER, client=TEXT, http=TEXT, is_alive=FLAG)
 _CLUSTER = obj(
-    ("cluster_id", "cluster_name", "controller", "nodes", "topics"),
+    ("cluster_id", "cluster_name", "controller", "nodes", "topics", "is_stale"),
     cluster_id={"type": "string", "description": "Drawn when the cluster was founded."},
     cluster_name=TEXT,
     controller={
@@ -14,6 +15,7 @@ _CLUSTER = obj(
     },
     nodes={"type": "array", "items": _NODE},
     topics={"type": "integer", "description": "The number of topics."},
+    is_stale=IS_STALE,
 )
 
 
@@ -40,5 +42,6 @@ class ClusterApi:
                 "controller": metadata.controller,
                 "nodes": nodes,
                 "topics": len(metadata.topics),
+                "is_stale": metadata.is_stale,
             }
         )

@@ -3,7 +3,7 @@
 from typing import Any
 
 from flotilla.frontends.http.framework.operation import FLAG, INTEGER, TEXT, Answer, Call, Operation, integer, obj
-from flotilla.frontends.http.framework.parameters import OF_PARTITION, OF_TOPIC, SETTINGS, TOPIC
+from flotilla.frontends.http.framework.parameters import IS_STALE, OF_PARTITION, OF_TOPIC, SETTINGS, TOPIC
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import (
@@ -28,7 +28,7 @@ SHOWN_TOPIC = obj(
     partitions={"type": "array", "items": _PARTITION},
     settings={"type": "object", "additionalProperties": TEXT},
 )
-_TOPICS = obj(("topics",), topics={"type": "array", "items": SHOWN_TOPIC})
+_TOPICS = obj(("topics", "is_stale"), topics={"type": "array", "items": SHOWN_TOPIC}, is_stale=IS_STALE)
 _PARTITIONS = integer(0, PARTITION_COUNT_MAX, "0: the cluster's default; when altering, no change.", default=0)
 _CREATE = obj(
     ("topic",),
@@ -76,7 +76,7 @@ class TopicApi:
 
     async def list_all(self, call: Call) -> Answer:
         metadata = await self._gateway.metadata()
-        return Answer({"topics": [show_topic(topic) for topic in metadata.topics]})
+        return Answer({"topics": [show_topic(topic) for topic in metadata.topics], "is_stale": metadata.is_stale})
 
     async def create(self, call: Call) -> Answer:
         body: dict[str, Any] = call.body

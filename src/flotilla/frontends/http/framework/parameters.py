@@ -14,6 +14,11 @@ _NAME_CHARS_MAX: Final = 1_000
 OFFSET_MAX: Final = 2**64 - 1
 _PARTITION_MAX: Final = 2**32 - 1
 
+#: Of answers that describe topics or nodes.
+IS_STALE: Final[Schema] = {
+    "type": "boolean",
+    "description": "No quorum of the metadata confirmed the answer in time: recent changes may be missing.",
+}
 TOPIC: Final[Schema] = text(1, _NAME_CHARS_MAX, "Name of the topic: letters, digits, dots, _ and -.")
 GROUP: Final[Schema] = text(1, _NAME_CHARS_MAX, "Name of the group: letters, digits, dots, _ and -.")
 PARTITION: Final[Schema] = integer(0, _PARTITION_MAX, "Number of the partition.")
