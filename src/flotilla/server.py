@@ -103,8 +103,7 @@ class LoopOutside:
         return max(self._node.network.peer_count + 1, len(metadata.raft.configuration.members()))
 
     def is_time_set(self) -> bool:
-        self.clock.now_ms()
-        return self.clock.is_set
+        return self.clock.may_lead()
 
     def is_time_trusted(self) -> bool:
         return self.clock.is_trusted

@@ -22,6 +22,7 @@ LINES = [line for line in (Path(__file__).parent / "queue_seeds.txt").read_text(
 ALWAYS = (
     "leader elected",
     "leader crashed",
+    "clock jumped",
     "snapshot taken",
     "delivered",
     "delivered again",

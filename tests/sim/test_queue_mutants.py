@@ -21,6 +21,8 @@ QUICK = {
     "commit-again": "stored once",
     "last-decision": "whole or not at all",
     "forget-staged-acks": "staged is held back",
+    "own-clock": "never early",
+    "own-retention": "acknowledged and young is there",
 }
 
 

@@ -17,6 +17,14 @@ _ADAPTERS = ("storage", "peers", "runtime")
 #: What a client reads and writes; the brokers' side of the codec is not for it.
 _CLIENT_CODEC = ("codec.batch", "codec.client", "codec.frames")
 
+#: Parts of the broker that decide and do nothing else: the simulator runs them as they are.
+_REPLAYED_BROKER = (
+    "broker.cluster_clock",
+    "broker.log_upkeep",
+    "broker.queue.settlement_log",
+    "broker.retention",
+)
+
 #: For each folder (or module) of the package, what of the package it may import beside itself.
 #: The most particular row decides. A row allows a name and everything below it.
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -47,7 +55,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "cli": (*_CORE, *_ADAPTERS, "broker", "frontends", "client", "gateway", "server", "spark"),
     "cli.sim": (*_CORE, *_ADAPTERS, "sim"),
     # Beside the layers: the simulator runs the real core, storage, driver and group commit on simulated devices.
-    "sim": (*_CORE, "storage", "runtime.driver", "broker.queue.settlement_log"),
+    "sim": (*_CORE, "storage", "runtime.driver", *_REPLAYED_BROKER),
     # Composition roots, where everything meets.
     "node": (*_CORE, *_ADAPTERS),
     "cluster_entry": (*_CORE, *_ADAPTERS, "node", "broker", "client"),

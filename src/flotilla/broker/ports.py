@@ -132,7 +132,7 @@ class Outside(Protocol):
         """False: the node has just started, and has not heard the clocks of a majority of the brokers yet."""
 
     def is_time_trusted(self) -> bool:
-        """Whether messages may be deleted by age."""
+        """Whether this time may be stamped into logs, and messages deleted by age."""
 
     def steady_ms(self) -> int:
         """A monotonic clock."""

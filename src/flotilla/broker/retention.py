@@ -11,12 +11,12 @@ stay with it. Entries with staged batches of a transaction stay until it has end
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
-from flotilla.broker.ports import Consensus
 from flotilla.metadata.values import Topic
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.replica.replica import Replica
-from flotilla.types.ids import Offset
+from flotilla.types.ids import GroupId, Offset
 from flotilla.types.topics import TopicSettings
 
 #: Between two looks of a leader.
@@ -32,16 +32,21 @@ def holders_of(topic: Topic) -> list[str]:
     return [name for name, chosen in topic.groups if dict(chosen).get("holds_retention")]
 
 
+class Snapshots(Protocol):
+    def snapshot(self, group: GroupId) -> None:
+        """Takes a snapshot now, whether one is due or not."""
+
+
 class Retention:
     """The retention of one partition."""
 
     def __init__(
-        self, replica: Replica, machine: PartitionMachine, consensus: Consensus, is_informed: Callable[[], bool]
+        self, replica: Replica, machine: PartitionMachine, snapshots: Snapshots, is_informed: Callable[[], bool]
     ) -> None:
         """`is_informed`: this node knows the current holders of retention."""
         self._replica = replica
         self._machine = machine
-        self._consensus = consensus
+        self._snapshots = snapshots
         self._is_informed = is_informed
         self._look_ms = 0
         #: Everything below was released; and since when the log holds entries that are not needed.
@@ -117,4 +122,4 @@ class Retention:
             self._slack_since_ms = now_ms
         elif now_ms - self._slack_since_ms >= RELEASE_MS:
             self._slack_since_ms = now_ms
-            self._consensus.snapshot(replica.group)
+            self._snapshots.snapshot(replica.group)

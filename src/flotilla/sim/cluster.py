@@ -21,7 +21,7 @@ from flotilla.sim.trace import Trace
 from flotilla.types.ids import GroupId, NodeId
 
 #: Makes the application of a run: what the nodes replicate, and what they serve.
-MakeApplication: TypeAlias = Callable[[World, Network, int, Sometimes, Trace], Application]
+MakeApplication: TypeAlias = Callable[[World, Network, Plan, Sometimes, Trace], Application]
 
 
 class Cluster:
@@ -39,7 +39,7 @@ class Cluster:
         self.observers: dict[GroupId, GroupObserver] = {
             group: GroupObserver(group, members, self.sometimes, self.trace) for group in range(1, plan.groups + 1)
         }
-        self.application = make_application(world, self.network, plan.seed, self.sometimes, self.trace)
+        self.application = make_application(world, self.network, plan, self.sometimes, self.trace)
         around = Surroundings(
             world,
             self.network,

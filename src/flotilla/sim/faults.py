@@ -228,9 +228,8 @@ class FaultInjector:
         node.resume()
 
     def _clock(self) -> None:
+        """Another drift. The jumps of the wall clock come in every run (`clock_jumps`)."""
         node = self._target()
-        self._cluster.sometimes.seen("clock jumped")
-        node.clock.jump(int(self._random.uniform(-3600, 3600)) * SECOND)
         most = self._cluster.plan.drift_ppm_max
         node.clock.drift(self._random.randint(-most, most), self._cluster.world.now_us)
 

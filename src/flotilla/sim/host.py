@@ -6,7 +6,7 @@ replica sees it. A term decides what is served, the application what is replicat
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
@@ -18,9 +18,6 @@ from flotilla.sim.wire import Answered
 from flotilla.types.errors import FlotillaError, NotLeaderError, UnavailableError
 from flotilla.types.ids import GroupId, NodeId, Term
 from flotilla.types.operations import Request
-
-#: The product expects times of a calendar.
-EPOCH_MS: Final = 1_700_000_000_000
 
 
 class Serving(Protocol):
@@ -67,6 +64,10 @@ class GroupHost(ABC, Generic[ServingT]):
             self._replica = self.node.driver.replicas[self.group]
         return self._replica
 
+    def may_begin(self) -> bool:
+        """Whether this node may serve what it leads."""
+        return True
+
     @abstractmethod
     def begin(self, term: Term) -> ServingT:
         """Starts a term: the node leads from now on."""
@@ -77,7 +78,7 @@ class GroupHost(ABC, Generic[ServingT]):
         if self.term is not None and (raft.role != LEADER or raft.term != self.term.term):
             self.term.end()
             self.term = None
-        if self.term is None and raft.role == LEADER and self.replica.is_serving():
+        if self.term is None and raft.role == LEADER and self.replica.is_serving() and self.may_begin():
             self.term = self.begin(raft.term)
 
     def serve(self, request: Request, answer: Answered) -> None:

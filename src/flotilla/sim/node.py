@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from flotilla.broker.cluster_clock import ClusterClock
+from flotilla.codec.peer.clock_frames import CLOCK_BYTES, decode_clock, encode_clock
 from flotilla.codec.peer.frames import decode_frame, encode_frame
 from flotilla.raft.messages import Configuration, Entry, Message
 from flotilla.raft.node import RaftNode
@@ -18,7 +20,7 @@ from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job, Load
 from flotilla.runtime.driver import THRIFTY_PATIENCE_MS, Driver, DriverOptions
 from flotilla.sim.coverage import Sometimes
-from flotilla.sim.devices.clock import NodeClock
+from flotilla.sim.devices.clock import EPOCH_MS, NodeClock
 from flotilla.sim.devices.crash import SimulatedCrash
 from flotilla.sim.devices.disk import Rot, SimDisk
 from flotilla.sim.devices.network import Network
@@ -41,6 +43,8 @@ RETRY_US = 10 * SECOND
 
 #: The real ticker makes up for at most this many ticks after a pause.
 CATCH_UP_TICKS_MAX = 3
+#: Between two readings of its clock that a node sends to all others.
+CLOCK_US = 2 * SECOND
 
 
 class Token(Protocol):
@@ -116,6 +120,7 @@ class SimNode:
         "armed_after",
         "armed_point",
         "clock",
+        "cluster_clock",
         "disk",
         "driver",
         "id",
@@ -137,6 +142,8 @@ class SimNode:
         self._random = around.world.stream(f"machine {node_id}")
         #: The random stream that the product draws from.
         self._driver_random = around.world.stream(f"driver {node_id}")
+        #: Cluster time, as the process knows it.
+        self.cluster_clock = ClusterClock(self, self._cluster_size)
         self.status = DOWN
         #: Rises with every start and crash: events scheduled for an earlier process are void.
         self.incarnation = 0
@@ -207,6 +214,8 @@ class SimNode:
                 self.store.create_group(group, configuration)
         self.driver = Driver(self.id, self.store, self, self._driver_random, around.driver_options)
         self.status = RUNNING
+        self.cluster_clock = ClusterClock(self, self._cluster_size)
+        self._after(0, self._tell_clock)
         self._is_patient = False
         self._rafts = []
         for group in sorted(real.groups):
@@ -437,8 +446,12 @@ class SimNode:
             self._enter(self._receive, frame)
 
     def _receive(self, frame: bytes) -> None:
+        """Every frame begins with a reading of the sender's clock, and some are nothing else."""
         assert self.driver is not None
-        self.driver.receive(decode_frame(frame))
+        sender, _, wall_ms = decode_clock(frame[:CLOCK_BYTES])
+        self.cluster_clock.heard(sender, wall_ms)
+        if len(frame) > CLOCK_BYTES:
+            self.driver.receive(decode_frame(frame[CLOCK_BYTES:]))
 
     def peer_changed(self, peer: NodeId, is_up: bool) -> None:
         self._around.sometimes.seen("peer reported down") if not is_up else None
@@ -472,7 +485,29 @@ class SimNode:
         observers = self._around.observers
         for group, message in messages:
             observers[group].sent(message)
-        self._around.network.send(self.id, to, b"".join(encode_frame(messages)))
+        self._around.network.send(self.id, to, b"".join([self._reading(to), *encode_frame(messages)]))
+
+    # Clocks. Implements `MachineClocks`.
+
+    def now_ms(self) -> int:
+        """The wall clock."""
+        return EPOCH_MS + self.clock.wall_us(self._around.world.now_us) // MS
+
+    def uptime_ms(self) -> int:
+        return self.clock.steady_us(self._around.world.now_us) // MS
+
+    def _cluster_size(self) -> int:
+        return self._around.network.node_count
+
+    def _reading(self, to: NodeId) -> bytes:
+        return encode_clock(self.id, to, self.now_ms())
+
+    def _tell_clock(self) -> None:
+        """A real node sends a reading first on every connection; here it goes before every frame, and now and then."""
+        self._after(CLOCK_US, self._tell_clock)
+        if self.status == RUNNING:
+            for other in self._around.network.others(self.id):
+                self._around.network.send(self.id, other, self._reading(other))
 
     def write(self, block: Block) -> None:
         self._block = block

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from flotilla.sim.checkers.violation import Violation
+from flotilla.sim.clock_jumps import ClockJumps
 from flotilla.sim.cluster import Cluster, MakeApplication
 from flotilla.sim.devices.clock import TICK_US
 from flotilla.sim.devices.crash import SimulatedCrash
@@ -74,6 +75,7 @@ class Run:
         self.workload = make_workload(self.cluster)
         self.operator = Operator(self.cluster)
         self.faults = FaultInjector(self.cluster, self.workload)
+        self.jumps = ClockJumps(self.cluster)
 
     def go(self) -> None:
         """Raises Violation, or the assertion of the product that did not hold."""
@@ -81,6 +83,7 @@ class Run:
         self.workload.start()
         self.operator.start()
         self.faults.start()
+        self.jumps.start()
         self.world.run_until(self.plan.chaos_us)
         self._heal()
         absent = self._hold_back()
@@ -92,6 +95,7 @@ class Run:
     def _heal(self) -> None:
         self.cluster.trace.note(EVERYONE, "all faults end")
         self.faults.heal()
+        self.jumps.end()
         self.operator.calm()
         self.workload.calm()
 

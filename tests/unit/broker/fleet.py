@@ -308,8 +308,7 @@ class Node:
         return self.fleet.clock.now_ms + self.fleet.wall_ahead_ms + self.wall_ahead_ms
 
     def is_time_set(self) -> bool:
-        self.clock.now_ms()
-        return self.clock.is_set
+        return self.clock.may_lead()
 
     def is_time_trusted(self) -> bool:
         return self.clock.is_trusted

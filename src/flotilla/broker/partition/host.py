@@ -11,6 +11,7 @@ answered.
 from collections.abc import Callable
 
 from flotilla.broker.log_reads import find_time
+from flotilla.broker.log_upkeep import LogUpkeep
 from flotilla.broker.partition.fetch import Fetches
 from flotilla.broker.partition.pending_batch import PendingBatch
 from flotilla.broker.partition.transactions import Decisions, PartitionTransactions
@@ -24,9 +25,8 @@ from flotilla.codec.batch.header import patch_base_offset
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import BatchFacts, Describe
 from flotilla.partition.commands.partition_commands import ClaimPartition as ClaimPartitionCommand
-from flotilla.partition.commands.partition_commands import Command, ConfigureDedup, StampTime, TrimTo, encode_command
+from flotilla.partition.commands.partition_commands import Command, encode_command
 from flotilla.partition.commands.partition_commands import CommitOffset as CommitOffsetCommand
-from flotilla.partition.leader.log_time import LogTime
 from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, KnownKeys, ProduceAdmission
 from flotilla.partition.queries import DescribePartition, GroupPosition, PartitionFacts, Position
 from flotilla.partition.state.machine import PartitionMachine
@@ -113,7 +113,7 @@ class PartitionHost:
         #: Gives out offsets while this node leads; a new one for each term.
         self._leader: ProduceAdmission | None = None
         self._leader_term: Term = _NEVER
-        self._log_time = LogTime(0, 0)
+        self._upkeep: LogUpkeep | None = None
         #: The queue groups while this node leads, and the requests to them; new ones for each term.
         self._queue: PartitionQueue | None = None
         self._queue_requests: QueueRequests | None = None
@@ -146,7 +146,6 @@ class PartitionHost:
         self.limits = RecordLimits(payload_bytes_max=settings.payload_bytes_max)
         #: The leader while all replicas are up.
         self.preferred: NodeId = topic.partitions[self.number].wanted[0]
-        self._dedup = (settings.dedup_window_entries, settings.dedup_window_ms)
 
     def _serving(self) -> ProduceAdmission:
         """The admission of a leader that may serve. Raises NotLeaderError; UnavailableError if it may be replaced."""
@@ -171,7 +170,6 @@ class PartitionHost:
             raise UnavailableError("the new leader has not heard the clocks of a majority of the brokers yet")
         self._leader = ProduceAdmission(self.machine)
         self._leader_term = raft.term
-        self._log_time = LogTime(self.machine.clock_ms, self._outside.steady_ms())
         self._queue = PartitionQueue(
             self.number,
             self._topic,
@@ -182,6 +180,7 @@ class PartitionHost:
             self._serving,
         )
         self._queue_requests = QueueRequests(self._queue, self._explain)
+        self._upkeep = LogUpkeep(self.machine, self._leader, self._retention, self._outside, self._queue.held_from)
         self._queue_ports.began(self._queue)
         self._transactions = PartitionTransactions(
             self.replica, self.machine, self._leader, self._consensus, self._outside, self._decisions, self._explain
@@ -198,7 +197,7 @@ class PartitionHost:
             reason = reason or NotLeaderError(self.replica.raft.leader)
             self._queue.end(reason)
             self._transactions.end(reason)
-            self._queue = self._queue_requests = self._transactions = None
+            self._queue = self._queue_requests = self._transactions = self._upkeep = None
 
     # Writing.
 
@@ -402,7 +401,7 @@ class PartitionHost:
     @property
     def retention_behind_ms(self) -> int:
         """How much later than asked for messages go by age: retention removes a backlog step by step."""
-        return self._log_time.behind_ms if self._leader is not None and self._settings.retention_ms else 0
+        return self._upkeep.behind_ms if self._upkeep is not None and self._settings.retention_ms else 0
 
     def check(self, now_ms: int) -> None:
         """Ends a lost leadership; on a leader, proposes the upkeep of the log."""
@@ -413,8 +412,8 @@ class PartitionHost:
         elif not self._is_upkeep_in_flight and (raft.term == self._leader_term or self._may_begin()):
             if raft.term != self._leader_term:
                 self._begin_leading()
-            assert self._leader is not None
-            command = self._upkeep(self._leader, now_ms)
+            assert self._upkeep is not None
+            command = self._upkeep.command(self._settings)
             if command is not None:
                 self._is_upkeep_in_flight = True
                 self._consensus.propose(self.group, encode_command(command), self._kept_up)
@@ -430,27 +429,6 @@ class PartitionHost:
 
     def _may_begin(self) -> bool:
         return self.replica.is_serving() and self._outside.is_time_set()
-
-    def _upkeep(self, leader: ProduceAdmission, now_ms: int) -> Command | None:
-        """A command for what all replicas must do at the same point of the log and with the same time."""
-        is_trusted = self._outside.is_time_trusted()
-        log_time = self._log_time
-        log_time.advance(now_ms if is_trusted else None, self._outside.steady_ms(), self.machine.stored.oldest_ms)
-        producers = self.machine.producers
-        if (producers.entries_max, producers.window_ms) != self._dedup:
-            entries_max, window_ms = self._dedup
-            return ConfigureDedup(entries_max, window_ms, now_ms)
-        log_ms = log_time.now_ms
-        if log_ms and (leader.wants_stamp(log_ms) or self._retention.wants_stamp(self._settings, log_ms)):
-            return StampTime(log_ms)
-        assert self._queue is not None
-        try:
-            aged_ms = log_time.aged_ms if is_trusted else None
-            trim_to = self._retention.target(self._settings, self._queue.held_from, now_ms, aged_ms)
-        except CorruptionError:
-            # Without reading the log, it is not known what must stay.
-            return None
-        return None if trim_to is None else TrimTo(trim_to, now_ms, self.machine.applied)
 
     def _kept_up(self, _: object) -> None:
         """Done, or retried by the next check."""

@@ -15,7 +15,7 @@ from flotilla.types.ids import NodeId
 _KIND = 3
 _CHECKSUM = struct.Struct(">I")
 _LAYOUT = struct.Struct(">IBQQq")
-_BYTES = _CHECKSUM.size + _LAYOUT.size
+CLOCK_BYTES = _CHECKSUM.size + _LAYOUT.size
 _KIND_AT = 8
 
 
@@ -26,7 +26,7 @@ def encode_clock(sender: NodeId, to: NodeId, wall_ms: int) -> bytes:
 
 def is_clock(frame: Buffer) -> bool:
     """Whether a frame has the shape of a clock reading; no frame with messages has."""
-    return len(frame) == _BYTES and frame[_KIND_AT] == _KIND and bytes(frame[4:8]) == bytes(4)
+    return len(frame) == CLOCK_BYTES and frame[_KIND_AT] == _KIND and bytes(frame[4:8]) == bytes(4)
 
 
 def decode_clock(frame: Buffer) -> tuple[NodeId, NodeId, int]:

@@ -1,7 +1,8 @@
 """The time of one partition's log at its leader: what the leader stamps, and the time from which it counts ages.
 
 Log time never goes back, and it runs ahead of the leader's monotonic clock only where cluster time does, which a
-majority of clocks confirms. Where the log holds a stamp from the future (written while a majority of clocks was wrong),
+majority of clocks confirms. A stamp is never earlier than the time at which its messages were stored: they would count
+as older than they are. Where the log holds a stamp from the future (written while a majority of clocks was wrong),
 log time goes on from there with the monotonic clock: messages stored since then age as fast as all others, and
 messages with earlier stamps are old when cluster time says so.
 
@@ -32,7 +33,10 @@ class LogTime:
         self.behind_ms = 0
 
     def advance(self, cluster_ms: int | None, steady_ms: int, oldest_ms: int | None) -> None:
-        """`cluster_ms` is None while no majority confirms it; `oldest_ms` is the oldest stamp in the log."""
+        """`cluster_ms` is None while no majority confirms it: then nothing may be stamped, nor deleted by age.
+
+        `oldest_ms` is the oldest stamp in the log.
+        """
         elapsed_ms = steady_ms - self._steady_ms
         self._steady_ms = steady_ms
         self._now_ms += elapsed_ms
@@ -50,7 +54,7 @@ class LogTime:
 
     @property
     def now_ms(self) -> int:
-        """For stamps; 0: no time is known yet."""
+        """For stamps."""
         return self._now_ms
 
     @property

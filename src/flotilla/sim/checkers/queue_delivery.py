@@ -11,6 +11,7 @@ from typing import Final
 from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.sim.checkers.queue_shadow import GroupShadow, QueueShadow
 from flotilla.sim.checkers.violation import Violation
+from flotilla.sim.devices.clock import EPOCH_MS
 from flotilla.sim.plans.queue import ORDERED
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Index, NodeId, Offset, Term
@@ -18,6 +19,8 @@ from flotilla.types.operations import Produced
 from flotilla.types.operations.queue import ACK, FAIL, REJECT, LeaseRange
 
 _MINUTE_US: Final = 60_000_000
+#: More is no drift.
+_ERROR_MS_MAX: Final = 20_000
 #: Times are passed in whole milliseconds.
 _ROUNDING_US: Final = 2_000
 
@@ -97,6 +100,8 @@ class DeliveryChecker:
         self._shadow = shadow
         self._skew_ms = skew_ms
         self._terms = 0
+        #: How far the times of leaders were from the world's: tokens come by cluster time, which drifts.
+        self._errors_ms = (0, 0)
         self._rates: dict[str, RateShadow] = {}
         #: Delivered at most once, by group and offset.
         self._once: set[tuple[str, Offset]] = set()
@@ -156,9 +161,12 @@ class DeliveryChecker:
             for offset in range(run.first, run.end):
                 at.live.pop((name, offset), None)
 
-    def delivered(self, at: TermShadow, name: str, count: int, rules: GroupRules, now_us: int) -> None:
-        """`count` messages leave for a member."""
-        slack_us = 2 * self._skew_ms * 1000 * (1 + self._terms)
+    def delivered(self, at: TermShadow, name: str, count: int, rules: GroupRules, now_ms: int, now_us: int) -> None:
+        """`count` messages leave for a member, by a leader whose time is `now_ms`."""
+        error_ms = max(min(now_ms - EPOCH_MS - now_us // 1000, _ERROR_MS_MAX), -_ERROR_MS_MAX)
+        self._errors_ms = (min(self._errors_ms[0], error_ms), max(self._errors_ms[1], error_ms))
+        spread_ms = self._errors_ms[1] - self._errors_ms[0]
+        slack_us = 2 * self._skew_ms * 1000 * (1 + self._terms) + 2 * spread_ms * 1000
         self._rates.setdefault(name, RateShadow()).delivered(name, count, rules, now_us, slack_us)
 
     def delivered_once(self, at: TermShadow, name: str, first: Offset, end: Offset) -> None:

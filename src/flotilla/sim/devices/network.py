@@ -99,6 +99,13 @@ class Network:
         self._heard[node] = True
         self._lives[node] = 0
 
+    @property
+    def node_count(self) -> int:
+        return len(self._heard)
+
+    def others(self, node: NodeId) -> list[NodeId]:
+        return [other for other in self._heard if other != node]
+
     def renew(self, node: NodeId) -> None:
         self._lives[node] += 1
 

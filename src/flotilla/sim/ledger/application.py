@@ -8,6 +8,7 @@ from flotilla.sim.devices.world import World
 from flotilla.sim.ledger.machine import Ledger
 from flotilla.sim.node import SimNode
 from flotilla.sim.observer import GroupObserver
+from flotilla.sim.plans.run import Plan
 from flotilla.sim.trace import Trace
 from flotilla.sim.watch import WatchedMachine
 from flotilla.types.ids import GroupId, NodeId
@@ -44,7 +45,7 @@ class LedgerApplication:
 
     __slots__ = ()
 
-    def __init__(self, world: World, network: Network, seed: int, sometimes: Sometimes, trace: Trace) -> None:
+    def __init__(self, world: World, network: Network, run: Plan, sometimes: Sometimes, trace: Trace) -> None:
         """A ledger needs nothing of the run: its clients talk to the nodes directly."""
 
     def describe(self, entry: Entry) -> Span | None:

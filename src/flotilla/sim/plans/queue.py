@@ -53,6 +53,8 @@ class QueuePlan:
     trouble_one_in: int
     #: Retention leaves about this many messages in the log; 0: all of them.
     keep_messages: int
+    #: Retention by age; 0: none.
+    retention_ms: int
     cancels: bool
     #: The first group is reset now and then.
     resets: bool
@@ -87,6 +89,7 @@ def draw_queue_plan(seed: int) -> QueuePlan:
         resets=random.random() < 0.4,
         transactors=random.choice((0, 1, 2, 3)),
         transactions_max=random.choice((5, 15)),
+        retention_ms=random.choice((0, 40_000, 90_000, 90_000)),
     )
 
 

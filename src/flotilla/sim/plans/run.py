@@ -50,6 +50,9 @@ _LATER_FAULTS = ("unreadable", "descriptors", "put-back")
 _TAKING_AWAY = ("wipe", "membership")
 
 DEFAULT_TICKS = 3000
+HOUR_S = 3600
+DAY_S = 24 * HOUR_S
+YEAR_S = 365 * DAY_S
 #: With fewer nodes the one whose disk may be lost is no minority, and nothing is promised.
 NODES_MIN = 3
 
@@ -80,6 +83,9 @@ class Plan:
     victim: NodeId
     weather: Weather
     drift_ppm_max: int
+    #: The one node whose wall clock is set, and to how far away. Like a disk, one clock is a minority.
+    clock_victim: NodeId
+    clock_jump_s_max: int
     clients: int
     think_us: int
     timeout_us: int
@@ -130,6 +136,7 @@ def draw_plan(
     drawn_faults = _draw_faults(random, Random(f"{seed}/later faults"))
     burst_operations = random.choice((2, 5, 10, 30))
     count = drawn_nodes if nodes is None else nodes
+    clocks = Random(f"{seed}/clock plan")
     chosen = drawn_faults if faults is None else faults
     return Plan(
         seed=seed,
@@ -143,6 +150,8 @@ def draw_plan(
         victim=1 + random.randrange(count),
         weather=draw_weather(random),
         drift_ppm_max=random.choice((0, 100, 10_000, 50_000)),
+        clock_victim=1 + clocks.randrange(count),
+        clock_jump_s_max=clocks.choice((HOUR_S, 8 * DAY_S, YEAR_S)),
         clients=random.choice((1, 2, 3)),
         think_us=random.choice((10 * MS, 50 * MS, 200 * MS)),
         timeout_us=random.choice((1, 3, 10)) * SECOND,

@@ -17,17 +17,19 @@ from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import Concluded, Published
 from flotilla.raft.messages import Entry
 from flotilla.raft.node import RaftNode
+from flotilla.sim.checkers.ages import AgeChecker
 from flotilla.sim.checkers.queue_delivery import DeliveryChecker
 from flotilla.sim.checkers.queue_shadow import QueueShadow
 from flotilla.sim.checkers.queue_transactions import Registry
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.devices.network import Network
 from flotilla.sim.devices.world import MS, SECOND, World
-from flotilla.sim.host import EPOCH_MS, Callback, GroupHost, HostedApplication
+from flotilla.sim.host import Callback, GroupHost, HostedApplication
 from flotilla.sim.node import SimNode
 from flotilla.sim.observer import GroupObserver
 from flotilla.sim.plans.queue import DEAD_LETTERS, GENEROUS_PER_MINUTE, TOPIC, draw_queue_plan
 from flotilla.sim.plans.queue_message import Letter
+from flotilla.sim.plans.run import Plan
 from flotilla.sim.queue.decisions import DecisionBoard
 from flotilla.sim.queue.term import QueueTerm
 from flotilla.sim.trace import Trace
@@ -37,16 +39,19 @@ from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import GroupId, NodeId, Offset, Term
 from flotilla.types.operations import Produce
 from flotilla.types.span import Span
+from flotilla.types.topics import resolve_settings
 
 _ELSEWHERE_US: Final = 2 * SECOND
-_TRIM_MS: Final = 3_000
+#: Between two looks of a leader at its log and its timers.
+_UPKEEP_MS: Final = 2_000
 
 
 class WatchedPartition(PartitionMachine):
     """A partition whose every step is compared with the shadow."""
 
-    def __init__(self, node: NodeId, observer: GroupObserver, shadow: QueueShadow) -> None:
+    def __init__(self, node: NodeId, observer: GroupObserver, shadow: QueueShadow, ages: AgeChecker) -> None:
         self._node = node
+        self._ages = ages
         self._observer = observer
         self._shadow = shadow
         #: Known once the replica exists.
@@ -57,6 +62,7 @@ class WatchedPartition(PartitionMachine):
     def apply(self, entry: Entry) -> object:  # type: ignore[override]
         self._observer.log.stored(self._node, entry)
         result = super().apply(entry)
+        self._ages.applied(self.log_start, self.next_offset)
         commit = self.raft.log.committed if self.raft is not None else 0
         self._shadow.applied(self._node, entry, result, self, commit)
         if isinstance(result, BatchFacts | Published | Concluded):
@@ -86,6 +92,7 @@ class QueueHost(GroupHost[QueueTerm]):
         self.checker = app.checker
         self.board = app.board
         self.stages = app.shadow[group].stages
+        self.ages = app.ages[group]
         self._app = app
         self._released: Offset = 0
         #: For the dead letters, which another node may lead.
@@ -95,21 +102,22 @@ class QueueHost(GroupHost[QueueTerm]):
     # Leading.
 
     def begin(self, term: Term) -> QueueTerm:
-        keep = self._app.plan.keep_messages if self.group == TOPIC else 0
-        begun = QueueTerm(self.node.id, term, self, self._app.random, keep)
-        if keep:
-            self.later(_TRIM_MS, partial(self._trim, begun))
+        begun = QueueTerm(self.node.id, term, self, self._app.random, self._app.settings[self.group])
+        self.later(_UPKEEP_MS, partial(self._keep_up, begun))
         return begun
+
+    def may_begin(self) -> bool:
+        return self.node.cluster_clock.may_lead()
 
     def look(self) -> None:
         super().look()
         if self.machine.log_start > self._released:
             self._release()
 
-    def _trim(self, term: QueueTerm) -> None:
+    def _keep_up(self, term: QueueTerm) -> None:
         if not term.is_over:
-            term.trim()
-            self.later(_TRIM_MS, partial(self._trim, term))
+            term.keep_up()
+            self.later(_UPKEEP_MS, partial(self._keep_up, term))
 
     def _release(self) -> None:
         """The replica's log shrinks to what was trimmed, but for the dying and the staged."""
@@ -136,7 +144,13 @@ class QueueHost(GroupHost[QueueTerm]):
         return self._app.world.now_us
 
     def now_ms(self) -> int:
-        return self._app.now_ms(self.node.id)
+        return self.node.cluster_clock.now_ms()
+
+    def steady_ms(self) -> int:
+        return self.node.uptime_ms()
+
+    def is_time_trusted(self) -> bool:
+        return self.node.cluster_clock.is_trusted
 
     def rules_of(self, group: str) -> GroupRules:
         return self._app.rules[group]
@@ -161,9 +175,9 @@ class QueueHost(GroupHost[QueueTerm]):
 class QueueApplication(HostedApplication[QueueHost]):
     """Everything of a run that belongs to the queue and not to its clients. Implements `Application`."""
 
-    def __init__(self, world: World, network: Network, seed: int, sometimes: Sometimes, trace: Trace) -> None:
+    def __init__(self, world: World, network: Network, run: Plan, sometimes: Sometimes, trace: Trace) -> None:
         super().__init__(world, sometimes, trace)
-        self.plan = plan = draw_queue_plan(seed)
+        self.plan = plan = draw_queue_plan(run.seed)
         #: Chance that the product draws from: jitter of backoffs.
         self.random: Random = world.stream("queue")
         self.wire = Wire(world, network, self)
@@ -173,11 +187,21 @@ class QueueApplication(HostedApplication[QueueHost]):
         self.board = DecisionBoard(world, self.wire, self.registry, self._heard)
         self.shadow = {group: QueueShadow(group, self.rules, letters, self.registry) for group in (TOPIC, DEAD_LETTERS)}
         self.letters = letters
+        skew_ms, drift_ppm = max(plan.skews_ms), run.drift_ppm_max
+        self.ages = {
+            TOPIC: AgeChecker(world, plan.retention_ms, plan.keep_messages, skew_ms, drift_ppm),
+            DEAD_LETTERS: AgeChecker(world, 0, 0, skew_ms, drift_ppm),
+        }
+        chosen = (("retention_ms", plan.retention_ms), ("retention_messages", plan.keep_messages))
+        self.settings = {TOPIC: resolve_settings(chosen), DEAD_LETTERS: resolve_settings((("retention_ms", 0),))}
+        self._clocks_set: dict[NodeId, None] = {}
         self.checker = DeliveryChecker(self.shadow[TOPIC], plan.skew_ms)
 
-    def now_ms(self, node: NodeId) -> int:
-        """The clock of a node: that of the calendar, a little ahead."""
-        return EPOCH_MS + self.world.now_us // MS + self.plan.skews_ms[node % len(self.plan.skews_ms)]
+    def _set_clock(self, node: SimNode) -> None:
+        """The wall clock of every node is a little ahead, by its own skew."""
+        if node.id not in self._clocks_set:
+            self._clocks_set[node.id] = None
+            node.clock.jump(self.plan.skews_ms[node.id % len(self.plan.skews_ms)] * MS)
 
     def raise_limits(self) -> None:
         """Rate limits are lifted to where a backlog goes quickly."""
@@ -194,7 +218,8 @@ class QueueApplication(HostedApplication[QueueHost]):
         return span_of(entry)
 
     def machine(self, node: SimNode, group: GroupId, observer: GroupObserver) -> WatchedPartition:
-        machine = WatchedPartition(node.id, observer, self.shadow[group])
+        self._set_clock(node)
+        machine = WatchedPartition(node.id, observer, self.shadow[group], self.ages[group])
         if self.hosts.pop((node.id, group), None) is not None and group == TOPIC:
             self.board.restarted(node.id)
         self.hosts[node.id, group] = QueueHost(node, group, machine, self)

@@ -9,8 +9,8 @@ from random import Random
 from typing import Final
 
 from flotilla.codec.batch.records import encode_batch
+from flotilla.sim.devices.clock import EPOCH_MS
 from flotilla.sim.devices.world import MS
-from flotilla.sim.host import EPOCH_MS
 from flotilla.sim.plans.queue import TOPIC
 from flotilla.sim.plans.queue_message import BY_KEY, BY_NOTHING, BY_SEQUENCE, message_value
 from flotilla.sim.queue.host import QueueApplication

@@ -10,7 +10,9 @@ from functools import partial
 from random import Random
 from typing import Final, Protocol
 
+from flotilla.broker.log_upkeep import LogUpkeep
 from flotilla.broker.queue.settlement_log import SettlementLog
+from flotilla.broker.retention import Retention
 from flotilla.codec.batch.check import validate
 from flotilla.codec.batch.facts import facts_of_view
 from flotilla.codec.batch.header import patch_base_offset
@@ -27,6 +29,7 @@ from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.producers import Duplicate
 from flotilla.partition.state.transactions import Concluded, Published
 from flotilla.replica.replica import Replica
+from flotilla.sim.checkers.ages import AgeChecker
 from flotilla.sim.checkers.queue_delivery import DeliveryChecker
 from flotilla.sim.checkers.queue_transactions import StageShadow
 from flotilla.sim.plans.queue_message import read_message
@@ -36,7 +39,7 @@ from flotilla.sim.queue.transactions import SimTransactions
 from flotilla.sim.wire import Answered, Outcome
 from flotilla.types.errors import CorruptionError, FlotillaError, NotFoundError, NotLeaderError, NotLoadedError
 from flotilla.types.group_settings import GroupRules
-from flotilla.types.ids import Offset
+from flotilla.types.ids import GroupId, Offset
 from flotilla.types.operations import (
     ANY,
     REPEATABLE,
@@ -66,6 +69,7 @@ from flotilla.types.operations.queue import (
 )
 from flotilla.types.operations.transactions import Stage, StageSettlement, TransactionOutcome
 from flotilla.types.timing import Timing
+from flotilla.types.topics import TopicSettings
 
 #: As on a real node: members of the last leader present their leases before anything is delivered again.
 GRACE_MS: Final = Timing().grace_ms
@@ -102,7 +106,14 @@ class TermPorts(Protocol):
     def now_us(self) -> int:
         """The world's time, for the checker only."""
 
+    @property
+    def ages(self) -> AgeChecker: ...
+
     def now_ms(self) -> int: ...
+
+    def steady_ms(self) -> int: ...
+
+    def is_time_trusted(self) -> bool: ...
 
     def rules_of(self, group: str) -> GroupRules: ...
 
@@ -134,15 +145,18 @@ class BatchWait:
 class QueueTerm:
     """See the module. It is over when its node leads no longer."""
 
-    def __init__(self, node: int, term: int, ports: TermPorts, random: Random, keep_messages: int) -> None:
+    def __init__(self, node: int, term: int, ports: TermPorts, random: Random, settings: TopicSettings) -> None:
         self._ports = ports
-        self._keep_messages = keep_messages
+        self._settings = settings
         self.term = term
         self.machine = ports.machine
         self.is_over = False
         self._checker = ports.checker
         self._at = ports.checker.begin(node, term)
         self._admission = ProduceAdmission(self.machine)
+        retention = Retention(ports.replica, self.machine, _NoSnapshots(), lambda: True)
+        self._upkeep = LogUpkeep(self.machine, self._admission, retention, ports, self._held_from)
+        self._is_keeping_up = False
         self.queue = QueueLeader(self.machine, term, ports.now_ms(), random, GRACE_MS, ports.rules_of)
         self._settlements = SettlementLog(
             self.queue, self._propose_settlement, ports.later, ports.now_ms, self._settlement_answered
@@ -302,7 +316,7 @@ class QueueTerm:
             self._deliver(name, leased, now_ms, deliveries)
         if deliveries:
             count = sum([one.count for one in deliveries])
-            self._checker.delivered(self._at, name, count, rules, self._ports.now_us())
+            self._checker.delivered(self._at, name, count, rules, now_ms, self._ports.now_us())
             self._ports.seen("delivered")
             text = ", ".join([f"{one.first} (attempt {one.attempt})" for one in deliveries])
             self.note(f"leases {text} of {name} to {member}")
@@ -323,6 +337,7 @@ class QueueTerm:
             record = view.record(offset - view.header.base_offset)
             if record.ttl_ms and record.timestamp_ms + record.ttl_ms <= now_ms:
                 self._ports.seen("message expired")
+                self._ports.ages.happens(record.timestamp_ms + record.ttl_ms, f"message {offset} expires")
                 self.note(f"finds message {offset} of {name} too old")
                 self.queue.expire(name, offset, offset + 1, now_ms)
                 self._checker.returned(self._at, name, [one])
@@ -330,6 +345,7 @@ class QueueTerm:
                 continue
             if record.max_deliveries:
                 self.queue.limit_deliveries(name, offset, offset + 1, record.max_deliveries)
+            self._ports.ages.happens(record.deliver_at_ms, f"message {offset} is delivered")
             if leased.attempt > 1:
                 self._ports.seen("delivered again")
             deliveries.append(Delivery(0, leased.lease_id, offset, 1, leased.attempt, b""))
@@ -483,25 +499,42 @@ class QueueTerm:
         self._settlements.push()
         self._look_ahead()
 
-    def trim(self) -> None:
-        """Retention: what is old enough goes, but for what a group holds or what is dying."""
-        target = self.machine.next_offset - self._keep_messages
-        groups = self.machine.groups
-        for group in groups.values():
-            dying = group.lowest_dying()
-            target = target if dying is None else min(target, dying)
-        for name in self._ports.holders():
-            target = min(target, groups[name].floor if name in groups else self.machine.log_start)
-        if target > self.machine.log_start:
+    def keep_up(self) -> None:
+        """As the checks of a real node: timers that time has passed over, and the upkeep of the log."""
+        self.queue.advance(self.now_ms())
+        self._settlements.push()
+        self._look_ahead()
+        command = None if self._is_keeping_up else self._upkeep.command(self._settings)
+        if command is None:
+            return
+        if isinstance(command, commands.TrimTo):
             self._ports.seen("log trimmed")
-            self.note(f"trims the log to {target}")
-            self.propose(commands.TrimTo(target, self.now_ms(), self.machine.applied), lambda _: None)
+            self.note(f"trims the log to {command.offset}")
+        self._is_keeping_up = True
+        self.propose(command, self._kept_up)
+
+    def _kept_up(self, _: object) -> None:
+        self._is_keeping_up = False
+
+    def _held_from(self) -> Offset | None:
+        """What a group holds or what is dying must stay."""
+        groups = self.machine.groups
+        held = [group.lowest_dying() for group in groups.values()]
+        held += [groups[name].floor if name in groups else self.machine.log_start for name in self._ports.holders()]
+        return min([offset for offset in held if offset is not None], default=None)
 
     def end(self) -> None:
         self.is_over = True
         self._admission.end()
         self.transactions.end()
         self._settlements.end(NotLeaderError())
+
+
+class _NoSnapshots:
+    """A host releases the log by itself."""
+
+    def snapshot(self, group: GroupId) -> None:
+        raise NotImplementedError
 
 
 def _answer_all(wait: BatchWait, result: object) -> None:

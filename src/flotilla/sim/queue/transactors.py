@@ -10,8 +10,8 @@ from random import Random
 from typing import Final, NamedTuple
 
 from flotilla.codec.batch.records import encode_batch
+from flotilla.sim.devices.clock import EPOCH_MS
 from flotilla.sim.devices.world import MS, SECOND
-from flotilla.sim.host import EPOCH_MS
 from flotilla.sim.plans.queue import DEAD_LETTERS, TOPIC, WORK
 from flotilla.sim.plans.queue_message import BY_TRANSACTION, message_value
 from flotilla.sim.queue.host import QueueApplication

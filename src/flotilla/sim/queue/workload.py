@@ -273,7 +273,7 @@ class QueueWorkload:
         if node is None or not self._is_chaos:
             return
         beyond = self._app.shadow[TOPIC].next_offset + 1_000
-        now_ms = self._app.now_ms(node.id)
+        now_ms = node.cluster_clock.now_ms()
         command: Command = random.choice(
             (
                 TrimTo(beyond, now_ms),

@@ -14,11 +14,13 @@ from flotilla.raft.messages import Entry
 from flotilla.raft.node import RaftNode
 from flotilla.sim.checkers.stream_shadow import OwnershipShadow, PositionShadow
 from flotilla.sim.coverage import Sometimes
+from flotilla.sim.devices.clock import EPOCH_MS
 from flotilla.sim.devices.network import Network
 from flotilla.sim.devices.world import MS, World
-from flotilla.sim.host import EPOCH_MS, GroupHost, HostedApplication
+from flotilla.sim.host import GroupHost, HostedApplication
 from flotilla.sim.node import SimNode
 from flotilla.sim.observer import GroupObserver
+from flotilla.sim.plans.run import Plan
 from flotilla.sim.plans.stream import METADATA, PARTITION_COUNT, TOPIC, draw_stream_plan, group_of
 from flotilla.sim.stream.terms import CoordinatorTerm, PartitionTerm
 from flotilla.sim.trace import Trace
@@ -96,9 +98,9 @@ class StreamHost(GroupHost[CoordinatorTerm | PartitionTerm]):
 class StreamApplication(HostedApplication[StreamHost]):
     """Everything of a run that belongs to the brokers and not to the members. Implements `Application`."""
 
-    def __init__(self, world: World, network: Network, seed: int, sometimes: Sometimes, trace: Trace) -> None:
+    def __init__(self, world: World, network: Network, run: Plan, sometimes: Sometimes, trace: Trace) -> None:
         super().__init__(world, sometimes, trace)
-        self.plan = draw_stream_plan(seed)
+        self.plan = draw_stream_plan(run.seed)
         self.wire = Wire(world, network, self)
         self.ownership = OwnershipShadow()
         self.positions = {group_of(number): PositionShadow() for number in range(PARTITION_COUNT)}
