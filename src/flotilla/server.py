@@ -81,7 +81,7 @@ class LoopConsensus:
         return group in self._node.store.groups
 
     def storage_error(self) -> FlotillaError | None:
-        return self._runtime.driver.storage_error
+        return self._runtime.driver.refusal
 
 
 class LoopOutside:
@@ -266,7 +266,18 @@ class Server:
             sync=self.node.sync_method,
         )
         log.info("descriptors are divided", node=settings.node_id, **asdict(self.descriptors))
+        self._report_recovery()
         self._look()
+
+    def _report_recovery(self) -> None:
+        """What a power cut or a bad sector took from the end of the journal."""
+        store = self.node.store
+        if store.dropped_block:
+            log.warning("a torn write was dropped; it was never acknowledged", block=store.dropped_block)
+        for group, stored in store.groups.items():
+            if stored.doubtful:
+                ranges = stored.doubtful.as_list()
+                log.warning("entries may be torn or rotten; the other replicas decide", group=group, entries=ranges)
 
     def _look(self) -> None:
         self._event_log.look()

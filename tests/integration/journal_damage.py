@@ -40,7 +40,7 @@ class _End(NamedTuple):
 
 def _find_end(data: Path) -> _End:
     """Of the newest file that something was written to. Behind that may be what the file held in an earlier life."""
-    for path in sorted((data / "journal").iterdir(), reverse=True):
+    for path in sorted((data / "journal").glob("*.wal"), reverse=True):
         number, content = int(path.stem), path.read_bytes()
         scan = JournalScan()
         scan.add_file(number, content)

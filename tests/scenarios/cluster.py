@@ -99,6 +99,7 @@ class Member:
             configuration_entries=self.store.configuration_entries(),
             applied=self.applied,
             damaged=self.store.damaged_ranges(),
+            doubtful=[(index, index + 1) for index in sorted(self.store.doubtful & self.store.damaged)],
         )
         self._starts += 1
 

@@ -23,6 +23,8 @@ class MemoryLog:
         self.newest_snapshot: Snapshot | None = None
         #: Entries whose bodies cannot be read; their terms can.
         self.damaged: set[Index] = set()
+        #: Those of them that may never have been acknowledged.
+        self.doubtful: set[Index] = set()
         #: Every read of an entry fails, as with too many open files.
         self.is_unreadable = False
 
@@ -30,6 +32,7 @@ class MemoryLog:
         twin = copy(self)
         twin.stored = list(self.stored)
         twin.damaged = set(self.damaged)
+        twin.doubtful = set(self.doubtful)
         return twin
 
     def save(self, ready: Ready) -> None:

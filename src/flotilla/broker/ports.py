@@ -85,8 +85,18 @@ class Consensus(Protocol):
         For a reader that got NotLoadedError.
         """
 
-    def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
-        """False: refused, nothing was logged. `reply` is called either way, never before this returns."""
+    def propose(
+        self,
+        group: GroupId,
+        data: bytes | memoryview,
+        reply: Callable[[object], None],
+        *,
+        frees_space: bool = False,
+    ) -> bool:
+        """False: refused, nothing was logged. `reply` is called either way, never before this returns.
+
+        `frees_space`: a full disk does not refuse it.
+        """
 
     def forward(self, group: GroupId, data: bytes) -> None:
         """Sends a proposal to the group's leader, without an answer. On the leader: use `propose`."""

@@ -243,8 +243,9 @@ class RepairRequest(Message):
 
 @dataclass(slots=True)
 class RepairReply(Message):
-    """Intact entries from `low` on. `absent`: a leader at `term` has other or no entries there, so the
-    damaged ones were never committed. `compacted`: they lie before the sender's log; a snapshot is needed."""
+    """Intact entries from `low` on. `absent`: the sender has no entry there. If it leads at `term`, the damaged
+    ones were never committed; other members have term 0, and their entry there may be doubtful too. `compacted`:
+    the entries lie before the sender's log; a snapshot is needed."""
 
     low: Index
     entries: list[Entry] = field(default_factory=list)

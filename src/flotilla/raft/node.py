@@ -158,6 +158,7 @@ class RaftNode(RaftState):
         self.log.compacted()
         base = self.log.base
         self.damaged = [(max(low, base + 1), high) for low, high in self.damaged if high > base + 1]
+        self.doubtful = {index for index in self.doubtful if index > base}
         self.repaired = [entry for entry in self.repaired if entry.index > base]
 
     def log_loaded(self) -> None:
@@ -309,6 +310,8 @@ class RaftNode(RaftState):
         self._install_number = 0
         self.log.restore(meta, suffix)
         self.damaged = []
+        self.doubtful.clear()
+        self.lacking.clear()
         self.election_elapsed = 0
         # The snapshot is durable, so the reply may leave at once: the leader can append from here on.
         self.messages.append(AppendReply(self.id, sender, self.term, index=self.log.committed, accepted=True))

@@ -13,6 +13,12 @@ If no member has a copy, the leader's reply decides:
   compacted  the entry lies before the leader's log: a snapshot comes instead. Our intact suffix stays, unless it
              conflicts with the snapshot's last entry, which is committed: then it never committed, and it is dropped
 
+An entry is *doubtful* when a power cut may have torn its write, so that it was never acknowledged, or when it was
+acknowledged and rotted since: the disk cannot tell. After a power cut of all machines a quorum may have the same
+doubtful entry, and nobody can lead. If all voters reply that they have no intact copy, it is dropped: had it been
+committed, one of them would have a copy, unless more disks rotted than a group survives. A single voter drops it at
+once.
+
 A replica whose own snapshot is unreadable has lost the state before its log. That is the range from 0 on, and only a
 snapshot of the leader repairs it.
 """
@@ -81,6 +87,7 @@ def _joined(ranges: list[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
 
 def _ask_all(node: RaftState) -> None:
     """Asks every member: any intact copy will do, and only a leader can say that an entry never committed."""
+    _drop_what_nobody_has(node)
     node.repair_ticks = 0
     node.repair_asked.clear()
     for peer in node.configuration.members():
@@ -115,8 +122,8 @@ def serve(node: RaftState, request: RepairRequest) -> None:
         low = log.base + 1
         if leads:
             _offer_snapshot(node, request)
-    elif low > log.last_index:
-        reply.absent = leads
+    elif low > log.last_index or low in node.doubtful:
+        reply.absent = True
     for damaged_low, damaged_high in node.damaged:
         if low < damaged_high:
             end = min(end, max(damaged_low, low))
@@ -169,8 +176,11 @@ def _on_reply(node: RaftState, reply: RepairReply) -> None:
     speaks_for_term = reply.term >= node.term and reply.term > 0
     if reply.absent and speaks_for_term and _is_news(node, reply):
         _drop_from(node, reply.low)
+    elif reply.absent and reply.term == 0:
+        _note_lacking(node, reply.sender, reply.low)
     for entry in reply.entries:
         if not _repair(node, entry, authoritative=speaks_for_term):
+            _note_lacking(node, reply.sender, entry.index)
             break
     if not node.damaged:
         node.election_elapsed = 0
@@ -188,6 +198,24 @@ def _is_news(node: RaftState, reply: RepairReply) -> bool:
     return is_damaged and node.log.term(reply.low) < reply.term
 
 
+def _first_doubtful(node: RaftState) -> Index:
+    """The first damaged entry that is doubtful; 0 when there is none."""
+    return min((index for index in node.doubtful if index > node.log.committed), default=0)
+
+
+def _note_lacking(node: RaftState, sender: NodeId, index: Index) -> None:
+    if index == _first_doubtful(node):
+        node.lacking.add(sender)
+        _drop_what_nobody_has(node)
+
+
+def _drop_what_nobody_has(node: RaftState) -> None:
+    index = _first_doubtful(node)
+    voters = set(node.configuration.voters) | set(node.configuration.outgoing)
+    if index and node.id in voters and voters <= node.lacking | {node.id}:
+        _drop_from(node, index)
+
+
 def _repair(node: RaftState, entry: Entry, *, authoritative: bool) -> bool:
     """Takes an entry whose data is lost here. False: the entry there is another one, so the rest does not fit."""
     found = [damage for damage in node.damaged if 0 < damage[0] <= entry.index < damage[1]]
@@ -202,6 +230,9 @@ def _repair(node: RaftState, entry: Entry, *, authoritative: bool) -> bool:
     rest = [(low, entry.index), (entry.index + 1, high)]
     node.damaged[place : place + 1] = [part for part in rest if part[0] < part[1]]
     node.repaired.append(entry)
+    if entry.index in node.doubtful:
+        node.doubtful.discard(entry.index)
+        node.lacking.clear()
     if entry.kind == CONFIG:
         node.log.add_configuration(entry)
     return True
@@ -215,6 +246,8 @@ def _drop_from(node: RaftState, index: Index) -> None:
     node.truncate_from = index if node.truncate_from == 0 else min(index, node.truncate_from)
     node.repaired = [entry for entry in node.repaired if entry.index < index]
     node.damaged = [(low, min(high, index)) for low, high in node.damaged if low < index]
+    node.doubtful = {doubtful for doubtful in node.doubtful if doubtful < index}
+    node.lacking.clear()
 
 
 def _on_snapshot_chunk(node: RaftState, chunk: SnapshotChunk) -> None:

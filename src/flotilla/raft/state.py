@@ -36,6 +36,7 @@ class RaftState:
         "_to_self",
         "after_sync",
         "damaged",
+        "doubtful",
         "down_peers",
         "durable_term",
         "election_elapsed",
@@ -49,6 +50,7 @@ class RaftState:
         "idle_ticks",
         "incoming",
         "installing",
+        "lacking",
         "lagging",
         "leader",
         "leadership",
@@ -90,6 +92,7 @@ class RaftState:
         configuration_entries: list[Entry] | None = None,
         applied: Index = 0,
         damaged: list[tuple[Index, Index]] | None = None,
+        doubtful: list[tuple[Index, Index]] | None = None,
         is_state_lost: bool = False,
     ) -> None:
         assert node_id != NO_NODE
@@ -144,23 +147,32 @@ class RaftState:
         #: Peers whose link is known to be down.
         self.down_peers: set[NodeId] = set()
 
-        #: Entries whose data is lost: half-open, ascending. Until there are none, this node only votes.
-        self.damaged: list[tuple[Index, Index]] = list(damaged or [])
-        if is_state_lost:
-            # The range from 0 stands for a lost snapshot: all that came before the log.
-            self.damaged.insert(0, (0, self.log.base + 1))
         #: A snapshot that is being received: its first chunk, and the bytes so far.
         self.incoming: tuple[SnapshotChunk, bytearray] | None = None
         #: Repair: a complete snapshot, its sender, and the intact entries after it that were read so far.
         self.received: tuple[Snapshot, NodeId, list[Entry]] | None = None
         #: A complete snapshot, the intact entries after it that stay, and its sender, while the caller installs it.
         self.installing: tuple[Snapshot, list[Entry], NodeId] | None = None
+        self.truncate_from: Index = 0
+        self._begin_repair(damaged or [], doubtful or [], is_state_lost=is_state_lost)
+        self._begin_outputs(hard_state)
+
+    def _begin_repair(
+        self, damaged: list[tuple[Index, Index]], doubtful: list[tuple[Index, Index]], *, is_state_lost: bool
+    ) -> None:
+        #: Entries whose data is lost: half-open, ascending. Until there are none, this node only votes.
+        self.damaged: list[tuple[Index, Index]] = list(damaged)
+        if is_state_lost:
+            # The range from 0 stands for a lost snapshot: all that came before the log.
+            self.damaged.insert(0, (0, self.log.base + 1))
+        #: Damaged entries that may never have been acknowledged.
+        self.doubtful: set[Index] = {index for low, high in doubtful for index in range(low, high)}
+        #: The voters without an intact copy of the first doubtful entry.
+        self.lacking: set[NodeId] = set()
         #: The piece of the damage that each member was asked for.
         self.repair_asked: dict[NodeId, tuple[Index, Index]] = {}
         #: Damaged entries that were fetched again, for the next Ready.
         self.repaired: list[Entry] = []
-        self.truncate_from: Index = 0
-        self._begin_outputs(hard_state)
 
     def _begin_outputs(self, hard_state: HardState) -> None:
         #: A follower needs a newer snapshot than there is.

@@ -27,6 +27,8 @@ class Recovered:
     configuration_entries: list[Entry] = field(default_factory=list)
     #: Entries whose index and term are known but whose data is not intact: half-open, ascending.
     damaged: list[tuple[Index, Index]] = field(default_factory=list)
+    #: Those of them that may never have been acknowledged: a power cut may have torn them.
+    doubtful: list[tuple[Index, Index]] = field(default_factory=list)
 
 
 class GroupLog(StoredLog, Protocol):
@@ -128,8 +130,15 @@ class Store(Protocol):
     def finish_block(self, block: Block) -> None:
         """The block is durable."""
 
-    def plan_maintenance(self) -> Job | None:
-        """A job that flushes full journals into segments and recycles files. None: nothing to do, or a job runs."""
+    @property
+    def is_low(self) -> bool:
+        """The disk was full: only entries that free space may still be written."""
+
+    def plan_maintenance(self, *, is_retry: bool = False) -> Job | None:
+        """A job that flushes full journals into segments and recycles files. None: nothing to do, or a job runs.
+
+        `is_retry`: tries again to create what a full disk had no room for.
+        """
 
     def finish_maintenance(self, job: Job) -> None: ...
 

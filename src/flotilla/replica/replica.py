@@ -88,6 +88,7 @@ class Replica:
             configuration_entries=recovered.configuration_entries,
             applied=applied,
             damaged=recovered.damaged,
+            doubtful=recovered.doubtful,
             is_state_lost=is_state_lost,
         )
         #: (token, result) of replies that are due, in order.

@@ -23,7 +23,7 @@ from flotilla.raft.messages import Entry, Message, ReadState, Ready
 from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job, Load, StateMachine, Store
 from flotilla.replica.replica import Replica, ReplicaOptions
-from flotilla.types.errors import FlotillaError, NotLeaderError
+from flotilla.types.errors import DiskFullError, FlotillaError, NotLeaderError
 from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId
 
 #: Thrifty replication: an entry without a quorum after this long goes to the lagging voters as well.
@@ -115,6 +115,8 @@ class Driver:
         #: Groups with lagging voters: a quorum should have their entries up to this index soon.
         self._lagging: dict[GroupId, Index] = {}
         self._retry_in_ticks = 0
+        #: The disk was full when the last block was written.
+        self._is_low = False
         self._retry_jobs: list[Job] = []
         #: Reads of logs in flight, with their age in ticks.
         self._loads: dict[Load, int] = {}
@@ -207,12 +209,20 @@ class Driver:
         elif raft.lagging and raft.log.committed < raft.log.last_index:
             self._lagging[replica.group] = raft.log.last_index
 
-    def propose(self, group: GroupId, data: bytes | memoryview, token: object) -> bool:
-        """False: refused, nothing was logged; the reply says why."""
+    @property
+    def refusal(self) -> FlotillaError | None:
+        """Why this node refuses proposals, except those that free space; None: it does not."""
+        if self.storage_error is None and self._store.is_low:
+            return DiskFullError("the disk is full; what frees space is still accepted")
+        return self.storage_error
+
+    def propose(self, group: GroupId, data: bytes | memoryview, token: object, *, frees_space: bool = False) -> bool:
+        """False: refused, nothing was logged; the reply says why. On a full disk, what frees space is accepted."""
         replica = self.replicas[group]
         accepted = False
-        if self.storage_error is not None:
-            replica.replies.append((token, self.storage_error))
+        error = self.storage_error if frees_space else self.refusal
+        if error is not None:
+            replica.replies.append((token, error))
         else:
             accepted = replica.propose(data, token)
         self._touch(replica)
@@ -448,6 +458,7 @@ class Driver:
             self._fail(error)
             return
         self.storage_error = None
+        self._note_low()
         self._store.finish_block(block)
         self._block = None
         written, self._writing = self._writing, []
@@ -538,8 +549,8 @@ class Driver:
         replica.unadvanced += 1
         self._run(self._store.plan_snapshot(replica.group, ready.snapshot), replica, ready)
 
-    def _maintain(self) -> None:
-        job = self._store.plan_maintenance()
+    def _maintain(self, *, is_retry: bool = False) -> None:
+        job = self._store.plan_maintenance(is_retry=is_retry)
         if job is not None:
             self._run(job, None, None)
 
@@ -556,6 +567,7 @@ class Driver:
         del self._jobs[position]
         if self._is_gone(replica):
             self._store.discard_snapshot(job)
+            self._maintain()
             return
         self.background_error = None
         if replica is None:
@@ -596,12 +608,23 @@ class Driver:
                 if heir != NO_NODE:
                     self._contained(self._transfer, replica, heir, reasons.SLOW_DISK)
 
+    def _note_low(self) -> None:
+        """The disk is full and the reserve is in use: a node with room should lead. Space is looked for regularly."""
+        if self._store.is_low:
+            if not self._is_low:
+                self._step_down_all(reasons.FAILING_DISK)
+            self._retry_in_ticks = self._retry_in_ticks or self._options.retry_ticks
+        self._is_low = self._store.is_low
+
+    def _step_down_all(self, reason: int) -> None:
+        for replica in list(self.replicas.values()):
+            self._contained(self._step_down, replica, reason)
+
     def _fail(self, error: FlotillaError) -> None:
         """Nothing is acknowledged while the disk fails: other nodes must lead. The same block is retried later."""
         self.storage_error = error
         self._retry_in_ticks = self._options.retry_ticks
-        for replica in list(self.replicas.values()):
-            self._contained(self._step_down, replica, reasons.FAILING_DISK)
+        self._step_down_all(reasons.FAILING_DISK)
 
     def _step_down(self, replica: Replica, reason: int) -> None:
         replica.raft.step_down(reason)
@@ -621,6 +644,9 @@ class Driver:
         self._retry_in_ticks = self._retry_in_ticks or self._options.retry_ticks
 
     def _retry(self) -> None:
+        if self._store.is_low:
+            self._retry_in_ticks = self._retry_in_ticks or self._options.retry_ticks
+        self._maintain(is_retry=True)
         jobs, self._retry_jobs = self._retry_jobs, []
         for job in jobs:
             self._ports.run(job)

@@ -155,7 +155,7 @@ class NodeRuntime:
 
     # Requests. The result comes by `reply`, also when it is an error.
 
-    def propose(self, group: GroupId, data: bytes | memoryview, reply: Reply) -> bool:
+    def propose(self, group: GroupId, data: bytes | memoryview, reply: Reply, *, frees_space: bool = False) -> bool:
         """False: refused, and nothing was logged; the reply says why."""
         refused = self._refusal(group)
         if refused is not None:
@@ -163,7 +163,7 @@ class NodeRuntime:
             return False
         request = self._pending.add(group, reply, is_read=False)
         try:
-            accepted = self.driver.propose(group, data, request)
+            accepted = self.driver.propose(group, data, request, frees_space=frees_space)
         except Exception as failure:
             self.driver.cut_off(group, failure)
             return False

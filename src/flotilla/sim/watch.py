@@ -102,8 +102,12 @@ class WatchedStore:
     def finish_block(self, block: Block) -> None:
         self._store.finish_block(block)
 
-    def plan_maintenance(self) -> Job | None:
-        return self._store.plan_maintenance()
+    @property
+    def is_low(self) -> bool:
+        return self._store.is_low
+
+    def plan_maintenance(self, *, is_retry: bool = False) -> Job | None:
+        return self._store.plan_maintenance(is_retry=is_retry)
 
     def finish_maintenance(self, job: Job) -> None:
         self._store.finish_maintenance(job)

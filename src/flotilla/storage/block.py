@@ -9,9 +9,10 @@ only bodies are stored once. Directory layout (64 bytes, then the records):
     magic 8, crc32c 4 (over the records, then bytes 12..64), version 2, copy 1, flags 1, file number 8,
     position of the block 8, sequence 8, size of the block 8, size of the directory 4, records 4, size of bodies 8
 
-A *mark* is a directory of copy MARK without records, in the sector after a block, written after its sync: it
-proves that the block of that sequence was durable. A missing mark proves nothing. The checksum covers file number
-and position, so that bytes from another place are never valid.
+A block with PROOF_FLAG proves that the block before it was durable: that one was synced before this one was written.
+A *mark* proves the same of the last block when none follows soon. It is a directory of copy MARK without records, in a
+sector of its own. A missing proof proves nothing. The checksum covers file number and position, so that bytes from
+another place are never valid.
 """
 
 from struct import Struct
@@ -29,13 +30,15 @@ TWIN: Final = 1
 MARK: Final = 2
 #: The block ends with a checkpoint: the state of all groups after it.
 CHECKPOINT_FLAG: Final = 1
+#: This process synced the block before. Unset in the first block after recovery, which may replace that one.
+PROOF_FLAG: Final = 2
 
 _ZEROS = bytes(SECTOR_BYTES)
 _PREFIX = Struct("<8sI")
 _REST = Struct("<HBBQQQQIIQ")
 HEADER_BYTES: Final = _PREFIX.size + _REST.size
 assert HEADER_BYTES == 64
-#: The size of the mark after a block.
+#: The size of a mark.
 MARK_BYTES: Final = SECTOR_BYTES
 _NO_RECORDS_CRC = crc32c(b"")
 
@@ -116,7 +119,7 @@ def _header(copy: int, fields: tuple[int, ...], records_crc: int) -> bytes:
 class BlockImage:
     """A directory found in a journal file, and the position of its bodies."""
 
-    __slots__ = ("_bodies_at", "copy", "data", "end", "file_number", "flags", "position", "records", "sequence")
+    __slots__ = ("bodies_at", "copy", "data", "end", "file_number", "flags", "position", "records", "sequence")
 
     def __init__(
         self, *, data: memoryview, copy: int, flags: int, file_number: int, position: int, sequence: int, end: int,
@@ -131,15 +134,29 @@ class BlockImage:
         #: Where the block ends in the file.
         self.end = end
         self.records = records
-        self._bodies_at = position + HEADER_BYTES + len(records)
+        #: Where the first body begins.
+        self.bodies_at = position + HEADER_BYTES + len(records)
 
     @property
     def is_checkpoint(self) -> bool:
         return bool(self.flags & CHECKPOINT_FLAG)
 
+    @property
+    def is_proof(self) -> bool:
+        return bool(self.flags & PROOF_FLAG)
+
+    @property
+    def directory_bytes(self) -> int:
+        return HEADER_BYTES + len(self.records)
+
+    @property
+    def twin_position(self) -> int:
+        """Where the second copy of the directory begins."""
+        return self.end - sectors(self.directory_bytes)
+
     def body(self, offset: int, length: int) -> memoryview:
         """The body that starts `offset` bytes after the first one; cut at the end of the file."""
-        start = self._bodies_at + offset
+        start = self.bodies_at + offset
         return self.data[start : start + length]
 
 

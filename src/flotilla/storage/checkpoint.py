@@ -1,8 +1,8 @@
 """Checkpoints: the state of each group as a journal record, with everything but the bodies of entries.
 
 A checkpoint is at the end of a block and describes the state after it: hard state, base, terms, valid files,
-the last index durable in them, and damaged entries. With it and the journal files from `keep_from` on, nothing
-older is needed. Layout of a group: fixed numbers, six counts, then the lists.
+the last index durable in them, and damaged and doubtful entries. With it and the journal files from `keep_from` on,
+nothing older is needed. Layout of a group: fixed numbers, seven counts, then the lists.
 """
 
 from struct import Struct
@@ -20,7 +20,7 @@ from flotilla.storage.tail import Tail
 from flotilla.storage.term_runs import TermRuns
 from flotilla.types.ids import GroupId, Index, Term
 
-_FIXED = Struct("<QQQQQQIIIIII")
+_FIXED = Struct("<QQQQQQIIIIIII")
 _KEEP_FROM = Struct("<Q")
 _ENTRY = Struct("<QQI")
 
@@ -40,7 +40,7 @@ def parse_keep_from(payload: Buffer) -> int:
 def group_record(log: SegmentedLog) -> bytes:
     configuration = encode_configuration(log.configuration)
     runs = log.terms.runs()
-    damaged = log.damaged.as_list()
+    damaged, doubtful = log.damaged.as_list(), log.doubtful.as_list()
     hard_state = log.hard_state
     fixed = _FIXED.pack(
         log.group,
@@ -52,13 +52,14 @@ def group_record(log: SegmentedLog) -> bytes:
         len(configuration),
         len(runs),
         len(damaged),
+        len(doubtful),
         len(log.segments),
         len(log.snapshots),
         len(log.configuration_entries),
     )
     parts = [fixed, configuration]
     parts += [PAIR.pack(first, term) for first, term in runs]
-    parts += [PAIR.pack(low, high) for low, high in damaged]
+    parts += [PAIR.pack(low, high) for low, high in (*damaged, *doubtful)]
     parts += [TRIPLE.pack(segment.first_index, segment.last_index, segment.number) for segment in log.segments]
     for snapshot in log.snapshots:
         meta = encode_meta(snapshot.meta)
@@ -75,6 +76,7 @@ class GroupState:
         "configuration",
         "configuration_entries",
         "damaged",
+        "doubtful",
         "durable_index",
         "group",
         "hard_state",
@@ -90,12 +92,13 @@ class GroupState:
         self.hard_state = HardState(fixed[1], fixed[2], fixed[3])
         self.durable_index: Index = fixed[4]
         self.last_index: Index = fixed[5]
-        configuration_bytes, runs, damaged, segments, snapshots, entries = fixed[6:]
+        configuration_bytes, runs, damaged, doubtful, segments, snapshots, entries = fixed[6:]
         at = _FIXED.size
         self.configuration: Configuration = decode_configuration(bytes(payload[at : at + configuration_bytes]))
         at += configuration_bytes
         self.runs, at = _pairs(payload, at, runs)
         self.damaged, at = _pairs(payload, at, damaged)
+        self.doubtful, at = _pairs(payload, at, doubtful)
         self.segments: list[tuple[Index, Index, int]] = list(
             TRIPLE.iter_unpack(payload[at : at + TRIPLE.size * segments])
         )
@@ -122,6 +125,7 @@ class GroupState:
         for first, term in self.runs[1:]:
             log.terms.append(first, term)
         log.damaged = IndexRanges(self.damaged)
+        log.doubtful = IndexRanges(self.doubtful)
         log.snapshots = self.snapshots
         log.configuration_entries = self.configuration_entries
         log.tail = Tail(self.durable_index + 1)

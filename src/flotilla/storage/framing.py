@@ -31,8 +31,8 @@ from flotilla.storage.ports import Buffer
 from flotilla.types.ids import GroupId, Index, Term
 from flotilla.types.span import Span
 
-#: The unit that a disk writes atomically. No write touches a sector that holds durable bytes.
-SECTOR_BYTES = 512
+#: The unit that a disk writes, tears, loses and reads as a whole. No write touches a sector that holds durable bytes.
+SECTOR_BYTES = 4096
 #: Frames in a segment start at multiples of this, so that padding is never too short to be recognised.
 FRAME_ALIGN_BYTES = 8
 

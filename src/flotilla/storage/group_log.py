@@ -82,6 +82,7 @@ class SegmentedLog:
         "configuration",
         "configuration_entries",
         "damaged",
+        "doubtful",
         "generation",
         "group",
         "hard_state",
@@ -125,6 +126,8 @@ class SegmentedLog:
         self.segments: list[Segment] = []
         self.tail = Tail(1)
         self.damaged = IndexRanges()
+        #: Those of them that a power cut may have torn before they were acknowledged.
+        self.doubtful = IndexRanges()
         #: Repaired entries by index; they override segments and tail until a flush has rewritten those.
         self.overlay: dict[Index, RepairedEntry] = {}
         #: Snapshots that are kept, the newest last; at most two.
@@ -169,6 +172,7 @@ class SegmentedLog:
             configuration=configuration,
             configuration_entries=[entry for entry in self.configuration_entries if entry.index > covered],
             damaged=self.damaged.as_list(),
+            doubtful=self.doubtful.as_list(),
         )
 
     # Reading.
@@ -323,6 +327,10 @@ class SegmentedLog:
             at = index - tail.first_index
             yield Step(index, index + 1, tail.entries[at], tail.span(at))
 
+    def _forget_damage(self, low: Index, high: Index) -> None:
+        self.damaged.remove(low, high)
+        self.doubtful.remove(low, high)
+
     def mark_damaged(self, low: Index, high: Index) -> None:
         """These entries have no intact body until they are repaired."""
         self.damaged.add(max(low, self.base + 1), min(high, self.last_index() + 1))
@@ -361,7 +369,7 @@ class SegmentedLog:
         self.terms.truncate(first_dropped)
         self.tail.truncate(first_dropped)
         self.cut_segments(first_dropped)
-        self.damaged.remove(first_dropped, _NEVER)
+        self._forget_damage(first_dropped, _NEVER)
         for index in [index for index in self.overlay if index >= first_dropped]:
             del self.overlay[index]
         while self.configuration_entries and self.configuration_entries[-1].index >= first_dropped:
@@ -371,7 +379,7 @@ class SegmentedLog:
         self.base = first_index - 1
         self.terms.move_base(self.base)
         self.tail.drop_through(self.base)
-        self.damaged.remove(0, first_index)
+        self._forget_damage(0, first_index)
         for index in [index for index in self.overlay if index < first_index]:
             del self.overlay[index]
         self.drop_before_start()
@@ -381,7 +389,7 @@ class SegmentedLog:
         index = repaired.entry.index
         assert self.term(index) == repaired.entry.term, "a repaired entry must be the one that was lost"
         self.overlay[index] = repaired
-        self.damaged.remove(index, index + 1)
+        self._forget_damage(index, index + 1)
         if repaired.entry.kind == CONFIG and all(entry.index != index for entry in self.configuration_entries):
             # Its body was lost before its configuration was read.
             insort(self.configuration_entries, repaired.entry, key=_index)
@@ -409,7 +417,7 @@ class SegmentedLog:
         self.base = log_index
         self.terms = TermRuns(log_index, log_term)
         self.tail = Tail(log_index + 1)
-        self.damaged = IndexRanges()
+        self._forget_damage(0, _NEVER)
         self.overlay = {}
         self.configuration_entries = []
 

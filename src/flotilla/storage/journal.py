@@ -4,22 +4,26 @@ Runs on one thread at a time; the loop only reads numbers and the fill level, an
 A full file that is not needed any more is reused as a spare with a new number: a sync costs about half in
 blocks that the file system has written before. Old blocks in it carry the old number, so they are never valid.
 Invariants:
-  J1  a block is written only after the one before it was synced. So is the mark of that one: with the next
-      block, or alone when none comes soon
+  J1  a block is written only after the one before it was synced, and says so (PROOF_FLAG); so does a mark, when no
+      block follows soon. Only the first block after recovery proves nothing
   J2  files are used in the order of their numbers, and never again after a block could not be written or synced;
       a mark may fail, because no acknowledgement depends on it
   J3  a file's name is durable before a block in it is reported durable
+
+On a full disk the *reserve* takes the place of a new file: an allocated file that nothing else uses. Half of it is for
+entries that free space, the other half for the checkpoints of further starts.
 """
 
 from itertools import count
 
-from flotilla.storage.block import MARK_BYTES, PendingBlock, encode_mark
+from flotilla.storage.block import MARK_BYTES, PROOF_FLAG, PendingBlock, encode_mark
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk, File
 from flotilla.types.errors import DiskFullError, StorageFailedError
 
 FOLDER = "journal"
 SUFFIX = ".wal"
+RESERVE_PATH = f"{FOLDER}/reserve"
 
 
 def journal_path(number: int) -> str:
@@ -40,11 +44,15 @@ class Journal:
     __slots__ = (
         "_disk",
         "_file",
+        "_has_synced",
+        "_limit_bytes",
         "_next_number",
         "_options",
         "_position",
         "_unmarked",
         "full",
+        "has_reserve",
+        "is_low",
         "number",
         "numbers",
         "spare",
@@ -56,10 +64,17 @@ class Journal:
         self._next_number = count(next_number)
         #: None: the next block opens a new file (at the start, and after a failure).
         self._file: File | None = None
-        #: Where the next block begins: after the last one and the sector of its mark.
+        #: Where the next block begins.
         self._position = 0
-        #: The sequence of the last block until its mark is written, then 0.
+        #: Where the last block of the file must end.
+        self._limit_bytes = options.journal_bytes
+        #: This process has synced a block, so the one before the next is durable.
+        self._has_synced = False
+        #: The sequence of the last block until something proves that it is durable, then 0.
         self._unmarked = 0
+        self.has_reserve = disk.exists(RESERVE_PATH)
+        #: The disk was full, and the reserve is in use. Cleared by a spare file.
+        self.is_low = False
         #: The file in use; 0 before the first block.
         self.number = 0
         #: Files that exist, ascending; appended by the writer, removed from by the loop.
@@ -73,31 +88,35 @@ class Journal:
         return next(self._next_number)
 
     def write(self, block: PendingBlock) -> None:
-        """Writes and syncs the block, with the mark of the one before. After an error the block may be retried."""
+        """Writes and syncs the block. After an error the block may be retried."""
         size_bytes = block.size_bytes
         file = self._file
-        if file is not None and self._position + size_bytes > self._options.journal_bytes and self._position > 0:
-            self.mark()
-            self.full.add(self.number)
+        if file is not None and (not self._has_room(size_bytes) or (self.is_low and self.spare is not None)):
+            if not self.is_low:
+                self.full.add(self.number)
+            elif self.spare is None:
+                raise DiskFullError(f"the disk is full, and so is the reserve {journal_path(self.number)}")
             file = None
         if file is None:
             file = self._open_next()
-        if size_bytes > self._options.journal_bytes:
+        if size_bytes + MARK_BYTES > self._limit_bytes:
             # The block has the file for itself. A full disk is noticed before the file is touched.
-            file.allocate(size_bytes)
-        position = self._position
-        buffers = block.encode(self.number, position)
-        if self._unmarked:
-            position -= MARK_BYTES
-            buffers = [encode_mark(self.number, position, self._unmarked), *buffers]
+            file.allocate(size_bytes + MARK_BYTES)
+        if self._has_synced:
+            block.flags |= PROOF_FLAG
         try:
-            file.write_synced(position, buffers)
+            file.write_synced(self._position, block.encode(self.number, self._position))
         except (StorageFailedError, DiskFullError):
             # The kernel may have dropped the pages and marked them clean: a second sync would falsely succeed.
             self._abandon()
             raise
-        self._position += size_bytes + MARK_BYTES
+        self._position += size_bytes
         self._unmarked = block.sequence
+        self._has_synced = True
+
+    def _has_room(self, size_bytes: int) -> bool:
+        """Whether a block fits, and its mark."""
+        return self._position + size_bytes + MARK_BYTES <= self._limit_bytes or self._position == 0
 
     def mark(self) -> None:
         """Writes the mark of the last block, unless it has one.
@@ -107,17 +126,52 @@ class Journal:
         """
         if self._file is None or not self._unmarked:
             return
-        position = self._position - MARK_BYTES
         try:
-            self._file.write(position, (encode_mark(self.number, position, self._unmarked),))
+            self._file.write(self._position, (encode_mark(self.number, self._position, self._unmarked),))
         except (StorageFailedError, DiskFullError):
-            # The next block carries it.
-            return
+            # What the failed write left there is no place for a block, nor is there room for another mark.
+            pass
         self._unmarked = 0
+        self._position += MARK_BYTES
 
     @property
     def is_half_full(self) -> bool:
         return 2 * self._position >= self._options.journal_bytes
+
+    # Files.
+
+    def start(self, *, unused: int, obsolete: int, last: tuple[int, int]) -> None:
+        """Opens the first file. A full disk does not prevent that: files that exist are taken before new ones.
+
+        `unused`: a file after all blocks; `obsolete`: one that no durable block needs; `last`: the file with the last
+        block, and where that ends. 0: there is none.
+        """
+        try:
+            if unused:
+                self.spare = SpareFile(unused, self._create(unused))
+            elif obsolete:
+                number = self.reserve_number()
+                self.spare = self.create_spare(number, obsolete)
+                self.numbers.remove(obsolete)
+                self.numbers.append(number)
+            self._open_next()
+        except DiskFullError:
+            number, position = last
+            if not number:
+                raise
+            self._file = self._disk.open(journal_path(number))
+            self.number = number
+            self._position = position
+            self.is_low = True
+
+    def limit_reserve(self) -> None:
+        """After the first block: half of the reserve is for entries that free space."""
+        if self.is_low:
+            self._limit_bytes = self._options.reserve_bytes // 2
+
+    def create_reserve(self) -> None:
+        """For maintenance: touches nothing but the new file. Raises DiskFullError."""
+        _allocated(self._disk, RESERVE_PATH, self._options.reserve_bytes).close()
 
     def create_spare(self, number: int, retired: int) -> SpareFile:
         """For maintenance, on its own thread: touches nothing but the new file. Reuses file `retired`, unless 0."""
@@ -138,32 +192,53 @@ class Journal:
             # The writer created a later file meanwhile: the spare stays empty.
             spare.file.close()
             spare = None
+        self.is_low = False
+        self._limit_bytes = self._options.journal_bytes
         if spare is None:
             number = next(self._next_number)
-            spare = SpareFile(number, self._create(number))
+            spare = SpareFile(number, self._create_or_take_reserve(number))
             self.numbers.append(number)
         self.number = spare.number
         self._file = spare.file
         self._position = 0
         return spare.file
 
-    def _create(self, number: int) -> File:
-        path = journal_path(number)
-        file = self._disk.open(path, create=True)
+    def _create_or_take_reserve(self, number: int) -> File:
         try:
-            if file.size() > self._options.journal_bytes:
-                file.truncate(self._options.journal_bytes)
-            file.allocate(self._options.journal_bytes)
-            file.sync()
-            self._disk.sync_directory(FOLDER)
-        except (StorageFailedError, DiskFullError):
-            file.close()
-            self._disk.remove(path)
-            raise
+            return self._create(number)
+        except DiskFullError:
+            if not self.has_reserve:
+                raise
+        self._disk.rename(RESERVE_PATH, journal_path(number))
+        self.has_reserve = False
+        file = _allocated(self._disk, journal_path(number), self._options.reserve_bytes)
+        self.is_low = True
+        self._limit_bytes = self._options.reserve_bytes
+        if self._has_synced:
+            self.limit_reserve()
         return file
+
+    def _create(self, number: int) -> File:
+        return _allocated(self._disk, journal_path(number), self._options.journal_bytes)
 
     def _abandon(self) -> None:
         self._unmarked = 0
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def _allocated(disk: Disk, path: str, size_bytes: int) -> File:
+    """The file at `path` with exactly this size, allocated, and durable with its name. Without space it is removed."""
+    file = disk.open(path, create=True)
+    try:
+        if file.size() > size_bytes:
+            file.truncate(size_bytes)
+        file.allocate(size_bytes)
+        file.sync()
+        disk.sync_directory(FOLDER)
+    except (StorageFailedError, DiskFullError):
+        file.close()
+        disk.remove(path)
+        raise
+    return file

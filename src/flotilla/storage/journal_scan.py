@@ -1,12 +1,13 @@
 """The read side of the journal: finds the blocks, and decides what a bad one means.
 
 A block is written after the one before it was synced, so block n + 1, or the mark of n, proves that n
-was durable. Hence:
-  a bad block without a later proof    torn: it was never reported durable; dropped whole (so is a block that
-                                       rotted before its mark was written, since the two look alike)
-  a bad block with a later proof       damage: its directory (either copy) lists its content
+was durable. Hence for a block of which something is bad:
+  with a proof                         damage: its directory (either copy) lists its content
+  without a proof, and one bad sector  doubtful: torn by a power cut, or durable and rotten since. It counts as damage,
+  may explain it                       and other replicas decide (raft/repair.py)
+  without a proof, more is bad         torn: it was never reported durable; dropped whole
   no directory left, but a proof       refused: a vote may be lost, and with it a promise of this node
-Of a sequence found in two files (a failed sync, then another file) the newer one counts.
+Of a sequence found twice (a failed sync, then another file) the later one counts.
 
 Files are read from the newest back, and no further than the newest checkpoint needs. The unwritten end
 of a file is not kept in memory.
@@ -46,11 +47,15 @@ def list_journal(disk: Disk) -> list[int]:
 class JournalScan:
     """All readable blocks by sequence, and the highest sequence that is known to have been durable."""
 
-    __slots__ = ("images", "proven")
+    __slots__ = ("ends", "images", "proven", "torn")
 
     def __init__(self) -> None:
         self.images: dict[int, BlockImage] = {}
         self.proven = 0
+        #: The last block was torn and is dropped.
+        self.torn: BlockImage | None = None
+        #: By file: where its last readable block or mark ends.
+        self.ends: dict[int, int] = {}
 
     @classmethod
     def of(cls, disk: Disk, numbers: list[int]) -> "JournalScan":
@@ -64,14 +69,14 @@ class JournalScan:
                 scan.add_file(number, file.read(0, _written_bytes(file)))
             finally:
                 file.close()
-            keep_from = keep_from or scan._keep_from()
+            keep_from = keep_from or scan.keep_from(is_proven=False)
         return scan
 
-    def _keep_from(self) -> int:
-        """The oldest file that the newest sound checkpoint needs; 0 while none was found."""
+    def keep_from(self, *, is_proven: bool) -> int:
+        """The oldest file that the newest sound (or proven) checkpoint needs; 0 when there is none."""
         for sequence in sorted(self.images, reverse=True):
             image = self.images[sequence]
-            if image.is_checkpoint and (sequence <= self.proven or _has_all_bodies(image)):
+            if image.is_checkpoint and (sequence <= self.proven or (not is_proven and _has_all_bodies(image))):
                 return next(
                     parse_keep_from(payload) for tag, payload, _, _ in records_of(image) if tag == CHECKPOINT_NODE
                 )
@@ -79,10 +84,12 @@ class JournalScan:
 
     def add_file(self, number: int, content: bytes) -> None:
         for image in _directories(number, content):
+            self.ends[number] = max(image.end, self.ends.get(number, 0))
             if image.copy == MARK:
                 self.proven = max(self.proven, image.sequence)
                 continue
-            self.proven = max(self.proven, image.sequence - 1)
+            if image.is_proof:
+                self.proven = max(self.proven, image.sequence - 1)
             known = self.images.get(image.sequence)
             if known is None or _worth(image) > _worth(known):
                 self.images[image.sequence] = image
@@ -94,8 +101,8 @@ class JournalScan:
         """
         images = self.images
         last = max(images, default=0)
-        if last and last > self.proven and not _has_all_bodies(images[last]):
-            del images[last]
+        if last and last > self.proven and not _has_all_bodies(images[last]) and not _may_be_one_sector(images[last]):
+            self.torn = images.pop(last)
             last = max(images, default=0)
         if self.proven > last:
             raise CorruptionError(f"journal block {self.proven} was durable and is unreadable")
@@ -131,12 +138,27 @@ def records_of(image: BlockImage) -> Iterator[tuple[int, memoryview, Frame | Non
     assert position == len(records)
 
 
-def _worth(image: BlockImage) -> tuple[bool, int]:
-    return _has_all_bodies(image), image.file_number
+def _worth(image: BlockImage) -> tuple[bool, int, int]:
+    return _has_all_bodies(image), image.file_number, image.position
 
 
 def _has_all_bodies(image: BlockImage) -> bool:
     return all(frame is None or body is not None for _, _, frame, body in records_of(image))
+
+
+def _may_be_one_sector(image: BlockImage) -> bool:
+    """Whether one bad sector explains all that is bad in the block; each bad part has at least one bad sector."""
+    parts = [(image.position, image.directory_bytes), (image.twin_position, image.directory_bytes)]
+    bad = [part for part in parts if find_directory(image.data, part[0], image.file_number) is None]
+    start = image.bodies_at
+    for _, _, frame, body in records_of(image):
+        if frame is not None:
+            if body is None:
+                bad.append((start, frame.length))
+            start += frame.length
+    first = max(start // SECTOR_BYTES for start, _ in bad)
+    last = min((start + size - 1) // SECTOR_BYTES for start, size in bad)
+    return first <= last
 
 
 def _written_bytes(file: File) -> int:

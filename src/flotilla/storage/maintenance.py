@@ -1,4 +1,4 @@
-"""Background work: moves tails into segments, removes files that are not needed, creates a spare journal file.
+"""Background work: moves tails into segments, removes files that are not needed, creates spare journal files.
 
 A job is planned on the loop from copies, runs on any thread touching only its own copies and the disk, and
 is taken over on the loop. There it is reconciled with changes of the log since: entries truncated meanwhile
@@ -204,7 +204,10 @@ class GroupFlush:
 
 
 class MaintenanceJob:
-    __slots__ = ("_disk", "_journal", "_retired", "_spare_number", "flushes", "keep_from", "removals", "spare")
+    __slots__ = (
+        "_disk", "_journal", "_retired", "_spare_number", "_wants_reserve", "flushes", "has_created_reserve",
+        "keep_from", "removals", "spare",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -216,6 +219,7 @@ class MaintenanceJob:
         keep_from: int,
         spare_number: int,
         retired: int,
+        wants_reserve: bool,
     ) -> None:
         self._disk = disk
         self._journal = journal
@@ -228,6 +232,8 @@ class MaintenanceJob:
         #: The file that is reused as the spare; 0: a new one.
         self._retired = retired
         self.spare: SpareFile | None = None
+        self._wants_reserve = wants_reserve
+        self.has_created_reserve = False
 
     def run(self) -> None:
         """An error of one file stops no other file's work. The first one is raised at the end."""
@@ -242,12 +248,16 @@ class MaintenanceJob:
                 errors.append(error)
         if errors:
             raise errors[0]
-        if self._spare_number and self.spare is None:
-            try:
+        try:
+            # The reserve first: a writer that has a spare no longer waits for room.
+            if self._wants_reserve and not self.has_created_reserve:
+                self._journal.create_reserve()
+                self.has_created_reserve = True
+            if self._spare_number and self.spare is None:
                 self.spare = self._journal.create_spare(self._spare_number, self._retired)
-            except DiskFullError:
-                # The writer creates a file when it needs one, and reports a failure.
-                pass
+        except DiskFullError:
+            # The writer creates a file when it needs one, and reports a failure.
+            pass
 
 
 def _first_index(segment: Segment) -> Index:

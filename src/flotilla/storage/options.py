@@ -15,6 +15,8 @@ class StoreOptions:
     #: A journal file is allocated at this size and closed when the next block does not fit.
     #: A block larger than that gets a file of its own.
     journal_bytes: int = JOURNAL_FILE_BYTES
+    #: The journal file that is kept for a full disk.
+    reserve_bytes: int = JOURNAL_FILE_BYTES // 4
     #: A store with more unflushed journal files than this flushes them while it opens, not afterwards.
     journal_files_max: int = 4
     #: A segment is closed once it reaches this size; it may be larger by one entry.

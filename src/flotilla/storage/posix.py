@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from flotilla.storage.framing import SECTOR_BYTES
 from flotilla.storage.ports import Buffer, File
 from flotilla.storage.system_calls import (
     find_synced_write_flag,
@@ -27,8 +28,6 @@ _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _IOV_MAX = min(os.sysconf("SC_IOV_MAX"), 1024)
 #: Larger single calls are several times slower on Linux: the page cache then allocates huge folios.
 _CALL_BYTES_MAX = 1 * MIB
-#: The unit in which disk reads succeed or fail.
-_SECTOR_BYTES = 4096
 _LOCK_NAME = "lock"
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
@@ -86,7 +85,7 @@ class PosixFile:
         pieces: builtins.list[bytes] = []
         end = min(offset + length, self.size())
         while offset < end:
-            stop = min(offset + _SECTOR_BYTES - offset % _SECTOR_BYTES, end)
+            stop = min(offset + SECTOR_BYTES - offset % SECTOR_BYTES, end)
             try:
                 pieces.append(os.pread(self._descriptor, stop - offset, offset).ljust(stop - offset, b"\0"))
             except OSError as error:

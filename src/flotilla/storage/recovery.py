@@ -2,7 +2,8 @@
 
 Blocks up to the last checkpoint give bodies only, found by (index, term): those of entries that the checkpoint
 lists and no segment holds yet. Later blocks are replayed one by one. A body that is lost or fails its checksum
-leaves a damaged entry whose index and term are known. Nothing is written here: a crash during recovery changes
+leaves a damaged entry whose index and term are known; in a doubtful block the entry is doubtful too. Nothing is written
+here: a crash during recovery changes
 nothing, and `store.py` makes the recovered state durable again before it is used.
 """
 
@@ -72,7 +73,8 @@ class Replay:
         self._bodies: dict[GroupId, dict[Index, Body]] = {}
         self._repairs: dict[GroupId, dict[Index, Body]] = {}
 
-    def run(self, chain: list[BlockImage]) -> None:
+    def run(self, chain: list[BlockImage], proven: int) -> None:
+        """`proven`: blocks up to this sequence were durable; damage in a later one is doubtful."""
         last_checkpoint = max(at for at, image in enumerate(chain) if image.is_checkpoint)
         for image in chain[: last_checkpoint + 1]:
             self._gather(image)
@@ -81,6 +83,19 @@ class Replay:
         self._repairs.clear()
         for image in chain[last_checkpoint + 1 :]:
             self._apply(image)
+        if chain[-1].sequence > proven:
+            self._doubt(chain[-1])
+
+    def _doubt(self, image: BlockImage) -> None:
+        """What the last block lost may never have been acknowledged.
+
+        A lost configuration is no such case: the members that it names might have to be asked as well.
+        """
+        for tag, _, frame, body in records_of(image):
+            if tag == ENTRY and frame is not None and body is None and frame.kind != CONFIG:
+                log = self.logs.get(frame.group)
+                if log is not None and log.damaged.at(frame.index) is not None:
+                    log.doubtful.add(frame.index, frame.index + 1)
 
     def _gather(self, image: BlockImage) -> None:
         for tag, payload, frame, body in records_of(image):

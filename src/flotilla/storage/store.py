@@ -2,7 +2,7 @@
 
     journal/   numbered files of blocks: everything saved, once, in the order of saving
     groups/    a folder per group: segments with their indexes, snapshots
-    format     marks the directory as a store; written last when a directory is new
+    format     marks the directory as a store and tells its version; written last when a directory is new
 
 Saving collects a block in memory; writing it is one write and one sync. Maintenance moves tails into segments;
 the checkpoint in the next block releases old journal files. A path is never used twice (numbers only rise),
@@ -44,12 +44,13 @@ from flotilla.storage.ports import Disk
 from flotilla.storage.reads.loads import Load, Loads, SegmentLoad, SnapshotLoad
 from flotilla.storage.recovery import GROUP_FRONT, RESET_FRONT, Replay, attach_files
 from flotilla.storage.snapshots import SnapshotFile, SnapshotJob
-from flotilla.types.errors import CorruptionError
+from flotilla.types.errors import CorruptionError, DiskFullError
 from flotilla.types.ids import GroupId, Index
 from flotilla.types.span import Span
 
 _FORMAT_PATH = "format"
-_FORMAT = b"flotilla store 1\n"
+_FORMAT_NAME = b"flotilla store "
+_FORMAT = _FORMAT_NAME + b"2\n"
 
 
 class NodeStore:
@@ -81,42 +82,60 @@ class NodeStore:
         self._retired = 0
         # The current journal file when a spare was last planned: one attempt for each file.
         self._spare_planned_for = -1
+        #: The last block of the old journal was torn by a power cut and dropped; nothing of it was ever acknowledged.
+        self.dropped_block = ""
 
     @classmethod
     def open(cls, disk: Disk, options: StoreOptions, describe: Callable[[Entry], Span | None]) -> "NodeStore":
         """Recovers a directory, or creates a new one. Raises CorruptionError when durable state is unreadable.
 
         The last block of the old journal, if nothing proves that it was durable, is written and synced again before
-        this returns: its pages may have survived a failed sync in memory only.
+        this returns: its pages may have survived a failed sync in memory only. Works on a full disk: files that exist
+        are used before new ones are created.
         """
+        try:
+            return cls._open(disk, options, describe, may_flush=True)
+        except DiskFullError:
+            return cls._open(disk, options, describe, may_flush=False)
+
+    @classmethod
+    def _open(
+        cls, disk: Disk, options: StoreOptions, describe: Callable[[Entry], Span | None], *, may_flush: bool
+    ) -> "NodeStore":
         store = cls(disk, options, describe)
+        is_new = not _has_format(disk)
         disk.make_directory(FOLDER)
         disk.make_directory("groups")
         disk.sync_directory("")
         numbers = list_journal(disk)
         scan = JournalScan.of(disk, numbers)
         chain = scan.chain()
-        is_new = not disk.exists(_FORMAT_PATH)
         if not chain and not is_new:
             raise CorruptionError("the journal is lost: no block of it is readable")
-        store._recover(numbers, chain_sequence=chain[-1].sequence if chain else 0)
+        store._recover(numbers, scan, chain_sequence=chain[-1].sequence if chain else 0)
         if chain:
             replay = Replay(store._make_log)
-            replay.run(chain)
+            replay.run(chain, scan.proven)
             store._logs.update(replay.logs)
             store._keep_from = replay.keep_from
             # `_remove_unnamed` below finds the released files again: the checkpoint does not name them.
             store._collector.block.trash.clear()
         for log in store._logs.values():
             attach_files(disk, options, log)
-        if chain and store._can_flush_later():
+        if chain and (not may_flush or store._can_flush_later(scan)):
             store._settle_later(None if chain[-1].sequence <= scan.proven else chain[-1])
         else:
             store._settle()
+        store._journal.limit_reserve()
         store._remove_unnamed()
         if is_new:
             store._write_format()
         return store
+
+    @property
+    def is_low(self) -> bool:
+        """The disk was full: only entries that free space may still be written."""
+        return self._journal.is_low
 
     @property
     def groups(self) -> Mapping[GroupId, SegmentedLog]:
@@ -223,20 +242,25 @@ class NodeStore:
                     self._garbage.append(journal_path(number))
                 self._journal.full.discard(number)
 
-    def plan_maintenance(self, *, flush: bool = False) -> MaintenanceJob | None:
-        """With `flush`, tails go into segments even if no journal file is full, as before a planned stop."""
+    def plan_maintenance(self, *, flush: bool = False, is_retry: bool = False) -> MaintenanceJob | None:
+        """With `flush`, tails go into segments even if no journal file is full, as before a planned stop.
+
+        `is_retry`: tries again to create what a full disk had no room for. A job that failed so gets more to remove.
+        """
+        if is_retry:
+            self._spare_planned_for = -1
         if self._job is not None:
+            if is_retry:
+                self._job.removals += self._take_garbage()
             return None
         journal = self._journal
         flush = flush or self._has_repairs or (journal.number > self._keep_from and self._is_flush_due())
         # While the first half of a file fills, the file before it can still retire.
-        has_time = journal.full and not self._retired and not journal.is_half_full
-        wants_spare = journal.spare is None and self._spare_planned_for != journal.number and not has_time
+        has_time = journal.full and not self._retired and not journal.is_half_full and not journal.is_low
+        wants_files = journal.spare is None or not journal.has_reserve
+        wants_spare = wants_files and self._spare_planned_for != journal.number and not has_time
         if not flush and not self._garbage and not wants_spare:
             return None
-        removals, self._garbage = self._garbage, []
-        for path in removals:
-            self._loads.forget(path)
         retired = 0
         if wants_spare:
             self._spare_planned_for = journal.number
@@ -244,13 +268,20 @@ class NodeStore:
         self._job = MaintenanceJob(
             self._disk,
             journal,
-            removals=removals,
+            removals=self._take_garbage(),
             flushes=self._plan_flushes() if flush else None,
             keep_from=journal.number,
-            spare_number=journal.reserve_number() if wants_spare else 0,
+            spare_number=journal.reserve_number() if wants_spare and journal.spare is None else 0,
             retired=retired,
+            wants_reserve=wants_spare and not journal.has_reserve,
         )
         return self._job
+
+    def _take_garbage(self) -> list[str]:
+        garbage, self._garbage = self._garbage, []
+        for path in garbage:
+            self._loads.forget(path)
+        return garbage
 
     def _is_flush_due(self) -> bool:
         """Whether a full file holds entries that no segment has. A file filled by a checkpoint alone is no reason."""
@@ -261,6 +292,7 @@ class NodeStore:
         assert job is self._job
         assert isinstance(job, MaintenanceJob)
         self._job = None
+        self._journal.has_reserve |= job.has_created_reserve
         if job.spare is not None:
             self._journal.numbers.append(job.spare.number)
             self._journal.spare = job.spare
@@ -340,8 +372,8 @@ class NodeStore:
 
     # Opening.
 
-    def _recover(self, journal_numbers: list[int], chain_sequence: int) -> None:
-        """Continues all numbers after the highest ones on the disk."""
+    def _recover(self, journal_numbers: list[int], scan: JournalScan, chain_sequence: int) -> None:
+        """Continues all numbers after the highest ones on the disk, with a journal file that exists if possible."""
         highest = 0
         for folder in self._disk.list("groups"):
             for name in self._disk.list(f"groups/{folder}"):
@@ -349,24 +381,35 @@ class NodeStore:
                 highest = max(highest, int(number)) if number.isdigit() else highest
         self._file_numbers = count(highest + 1)
         next_journal = max(journal_numbers, default=0) + 1
-        self._journal = Journal(self._disk, self._options, next_journal, list(journal_numbers))
+        journal = self._journal = Journal(self._disk, self._options, next_journal, list(journal_numbers))
+        last_used = max(scan.ends, default=0)
+        keep_from = scan.keep_from(is_proven=True)
+        journal.start(
+            unused=max((number for number in journal_numbers if number > last_used), default=0),
+            obsolete=max((number for number in journal_numbers if number < keep_from), default=0),
+            last=(last_used, scan.ends.get(last_used, 0)),
+        )
         self._collector.block = PendingBlock(chain_sequence + 1)
+        if scan.torn is not None:
+            self.dropped_block = f"block {scan.torn.sequence} in {journal_path(scan.torn.file_number)}"
 
-    def _can_flush_later(self) -> bool:
+    def _can_flush_later(self, scan: JournalScan) -> bool:
         """Whether tails may stay in their journal files for now: few files, and nothing to repair."""
-        kept = [number for number in self._journal.numbers if number >= self._keep_from]
+        kept = [number for number in scan.ends if number >= self._keep_from]
         is_damaged = any(log.damaged.as_list() or log.overlay for log in self._logs.values())
         return len(kept) <= self._options.journal_files_max and not is_damaged
 
     def _settle_later(self, unproven: BlockImage | None) -> None:
         """Writes a checkpoint and the unproven block to a new file; maintenance does the rest."""
         if not any(map(GroupFlush.is_needed, self._logs.values())):
-            self._keep_from = self._journal.reserve_number()
+            self._keep_from = self._journal.number
         elif unproven is not None:
             block = self._collector.block
             for tag, payload, frame, body in records_of(unproven):
-                if frame is not None:
-                    assert body is not None, "a block with neither proof nor bodies is not in the chain"
+                if frame is not None and body is None:
+                    # The checkpoint lists the entry as damaged.
+                    continue
+                if body is not None:
                     block.records.append(bytes(payload))
                     block.bodies.append(body)
                 elif tag not in (CHECKPOINT_NODE, CHECKPOINT_GROUP):
@@ -380,8 +423,6 @@ class NodeStore:
         assert job is not None
         job.run()
         self.finish_maintenance(job)
-        # No earlier journal file is needed after this checkpoint.
-        self._keep_from = job.spare.number if job.spare is not None else self._journal.reserve_number()
         self._write_checkpoint()
 
     def _write_checkpoint(self) -> None:
@@ -412,3 +453,21 @@ class NodeStore:
         finally:
             file.close()
         self._disk.sync_directory("")
+
+
+def _has_format(disk: Disk) -> bool:
+    """Whether the directory is a store. Raises CorruptionError for a store of another version.
+
+    A format file that is rotten tells no version, but it is there.
+    """
+    if not disk.exists(_FORMAT_PATH):
+        return False
+    file = disk.open(_FORMAT_PATH)
+    try:
+        content = file.read(0, file.size())
+    finally:
+        file.close()
+    if content.startswith(_FORMAT_NAME) and content != _FORMAT:
+        found, wanted = (line.decode("ascii", "replace").strip() for line in (content, _FORMAT))
+        raise CorruptionError(f"the data directory is a {found!r}; this version reads {wanted!r} only")
+    return True

@@ -21,7 +21,12 @@ from flotilla.types.span import Span
 from tests.unit.storage.loading import loaded
 
 TINY = StoreOptions(
-    journal_bytes=16 * 1024, segment_bytes=8 * 1024, index_interval_bytes=1024, transfer_bytes=4096, open_files_max=2
+    journal_bytes=64 * 1024,
+    reserve_bytes=64 * 1024,
+    segment_bytes=8 * 1024,
+    index_interval_bytes=1024,
+    transfer_bytes=4096,
+    open_files_max=2,
 )
 VOTERS = Configuration(voters=(1, 2, 3))
 _NOTHING = HardState()
@@ -137,20 +142,40 @@ class Driver:
         self.job: MaintenanceJob | None = None
         self.snapshot_job: tuple[SnapshotJob, bool] | None = None
         self.term_next = 1
+        #: How often a group had doubtful entries after a crash.
+        self.torn_count = 0
         self.store = NodeStore.open(disk, options, describe)
 
     def reopen(self) -> None:
         """After a crash: opens again and adopts whichever of the allowed states is there."""
         self.block = self.job = self.snapshot_job = None
         self.store = NodeStore.open(self.disk, self.options, describe)
-        if self.in_flight is not None and not differences(self.store, self.in_flight):
+        if self.in_flight is not None and differences(self.store, self.durable):
             self.durable = self.in_flight
-        else:
-            assert differences(self.store, self.durable) == []
+            self._repair_torn_block()
+        assert differences(self.store, self.durable) == []
         self.in_flight = None
         self.shadow = self.durable
         for log in self.store.groups.values():
             assert not log.recovered().damaged
+            assert not log.recovered().doubtful
+
+    def _repair_torn_block(self) -> None:
+        """One bad sector in the last block is damage that others repair. All of it but configurations is doubtful."""
+        for group, log in self.store.groups.items():
+            recovered = log.recovered()
+            state = self.durable.groups[group]
+            lost = [index for low, high in recovered.damaged for index in range(low, high)]
+            entries = [Entry(index, *state.entries[index - state.base - 1]) for index in lost]
+            doubtful = [index for low, high in recovered.doubtful for index in range(low, high)]
+            assert doubtful == [entry.index for entry in entries if entry.kind != CONFIG]
+            if entries:
+                self.torn_count += 1
+                self.store.save(group, repaired=entries)
+        block = self.store.take_block()
+        if block is not None:
+            self.store.write_block(block)
+            self.store.finish_block(block)
 
     def step(self) -> None:
         actions = (

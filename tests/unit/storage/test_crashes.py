@@ -1,12 +1,15 @@
 """Power loss at any operation: what was reported durable is there, and nothing else is."""
 
+from contextlib import suppress
 from random import Random
 
 import pytest
 
+from flotilla.raft.messages import DATA, Entry, HardState
 from flotilla.sim.devices.crash import SimulatedCrash
 from flotilla.sim.devices.disk import SimDisk
-from tests.unit.storage.shadow import Driver, differences
+from flotilla.storage.store import NodeStore
+from tests.unit.storage.shadow import TINY, VOTERS, Driver, describe, differences
 
 
 def _run(seed: int, *, steps: int, faults: bool) -> None:
@@ -60,3 +63,35 @@ def test_a_crash_at_any_operation_keeps_everything_durable(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(1000, 1060))
 def test_failed_syncs_and_a_full_disk_lose_nothing(seed: int) -> None:
     _run(seed, steps=80, faults=True)
+
+
+@pytest.mark.parametrize("seed", range(0, 4000, 8))
+def test_a_power_cut_while_recovering_from_a_kill_is_no_corruption(seed: int) -> None:
+    """The kill leaves the last block in memory only, and recovery writes the next one before the power goes."""
+    disk = SimDisk(Random(seed * 7 + 1))
+    store = NodeStore.open(disk, TINY, describe)
+    store.create_group(7, VOTERS)
+    for index in (1, 2, 3):
+        _write(store)
+        store.save(7, hard_state=HardState(3, 2, 0), entries=[Entry(index, 3, DATA, b"%d 1 1." % index + bytes(5000))])
+    block = store.take_block()
+    assert block is not None
+    disk.interrupt_after(1)
+    with pytest.raises(SimulatedCrash):
+        store.write_block(block)
+    disk.stop()
+    disk.interrupt_after(Random(seed).randrange(12))
+    with suppress(SimulatedCrash):
+        NodeStore.open(disk, TINY, describe)
+    disk.crash()
+    log = NodeStore.open(disk, TINY, describe).groups[7]
+    assert log.last_index() in (2, 3)
+    assert log.recovered().hard_state == HardState(3, 2, 0)
+    assert log.entries(1, 3, 1 << 20)[1].index == 2
+
+
+def _write(store: NodeStore) -> None:
+    block = store.take_block()
+    assert block is not None
+    store.write_block(block)
+    store.finish_block(block)

@@ -1,16 +1,17 @@
 """The life of journal files: made, filled, retired, used again; and which of them a restart reads and keeps."""
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
 
 from flotilla.raft.messages import DATA, Entry, HardState
-from flotilla.sim.devices.disk import SimDisk
-from flotilla.storage.block import MARK, find_directory
+from flotilla.sim.devices.disk import Inode, SimDisk, SimFile
 from flotilla.storage.framing import SECTOR_BYTES
-from flotilla.storage.journal import journal_path
+from flotilla.storage.journal import RESERVE_PATH, journal_path
+from flotilla.storage.journal_scan import JournalScan, list_journal
 from flotilla.storage.options import StoreOptions
-from flotilla.storage.ports import File
+from flotilla.storage.ports import Buffer, File
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import DiskFullError, StorageFailedError
 from tests.unit.storage.shadow import TINY, VOTERS, describe
@@ -18,21 +19,43 @@ from tests.unit.storage.shadow import TINY, VOTERS, describe
 GROUP = 1
 
 
+class WatchedFile(SimFile):
+    """Notes writes to sectors of the journal that hold durable bytes."""
+
+    __slots__ = ("_watch", "path")
+
+    def __init__(self, disk: "WatchedDisk", inode: Inode, path: str) -> None:
+        super().__init__(disk, inode)
+        self._watch = disk
+        self.path = path
+
+    def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        end = offset + sum(map(len, buffers))
+        sectors = {(self.path, at // SECTOR_BYTES) for at in range(offset, end, SECTOR_BYTES)}
+        self._watch.overwritten |= sectors & self._watch.written
+        self._watch.written |= sectors if self.path.endswith(".wal") else set()
+        super().write(offset, buffers)
+
+
 class WatchedDisk(SimDisk):
-    """Notes what is opened, renamed and removed."""
+    """Notes what is opened, renamed, removed and overwritten."""
 
     def __init__(self) -> None:
         super().__init__(Random(0))
         self.opened: list[str] = []
         self.renamed: list[tuple[str, str]] = []
         self.removed: list[str] = []
+        self.written: set[tuple[str, int]] = set()
+        self.overwritten: set[tuple[str, int]] = set()
 
     def open(self, path: str, *, create: bool = False) -> File:
         self.opened.append(path)
-        return super().open(path, create=create)
+        super().open(path, create=create)
+        return WatchedFile(self, dict(self.files())[path], path)
 
     def rename(self, source: str, target: str) -> None:
         self.renamed.append((source, target))
+        self.written = {(path, sector) for path, sector in self.written if path != source}
         super().rename(source, target)
 
     def remove(self, path: str) -> None:
@@ -90,7 +113,7 @@ def test_full_files_are_reused_under_new_numbers() -> None:
     assert not [path for path in disk.removed if path.startswith("journal")], "in step, no file is made or removed"
     for source, target in disk.renamed:
         assert source < target
-    assert len(_journal(disk)) <= 3
+    assert len(list_journal(disk)) <= 3
     disk.crash()
     store = _open(disk)
     assert _indexes(store) == list(range(1, 201)), "what a file held under its old number is not taken for new"
@@ -116,39 +139,46 @@ def test_a_file_that_failed_is_never_used_again() -> None:
     assert _indexes(_open(disk)) == list(range(1, 132))
 
 
-def _marked(disk: SimDisk) -> list[int]:
-    """Sequences of the blocks whose marks are in the journal."""
-    found: list[int] = []
-    for path in [f"journal/{name}" for name in _journal(disk)]:
-        file = disk.open(path)
-        data = memoryview(file.read(0, file.size()))
-        number = int(path.removeprefix("journal/").removesuffix(".wal"))
-        images = [find_directory(data, at, number) for at in range(0, len(data), SECTOR_BYTES)]
-        found += [image.sequence for image in images if image is not None and image.copy == MARK]
-    return found
+def _proven(disk: SimDisk) -> int:
+    """The sequence of the last block that the journal proves to be durable."""
+    return JournalScan.of(disk, list_journal(disk)).proven
 
 
-def test_a_mark_comes_with_the_next_block_or_alone() -> None:
+def _last(store: NodeStore) -> int:
+    return store._collector.block.sequence - 1
+
+
+def test_a_block_proves_the_one_before_and_a_mark_the_last() -> None:
     disk = SimDisk(Random(0))
     store = _new(disk)
     _fill(store, 1, 3, is_maintained=False)
-    marked = _marked(disk)
-    last = store._collector.block.sequence - 1
-    assert marked == list(range(1, last)), "every block but the last, and no mark before its block was synced"
+    assert _proven(disk) == _last(store) - 1
     syncs = disk.synced_count
     store.mark_block()
-    assert _marked(disk) == [*marked, last]
+    assert _proven(disk) == _last(store)
     written_bytes = disk.written_bytes
     store.mark_block()
     assert disk.written_bytes == written_bytes
     assert disk.synced_count == syncs
     _fill(store, 4, 2, is_maintained=False)
-    assert _marked(disk) == list(range(1, last + 2))
+    assert _proven(disk) == _last(store) - 1
     disk.crash()
     assert _indexes(_open(disk)) == [1, 2, 3, 4, 5]
 
 
-def test_the_last_block_of_a_full_file_gets_its_mark() -> None:
+def test_the_first_block_after_recovery_proves_nothing() -> None:
+    disk = SimDisk(Random(0))
+    store = _new(disk)
+    _fill(store, 1, 3, is_maintained=False)
+    proven = _proven(disk)
+    disk.stop()
+    store = _open(disk)
+    assert _proven(disk) == proven
+    _fill(store, 4, 1, is_maintained=False)
+    assert _proven(disk) == _last(store) - 1
+
+
+def test_the_first_block_of_a_file_proves_the_last_of_the_one_before() -> None:
     disk = SimDisk(Random(0))
     store = _new(disk)
     first = store._journal.number
@@ -156,12 +186,11 @@ def test_the_last_block_of_a_full_file_gets_its_mark() -> None:
     while store._journal.number == first:
         _fill(store, index, 1, is_maintained=False)
         index += 1
-    # The block that found no space is the only one after it.
-    assert _marked(disk) == list(range(1, store._collector.block.sequence - 1))
+    assert _proven(disk) == _last(store) - 1
 
 
 @pytest.mark.parametrize("how", ["write fails", "sync fails"])
-def test_a_block_that_fails_takes_no_mark_to_another_file(how: str) -> None:
+def test_a_block_that_failed_is_not_proven_before_it_is_synced(how: str) -> None:
     disk = SimDisk(Random(0))
     store = _new(disk)
     _fill(store, 1, 2, is_maintained=False)
@@ -173,31 +202,41 @@ def test_a_block_that_fails_takes_no_mark_to_another_file(how: str) -> None:
         store.write_block(block)
     # Nothing is known of the block: whatever its file holds, no mark says that it is durable.
     store.mark_block()
-    assert max(_marked(disk)) < block.sequence
+    assert _proven(disk) < block.sequence
     store.write_block(block)
     store.finish_block(block)
-    assert max(_marked(disk)) < block.sequence
+    assert _proven(disk) < block.sequence
     store.mark_block()
-    assert max(_marked(disk)) == block.sequence
+    assert _proven(disk) == block.sequence
     disk.crash()
     assert _indexes(_open(disk)) == [1, 2, 3]
 
 
-def test_a_mark_that_fails_is_harmless_and_comes_with_the_next_block() -> None:
+def test_a_mark_that_fails_is_harmless() -> None:
     disk = SimDisk(Random(0))
     store = _new(disk)
     _fill(store, 1, 2, is_maintained=False)
-    last = store._collector.block.sequence - 1
-    # A number with which the part of it that gets there says nothing.
-    disk.random.seed(31)
     disk.failing_writes = 1
     store.mark_block()
     assert disk.failing_writes == 0
-    assert max(_marked(disk)) < last
     _fill(store, 3, 1, is_maintained=False)
-    assert max(_marked(disk)) == last
+    assert _proven(disk) == _last(store) - 1
     disk.crash()
     assert _indexes(_open(disk)) == [1, 2, 3]
+
+
+def test_no_write_touches_a_sector_with_durable_bytes() -> None:
+    disk = WatchedDisk()
+    store = _new(disk)
+    for index in range(1, 60):
+        _fill(store, index, 1)
+        if index % 7 == 0:
+            store.mark_block()
+        if index % 20 == 0:
+            disk.stop()
+            store = _open(disk)
+    assert len(disk.written) > 20
+    assert disk.overwritten == set()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -214,10 +253,10 @@ def test_a_power_loss_before_the_mark_loses_nothing(seed: int) -> None:
 def test_a_block_without_space_leaves_its_file_unchanged() -> None:
     disk = WatchedDisk()
     store = _new(disk)
-    store.save(GROUP, entries=[Entry(1, 1, DATA, b"1 1 1." + bytes(100_000))])
+    store.save(GROUP, entries=[Entry(1, 1, DATA, b"1 1 1." + bytes(200_000))])
     block = store.take_block()
     assert block is not None
-    disk.capacity_bytes = disk.used_bytes + TINY.journal_bytes
+    disk.capacity_bytes = disk.used_bytes
     for _ in range(3):
         with pytest.raises(DiskFullError):
             store.write_block(block)
@@ -229,7 +268,66 @@ def test_a_block_without_space_leaves_its_file_unchanged() -> None:
     assert _indexes(_open(disk)) == [1]
 
 
-@pytest.mark.parametrize("count", [3, 10])
+def test_a_full_disk_takes_the_reserve_and_leaves_it_with_space() -> None:
+    disk = SimDisk(Random(0))
+    store = _new(disk)
+    _maintain(store)
+    disk.capacity_bytes = disk.used_bytes
+    index = 0
+    while not store.is_low:
+        index += 1
+        _fill(store, index, 1, is_maintained=False)
+    assert not disk.exists(RESERVE_PATH)
+    assert store.plan_maintenance(is_retry=True) is not None, "space is looked for again"
+    _finish_job(store)
+    disk.capacity_bytes = 1 << 40
+    store.plan_maintenance(is_retry=True)
+    _finish_job(store)
+    assert disk.exists(RESERVE_PATH)
+    _fill(store, index + 1, 1)
+    assert not store.is_low
+    disk.crash()
+    assert _indexes(_open(disk)) == list(range(1, index + 2))
+
+
+def _finish_job(store: NodeStore) -> None:
+    job = store._job
+    assert job is not None
+    try:
+        job.run()
+    except DiskFullError:
+        # The driver runs it again.
+        return
+    store.finish_maintenance(job)
+
+
+@pytest.mark.parametrize("missing", ["nothing", "the spare", "the reserve as well"])
+@pytest.mark.parametrize("way", ["stop", "crash"])
+def test_a_node_starts_with_no_byte_free(missing: str, way: str) -> None:
+    disk = SimDisk(Random(0))
+    store = _new(disk)
+    _fill(store, 1, 20)
+    if missing != "nothing" and store._journal.spare is not None:
+        disk.remove(journal_path(store._journal.spare.number))
+    if missing == "the reserve as well":
+        disk.remove(RESERVE_PATH)
+    disk.sync_directory("journal")
+    for start in range(3):
+        getattr(disk, way)()
+        disk.capacity_bytes = disk.used_bytes
+        store = _open(disk)
+        assert _indexes(store) == list(range(1, 21 + min(start, 1)))
+        if start == 0 and missing != "the reserve as well":
+            # There is room for a command that frees space.
+            _fill(store, 21, 1, is_maintained=False)
+        elif start == 0:
+            break
+    disk.capacity_bytes = 1 << 40
+    getattr(disk, way)()
+    _fill(_open(disk), store.groups[GROUP].last_index() + 1, 10)
+
+
+@pytest.mark.parametrize("count", [3, 6])
 def test_a_restart_leaves_the_flush_to_maintenance(count: int) -> None:
     disk = WatchedDisk()
     _fill(_new(disk), 1, count, is_maintained=False)
@@ -238,12 +336,11 @@ def test_a_restart_leaves_the_flush_to_maintenance(count: int) -> None:
         store = _open(disk)
         assert _indexes(store) == list(range(1, count + 1))
         assert not [path for path in disk.opened if path.endswith(".seg")], "nothing was flushed to be open"
-    _fill(store, count + 1, 1)
-    assert store.groups[GROUP].durable_index == count + 1
-    _fill(store, count + 2, 1)
-    assert len(_journal(disk)) <= 3
+    _fill(store, count + 1, 10)
+    assert store.groups[GROUP].durable_index > count
+    assert len(list_journal(disk)) <= 3
     disk.crash()
-    assert _indexes(_open(disk)) == list(range(1, count + 3))
+    assert _indexes(_open(disk)) == list(range(1, count + 11))
 
 
 def test_a_restart_with_many_files_flushes_them_first() -> None:
@@ -253,7 +350,7 @@ def test_a_restart_with_many_files_flushes_them_first() -> None:
     disk.crash()
     store = _open(disk)
     assert store.groups[GROUP].durable_index == 100
-    assert len(_journal(disk)) == 1
+    assert len(list_journal(disk)) <= 2
     assert _indexes(store) == list(range(1, 101))
 
 

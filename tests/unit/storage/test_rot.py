@@ -7,6 +7,7 @@ import pytest
 from flotilla.codec.log import encode_configuration
 from flotilla.raft.messages import CONFIG, Configuration, Entry, HardState, Snapshot, SnapshotMeta
 from flotilla.sim.devices.disk import SimDisk
+from flotilla.storage.framing import SECTOR_BYTES
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import CorruptionError
@@ -106,33 +107,66 @@ def _check_all(store: NodeStore, last: int, group: int = 7) -> None:
     ]
 
 
+def _directories(image: bytearray) -> list[int]:
+    return [at for at in range(0, len(image), SECTOR_BYTES) if image[at : at + 8] == b"FLTBLOCK"]
+
+
 def test_both_directories_of_a_durable_block_gone_is_refused() -> None:
     disk = SimDisk(Random(1))
     _store(disk, flushed=1, journaled=3)
     disk.stop()
     _, image = _image(disk, "journal/")
-    places = [at for at in range(0, len(image), 512) if image[at : at + 8] == b"FLTBLOCK"]
-    # Three directories belong to each block with its mark: these are of the last block but one.
-    for at in places[-6:-4]:
+    # Two directories belong to each block, and the last one has a mark: these are of the last block but one.
+    for at in _directories(image)[-5:-3]:
         image[at + 20] ^= 1
     with pytest.raises(CorruptionError, match="durable and is unreadable"):
         NodeStore.open(disk, TINY, describe)
 
 
-@pytest.mark.parametrize("marked", [True, False])
-def test_a_mark_distinguishes_a_rotten_last_block_from_a_torn_one(marked: bool) -> None:
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_the_youngest_sector_is_lost_and_nothing_gets_shorter(is_marked: bool) -> None:
+    for count in range(1, 12):
+        for back in range(3):
+            disk = SimDisk(Random(1))
+            _store(disk, flushed=1, journaled=count)
+            disk.stop()
+            _, image = _image(disk, "journal/")
+            places = _directories(image)
+            if not is_marked:
+                del image[places[-1] :]
+            sector = len(image.rstrip(b"\0")) // SECTOR_BYTES - back
+            image[sector * SECTOR_BYTES : (sector + 1) * SECTOR_BYTES] = bytes(SECTOR_BYTES)
+            log = NodeStore.open(disk, TINY, describe).groups[7]
+            recovered = log.recovered()
+            assert log.last_index() == count + 1
+            assert recovered.hard_state == HardState(1, 2, count + 1)
+            assert set(recovered.doubtful) <= set(recovered.damaged)
+            assert not is_marked or not recovered.doubtful
+
+
+@pytest.mark.parametrize("bad", ["one sector", "two sectors"])
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_a_mark_distinguishes_a_rotten_last_block_from_a_torn_one(is_marked: bool, bad: str) -> None:
     disk = SimDisk(Random(1))
     _store(disk, flushed=1, journaled=3)
     disk.stop()
     _, image = _image(disk, "journal/")
-    places = [at for at in range(0, len(image), 512) if image[at : at + 8] == b"FLTBLOCK"]
-    body = image.rindex(bytes([4]) * 90)
-    image[body + 5] ^= 1
-    if not marked:
-        image[places[-1] : places[-1] + 512] = bytes(512)
+    twin, mark = _directories(image)[-2:]
+    image[image.rindex(bytes([4]) * 90) + 5] ^= 1
+    if bad == "two sectors":
+        image[twin + 20] ^= 1
+    if not is_marked:
+        image[mark : mark + SECTOR_BYTES] = bytes(SECTOR_BYTES)
     store = NodeStore.open(disk, TINY, describe)
-    assert store.groups[7].last_index() == (4 if marked else 3)
-    assert store.groups[7].recovered().damaged == ([(4, 5)] if marked else [])
+    recovered = store.groups[7].recovered()
+    is_torn = bad == "two sectors" and not is_marked
+    assert store.groups[7].last_index() == (3 if is_torn else 4)
+    assert recovered.damaged == ([] if is_torn else [(4, 5)])
+    assert recovered.doubtful == ([(4, 5)] if bad == "one sector" and not is_marked else [])
+    assert bool(store.dropped_block) == is_torn
+    disk.stop()
+    store = NodeStore.open(disk, TINY, describe)
+    assert store.groups[7].recovered() == recovered, "a second restart knows as much"
 
 
 def test_a_lost_journal_is_refused() -> None:

@@ -81,7 +81,7 @@ class NodeStatus:
         return bool(self._catalog.cluster_id) and self._node in self._catalog.brokers()
 
     def health(self) -> Health:
-        error = self._driver.storage_error
+        error = self._driver.refusal
         background = self._driver.background_error
         replicas = self._driver.replicas
         facts: dict[str, object] = {
@@ -116,7 +116,7 @@ class NodeStatus:
         return found
 
     def _of_disk(self) -> list[Reason]:
-        error = self._driver.storage_error
+        error = self._driver.refusal
         return [Reason(error.code, str(error))] if error is not None else []
 
     def _of_cluster(self) -> list[Reason]:

@@ -416,7 +416,8 @@ class PartitionHost:
             command = self._upkeep.command(self._settings)
             if command is not None:
                 self._is_upkeep_in_flight = True
-                self._consensus.propose(self.group, encode_command(command), self._kept_up)
+                # Retention works on a full disk too, or it would stay full.
+                self._consensus.propose(self.group, encode_command(command), self._kept_up, frees_space=True)
             assert self._queue is not None
             assert self._transactions is not None
             self._queue.wake_soon()

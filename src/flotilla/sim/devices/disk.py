@@ -4,8 +4,8 @@ It implements `storage/ports.py` in memory. A file is its current image plus the
 Each carries what it overwrote, so a sync only forgets them and a power loss undoes them. What survives a power loss
 (`crash`):
 
-* of a file: everything synced, and any subset of the unsynced 512 byte sectors; elsewhere the old
-  bytes or zeros, with the size possibly grown already;
+* of a file: everything synced, and any subset of the unsynced sectors; elsewhere the old bytes, zeros, or noise where
+  the power went in the middle of a sector, with the size possibly grown already;
 * of a folder: every name as of its last `sync_directory`, and any subset of the later changes, in order.
 
 A failed sync drops the dirty pages as Linux does: they still read as written, no later sync makes
@@ -22,11 +22,13 @@ from random import Random
 from typing import NamedTuple, TypeAlias
 
 from flotilla.sim.devices.crash import SimulatedCrash
+from flotilla.storage.framing import SECTOR_BYTES
 from flotilla.storage.ports import Buffer
 from flotilla.types.errors import DiskFullError, StorageFailedError
 
-SECTOR_BYTES = 512
 UNLIMITED_BYTES = 1 << 50
+#: How often a sector that was not written whole cannot be read afterwards.
+NOISE_CHANCE = 0.2
 
 Names: TypeAlias = list[str]
 
@@ -589,4 +591,8 @@ def _survive_sectors(image: bytearray, change: Change, chance: float, random: Ra
             if position > len(image):
                 image.extend(bytes(position - len(image)))
             image[position:stop] = change.new[position - change.offset : stop - change.offset]
+        elif position < len(image) and random.random() < NOISE_CHANCE:
+            sector = position - position % SECTOR_BYTES
+            end_of_sector = min(sector + SECTOR_BYTES, len(image))
+            image[sector:end_of_sector] = random.randbytes(end_of_sector - sector)
         position = stop

@@ -163,8 +163,9 @@ def draw_plan(
         snapshot_entries=random.choice((10, 20, 50, 200)),
         trail_entries=random.choice((0, 1, 5, 20)),
         store=StoreOptions(
-            journal_bytes=random.choice((4, 8, 64)) * KIB,
-            segment_bytes=random.choice((1 * KIB, 4 * KIB, 16 * KIB)),
+            journal_bytes=random.choice((16, 32, 256)) * KIB,
+            reserve_bytes=64 * KIB,
+            segment_bytes=random.choice((1 * KIB, 8 * KIB, 64 * KIB)),
             index_interval_bytes=random.choice((64, 512, 4096)),
             transfer_bytes=random.choice((512, 64 * KIB)),
             open_files_max=random.choice((2, 16)),
