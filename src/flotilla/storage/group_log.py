@@ -241,9 +241,13 @@ class SegmentedLog:
         if left_bytes < 0:
             return self.tail.offset_within(size_bytes)
         for segment in reversed(self.segments):
-            if segment.size_bytes > left_bytes:
-                return segment.index.end_offset_at(segment.size_bytes - left_bytes)
-            left_bytes -= segment.size_bytes
+            index, excess_bytes = segment.index, segment.size_bytes - left_bytes
+            if excess_bytes > 0:
+                offset = index.end_offset_at(excess_bytes) if left_bytes else index.end_offset
+                if offset != NO_OFFSET:
+                    return offset
+            # An index without a point before that leads to the end of the segment before.
+            left_bytes = max(-excess_bytes, 0)
         return NO_OFFSET
 
     def read_snapshot(self) -> Snapshot | None:

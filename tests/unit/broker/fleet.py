@@ -243,7 +243,7 @@ class Node:
         return group in self.store.groups
 
     def storage_error(self) -> FlotillaError | None:
-        return self.driver.storage_error
+        return self.driver.refusal
 
     def is_confirmed(self, group: GroupId) -> bool:
         return self.is_awake
@@ -252,8 +252,10 @@ class Node:
         self.load_waiters.setdefault(group, []).append(loaded)
         self.driver.start_loads()
 
-    def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
-        return self.driver.propose(group, data, self.pending.add(group, reply, is_read=False))
+    def propose(
+        self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None], *, frees_space: bool = False
+    ) -> bool:
+        return self.driver.propose(group, data, self.pending.add(group, reply, is_read=False), frees_space=frees_space)
 
     def forward(self, group: GroupId, data: bytes) -> None:
         if group == METADATA_GROUP:

@@ -202,7 +202,7 @@ def test_batches_that_the_log_refuses_follow_before_anything_else(node: Node) ->
         stage(node, ORDERS, b"%d" % sequence, sequence=sequence)
     real, taken = node.propose, []
 
-    def propose(group, data, reply):
+    def propose(group, data, reply, **_):
         if bytes(data[30:32]) == b"FL" and len(taken) == 2:
             return False
         if bytes(data[30:32]) == b"FL":
@@ -233,7 +233,7 @@ def test_the_next_leader_finishes_the_decision(taken_max: int, is_known: bool) -
         stage(leader, ORDERS, b"%d" % sequence, sequence=sequence)
     real, taken, refused = leader.propose, [], []
 
-    def propose(group, data, reply):
+    def propose(group, data, reply, **_):
         if bytes(data[30:32]) == b"FL":
             if len(taken) == taken_max:
                 refused.append(data)
