@@ -4,8 +4,9 @@ Each plant changes a copy of the history in one place, as a broken broker would 
 must notice. A plant that finds nothing to change raises LookupError.
 """
 
-import pickle
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from random import Random
 from typing import Final, NamedTuple
 
@@ -36,13 +37,24 @@ class Plant(NamedTuple):
 def missed_plants(history: History, random: Random) -> list[str]:
     """The plants that the rules do not notice in a copy of this history, which must be a good one."""
     missed = []
-    original = pickle.dumps(history)
     for name, plant in PLANTS.items():
-        copied: History = pickle.loads(original)
+        copied = copy_history(history)
         plant.put(copied, random)
         if not any(RULES[plant.rule](copied)):
             missed.append(name)
     return missed
+
+
+def copy_history(history: History) -> History:
+    """A copy of everything that plants change: the lists, the sends and the replicas."""
+    copied = replace(
+        history,
+        sends=[copy(send) for send in history.sends],
+        replicas=[replace(replica, payloads=list(replica.payloads)) for replica in history.replicas],
+    )
+    for each in ("reads", "end_reads", "deliveries", "offset_reads", "stream"):
+        setattr(copied, each, list(getattr(history, each)))
+    return copied
 
 
 def _sent(history: History, random: Random) -> Send:

@@ -6,7 +6,6 @@ bytes back as a network does that drops packets: connections stay, and go on whe
 """
 
 import asyncio
-from contextlib import suppress
 from typing import Final
 
 from flotilla.peers.handshake import HANDSHAKE_BYTES_MAX, HandshakeError, decode_hello
@@ -91,7 +90,7 @@ class Network:
                 asyncio.ensure_future(self._pump(node, source, far_reader, writer)),
             ]
             try:
-                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(pumps)
             finally:
                 for pump in pumps:
                     pump.cancel()
@@ -99,19 +98,24 @@ class Network:
         except (OSError, EOFError, HandshakeError):
             pass  # The dialling side sees a closed connection.
         finally:
-            for each in (writer, far_writer):
-                if each is not None:
-                    self._writers.pop(each, None)
-                    each.transport.abort() if each.transport.is_closing() else each.close()
+            opened = [each for each in (writer, far_writer) if each is not None]
+            for each in opened:
+                self._writers.pop(each, None)
+                each.close()
+            await asyncio.gather(*(each.wait_closed() for each in opened), return_exceptions=True)
 
     async def _pump(self, source: int, target: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
+        """Passes bytes on until one side ends. The end of a connection does not pass a cut either."""
+        try:
             while chunk := await reader.read(_CHUNK_BYTES):
                 await self._pass(source, target, len(chunk))
                 writer.write(chunk)
                 await writer.drain()
-        # The end of a connection does not pass a cut either.
-        await self._pass(source, target, 0)
+            await self._pass(source, target, 0)
+            writer.write_eof()
+        except OSError:
+            await self._pass(source, target, 0)
+            writer.transport.abort()
 
     async def _pass(self, source: int, target: int, size: int) -> None:
         """Returns when the link lets these bytes through."""
