@@ -55,6 +55,7 @@ def _on_append(node: RaftState, append: Append) -> None:
             log.append(append.entries[position:])
             break
     last_new = append.prev_index + len(append.entries)
+    node.agreed = max(node.agreed, last_new)
     log.commit_to(min(append.commit, last_new))
     _reply(node, append.sender, last_new)
 
@@ -63,9 +64,24 @@ def _reply(node: RaftState, leader: NodeId, index: Index) -> None:
     node.after_sync.append(AppendReply(node.id, leader, node.term, index=index, accepted=True))
 
 
+def _commit_agreed(node: RaftState, leader: NodeId, commit: Index) -> None:
+    """The leader says that `commit` is committed, and that this replica has it: it goes by an acknowledgement.
+
+    A replica whose disk was put back may have forgotten that, and have other entries there that never committed. So it
+    commits what a message of this leader has confirmed since its own start. For the rest it refuses at the end of its
+    log, and the leader asks what it has (`VerifyRequest`).
+    """
+    log = node.log
+    log.commit_to(min(commit, node.agreed))
+    if log.committed < commit:
+        hint = AppendReply(node.id, leader, node.term, index=min(commit, log.last_index), accepted=False)
+        hint.hint_index, hint.hint_term = log.committed, log.term(log.committed)
+        node.after_sync.append(hint)
+
+
 def _on_heartbeat(node: RaftState, heartbeat: Heartbeat) -> None:
     election.leader_heard(node, heartbeat.sender)
-    node.log.commit_to(min(heartbeat.commit, node.log.last_index))
+    _commit_agreed(node, heartbeat.sender, heartbeat.commit)
     # The reply depends on the term alone: once that is durable, it need not wait for entries being written.
     out = node.messages if node.durable_term == node.term else node.after_sync
     out.append(HeartbeatReply(node.id, heartbeat.sender, node.term, heartbeat.read_id))
@@ -73,14 +89,16 @@ def _on_heartbeat(node: RaftState, heartbeat: Heartbeat) -> None:
 
 def _on_commit_news(node: RaftState, news: CommitNews) -> None:
     election.leader_heard(node, news.sender)
-    node.log.commit_to(min(news.commit, node.log.last_index))
+    node.log.commit_to(min(news.commit, node.agreed))
 
 
 def _on_quiesce(node: RaftState, message: Quiesce) -> None:
     election.leader_heard(node, message.sender)
-    if node.log.last_index < message.commit or node.log.unreadable_to:
+    if node.log.unreadable_to:
         return
-    node.log.commit_to(message.commit)
+    _commit_agreed(node, message.sender, message.commit)
+    if node.log.committed < message.commit:
+        return
     if message.sender not in node.down_peers and not node.reads.forwarded:
         node.quiescent = True
 
@@ -124,7 +142,9 @@ def _on_verify_request(node: RaftState, request: VerifyRequest) -> None:
     holds = request.index <= log.committed or (
         request.index <= log.durable and log.matches(request.index, request.index_term)
     )
-    if not holds:
+    if holds:
+        node.agreed = max(node.agreed, request.index)
+    else:
         node.forgotten = max(node.forgotten, (request.index_term, request.index))
     reply = VerifyReply(node.id, request.sender, node.term, request.verify_id, holds, log.last_index)
     node.after_sync.append(reply)

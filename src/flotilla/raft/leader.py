@@ -184,7 +184,10 @@ def _on_verify_reply(node: RaftState, reply: VerifyReply) -> None:
         return
     progress.recent_active = True
     progress.verify_id = 0
-    if not reply.holds:
+    if reply.holds:
+        # It may have asked because it waits to commit what it has; see `follower._commit_agreed`.
+        replication.send_commit_news(node, reply.sender, progress)
+    else:
         node.forgotten_counts[reply.sender] = node.forgotten_counts.get(reply.sender, 0) + 1
         if node.configuration.is_voter(reply.sender):
             node.forgetful |= {reply.sender}

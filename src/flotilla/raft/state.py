@@ -35,6 +35,7 @@ class RaftState:
         "_terms_in_flight",
         "_to_self",
         "after_sync",
+        "agreed",
         "damaged",
         "doubtful",
         "down_peers",
@@ -126,6 +127,8 @@ class RaftState:
         self.learner_credit_bytes = UNLIMITED_BYTES
         #: Leaders: voters that no quorum needs for now. Thrifty replication sends them entries later.
         self.lagging: frozenset[NodeId] = frozenset()
+        #: Followers: the leader of this term has confirmed, since this replica started, that the logs agree up to here.
+        self.agreed: Index = 0
         #: (term, index) that this replica acknowledged and no longer has, as a leader told it.
         self.forgotten: tuple[Term, Index] = (0, 0)
         #: How often this node, as a leader, found each peer to have forgotten. Never cleared.
@@ -138,9 +141,8 @@ class RaftState:
         #: Reads that wait for a quorum. The first id is random, so that no id repeats after a restart.
         self.reads = ReadQueue(first_id=random.getrandbits(47) << 16)
 
-        self.election_elapsed = self.heartbeat_elapsed = self.idle_ticks = self.repair_ticks = 0
-        #: Leaders: ticks since the commit index was last sent to the followers.
-        self.news_ticks = 0
+        #: Leaders count in `news_ticks` how long ago they last sent the commit index to the followers.
+        self.election_elapsed = self.heartbeat_elapsed = self.idle_ticks = self.repair_ticks = self.news_ticks = 0
         self.election_timeout = self.draw_election_timeout()
         #: A quiescent group neither ticks nor sends; any message or proposal wakes it.
         self.quiescent = False
@@ -235,6 +237,7 @@ class RaftState:
             self.read_states += [ReadState(read_id, -1) for read_id in self.reads.drop_forwarded()]
         self.role = role
         self.leader = leader_id
+        self.agreed = 0
         self.votes = {}
         self.progress = {}
         self.uncommitted.clear()

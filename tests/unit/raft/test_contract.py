@@ -107,6 +107,12 @@ def installing() -> Caller:
     return caller
 
 
+def commit(node: RaftNode, index: int) -> None:
+    """The leader has confirmed the log up to there, and commits it."""
+    node.agreed = index
+    node.step(CommitNews(LEADING, 1, TERM, commit=index))
+
+
 @contextmanager
 def stopped_in(function: str, message: str | None = None) -> Iterator[None]:
     """An assert of that very function stops the caller."""
@@ -125,7 +131,7 @@ def stopped_in(function: str, message: str | None = None) -> Iterator[None]:
         lambda node: node.step(append(2, 1)),
         lambda node: node.step(append(5, 1)),
         lambda node: node.step(Heartbeat(LEADING, 1, TERM, commit=0)),
-        lambda node: node.step(CommitNews(LEADING, 1, TERM, commit=2)),
+        lambda node: commit(node, 2),
         lambda node: node.step(VoteRequest(3, 1, TERM + 1, last_index=2, last_term=TERM)),
         lambda node: node.step(VoteReply(3, 1, TERM + 1, granted=False)),
         lambda node: node.step(snapshot_of(7)),
@@ -200,7 +206,7 @@ def test_2_from_its_ready_on_the_store_serves_an_entry() -> None:
 
 def test_2_a_store_that_skips_an_entry_is_found_out_before_it_is_applied() -> None:
     caller = Caller(log=3)
-    caller.node.step(Heartbeat(LEADING, 1, TERM, commit=3))
+    commit(caller.node, 3)
     caller.store.entries = lambda low, high, max_bytes: entries(low + 1, 1)  # type: ignore[method-assign]
     with stopped_in("take_committed"):
         caller.node.ready()
@@ -208,7 +214,7 @@ def test_2_a_store_that_skips_an_entry_is_found_out_before_it_is_applied() -> No
 
 def test_2_a_store_never_forgets_what_was_not_applied() -> None:
     caller = Caller(log=3)
-    caller.node.step(Heartbeat(LEADING, 1, TERM, commit=2))
+    commit(caller.node, 2)
     caller.finish()
     caller.store.compact(3)
     caller.node.log_compacted()

@@ -1,5 +1,7 @@
 """A replica that lost what it had acknowledged is noticed, does not count, and gets it again."""
 
+from copy import deepcopy
+
 from flotilla.raft.membership import ADD_LEARNER, ADD_VOTER, Change, ConfigurationChange
 from flotilla.raft.messages import AppendReply, Configuration, VoteRequest
 from flotilla.raft.options import RaftOptions
@@ -107,3 +109,30 @@ def test_a_refusal_from_before_the_acknowledgement_is_no_proof() -> None:
     assert not cluster.node(1).forgotten_counts
     assert cluster.node(1).progress[3].match == 4
     assert cluster.node(1).progress[3].verify_id == 0
+
+
+def test_a_replica_that_got_an_old_tail_of_its_own_back_does_not_commit_it() -> None:
+    cluster = new_cluster()
+    cluster.cuts = {(1, 2), (1, 3), (2, 1), (3, 1)}
+    propose(cluster, b"never committed", b"nor this")
+    cluster.crash(1)
+    copy = deepcopy(cluster.members[1].disk)
+    cluster.call(2, lambda raft: raft.peer_down(1))
+    cluster.call(2, lambda raft: raft.campaign())
+    cluster.settle((2, 3))
+    tick(cluster, (2, 3), 30)
+    cluster.cuts = set()
+    cluster.restart(1)
+    cluster.call(2, lambda raft: raft.peer_up(1))
+    for payload in (b"a", b"b", b"c"):
+        cluster.call(2, lambda raft, payload=payload: raft.propose(payload))
+        cluster.settle()
+    tick(cluster, ALL, 5)
+    assert cluster.members[1].state == [b"a", b"b", b"c"]
+    cluster.crash(1)
+    cluster.safety.observe = lambda *_: None  # type: ignore[method-assign]
+    cluster.members[1].disk = copy
+    cluster.restart(1)
+    tick(cluster, ALL, 10)
+    assert cluster.node(2).forgotten_counts == {1: 1}
+    assert cluster.members[1].state == [b"a", b"b", b"c"]
