@@ -36,6 +36,15 @@ class Backup:
         self.configured_at: dict[GroupId, Index] = _configured_at(cluster, node)
 
 
+def has_tail(cluster: Cluster, node: SimNode) -> bool:
+    """Whether a log on the node's disk ends with entries that are not committed."""
+    for observer in cluster.observers.values():
+        shadow = observer.durability.shadow.get(node.id)
+        if shadow is not None and shadow.durable.last_index > observer.log.commit:
+            return True
+    return False
+
+
 def may_put_back(cluster: Cluster, node: SimNode, backup: Backup) -> bool:
     """Whether consensus can cope with this node on that disk; see the module."""
     if node.status != RUNNING or _configured_at(cluster, node) != backup.configured_at:

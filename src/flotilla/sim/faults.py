@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 
 from flotilla.runtime.driver import CRASH_POINTS
-from flotilla.sim.backups import Backup, may_put_back, put_back
+from flotilla.sim.backups import Backup, has_tail, may_put_back, put_back
 from flotilla.sim.cluster import Cluster
 from flotilla.sim.coverage import crashed_at
 from flotilla.sim.devices.disk import UNLIMITED_BYTES
@@ -21,7 +21,7 @@ from flotilla.sim.node import DOWN, PAUSED, RUNNING, SimNode
 from flotilla.sim.plans.run import FAULTS, draw_weather
 from flotilla.sim.queue.workload import QueueWorkload
 from flotilla.sim.stream.workload import StreamWorkload
-from flotilla.types.errors import CorruptionError
+from flotilla.types.errors import CorruptionError, StorageFailedError
 from flotilla.types.ids import NodeId
 
 #: Points that most rounds of the driver do not pass, the more frequent first.
@@ -314,7 +314,9 @@ class FaultInjector:
 
     def _rot_once(self, node: SimNode) -> None:
         """Damages one place, unless the cluster could not heal from it."""
-        damage = node.disk.rot()
+        dice = self._random.random()
+        aim = self._entry_of(node) if dice < 0.5 else b""
+        damage = node.disk.rot_in(aim) if aim else node.disk.rot("groups/" if dice < 0.7 else "")
         if damage is None:
             return
         node.rots = [rot for rot in node.rots if node.disk.has_file(rot.inode)]
@@ -331,6 +333,21 @@ class FaultInjector:
         if any(other.rots for other in self._cluster.nodes.values() if other is not node):
             self._cluster.sometimes.seen("second disk rotted")
         self._cluster.trace.note(node.id, f"has {damage.length} rotten bytes in {damage.path} at {damage.offset}")
+
+    def _entry_of(self, node: SimNode) -> bytes:
+        """The data of an entry in one of the node's logs; empty if there is none worth to be looked for."""
+        group = self._cluster.pick_group(self._random)
+        chosen = self._random.random()
+        if node.store is None or group not in node.store.groups:
+            return b""
+        log = node.store.groups[group]
+        length = log.last_index() + 1 - log.first_index()
+        index = log.first_index() + int(chosen * length)
+        try:
+            data = log.entries(index, index + 1, 1)[0].data if length else b""
+        except (CorruptionError, StorageFailedError):
+            return b""
+        return bytes(data) if len(data) >= 8 else b""
 
     def _fail_reads(self) -> None:
         node = self._target()
@@ -361,8 +378,10 @@ class FaultInjector:
                 put_back(cluster, node, backup)
                 self._later(int(self._random.random() * 500 * MS), cluster.restart, node)
                 return
-        node = self._target()
-        if node.status == RUNNING and not node.rots:
+        # A copy with a tail that never commits is the most telling one.
+        tailed = [node for node in cluster.running() if has_tail(cluster, node)]
+        node = tailed[0] if tailed else self._target()
+        if node.status == RUNNING and not node.rots and (tailed or node.id not in self._backups):
             cluster.trace.note(node.id, "has its disk copied")
             self._backups[node.id] = Backup(cluster, node)
 

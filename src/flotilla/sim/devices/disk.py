@@ -466,6 +466,16 @@ class SimDisk:
                 return Rot(path, position, length, inode, before)
         return None
 
+    def rot_in(self, body: bytes, *, spares_young: bool = True) -> Rot | None:
+        """Flips a bit in the newest file that holds these bytes. None: there is none, or it may not rot."""
+        for path, inode in reversed(list(self.files())):
+            position = inode.image.find(body)
+            if position >= 0 and inode.may_rot(position, position + 1, spares_young=spares_young):
+                before = bytes(inode.image[position : position + 1])
+                self._damage(inode, position, 1)
+                return Rot(path, position, 1, inode, before)
+        return None
+
     def undo(self, rot: Rot) -> None:
         """The damage did not happen. Nothing may have been written since."""
         rot.inode.image[rot.offset : rot.offset + rot.length] = rot.before

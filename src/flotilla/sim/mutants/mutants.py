@@ -31,6 +31,7 @@ from flotilla.replica.replica import Replica
 from flotilla.runtime.driver import Driver
 from flotilla.sim.devices.disk import SimDisk, SimFile
 from flotilla.sim.mutants.clocks import ROWS as CLOCK_ROWS
+from flotilla.sim.mutants.disks import ROWS as DISK_ROWS
 from flotilla.sim.mutants.queue import ROWS as QUEUE_ROWS
 from flotilla.sim.mutants.stream import ROWS as STREAM_ROWS
 from flotilla.sim.mutants.transactions import ROWS as TRANSACTION_ROWS
@@ -461,6 +462,7 @@ MUTANTS: dict[str, Mutant] = dict(
         _mutant("never-retry", "a failed write is never tried again", (Driver, "_retry", _never_retry)),
     ]
 )
+MUTANTS |= {name: Mutant(name, mistake, replacements) for name, mistake, replacements in DISK_ROWS}
 MUTANTS |= {
     name: Mutant(name, mistake, replacements, QUEUE)
     for name, mistake, replacements in (*QUEUE_ROWS, *TRANSACTION_ROWS, *CLOCK_ROWS)
