@@ -21,6 +21,9 @@ QUICK = {
     "snapshot-behind": ("applied once, in order", "equal states"),
     "local-read": ("linearizable history",),
     "apply-again": ("applied once, in order", "equal states"),
+    "count-forgotten": ("progress after healing", "replicas converge"),
+    "read-error-ends": ("StorageFailedError",),
+    "step-down-unnoticed": ("progress after healing", "replicas converge"),
 }
 #: Faults that bring about what a mutant takes, where the drawn ones seldom do.
 AIMED = {

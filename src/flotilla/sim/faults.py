@@ -302,8 +302,7 @@ class FaultInjector:
         self._later(self._length_us(), self._usual_disk, node)
 
     def _rot(self) -> None:
-        plan = self._cluster.plan
-        node = self._cluster.nodes[plan.victim] if plan.has_one_victim else self._target()
+        node = self._rot_victim()
         if node.is_lost:
             return
         for _ in range(self._random.choice((1, 1, 3))):
@@ -311,6 +310,14 @@ class FaultInjector:
         if self._random.random() < 0.5 and node.status != DOWN:
             node.crash(power=True)
             self._restart_later(node)
+
+    def _rot_victim(self) -> SimNode:
+        plan = self._cluster.plan
+        if plan.has_one_victim:
+            return self._cluster.nodes[plan.victim]
+        # The tail of a deposed leader is the hardest to repair.
+        tailed = [node for node in self._cluster.running() if has_tail(self._cluster, node)]
+        return tailed[0] if tailed and self._random.random() < 0.5 else self._target()
 
     def _rot_once(self, node: SimNode) -> None:
         """Damages one place, unless the cluster could not heal from it."""
@@ -342,7 +349,11 @@ class FaultInjector:
             return b""
         log = node.store.groups[group]
         length = log.last_index() + 1 - log.first_index()
-        index = log.first_index() + int(chosen * length)
+        commit = self._cluster.observers[group].log.commit
+        if log.last_index() > commit >= log.first_index():
+            # A tail that may never commit.
+            length = log.last_index() - commit
+        index = log.last_index() - int(chosen * length)
         try:
             data = log.entries(index, index + 1, 1)[0].data if length else b""
         except (CorruptionError, StorageFailedError):

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from time import perf_counter
 
 from flotilla.sim.devices.world import SECOND
-from flotilla.sim.mutants.mutants import applied
+from flotilla.sim.mutants.mutants import MUTANTS, applied
 from flotilla.sim.plans.run import DEFAULT_TICKS, LEDGER, Plan, draw_plan, draw_workload
 from flotilla.sim.run import Result, simulate
 
@@ -31,7 +31,8 @@ class Order:
 
     def plan(self, seed: int) -> Plan:
         workload = self.workload or draw_workload(seed)
-        return draw_plan(seed, workload=workload, nodes=self.nodes, ticks=self.ticks, faults=self.faults)
+        faults = MUTANTS[self.mutant].faults if self.mutant and self.faults is None else self.faults
+        return draw_plan(seed, workload=workload, nodes=self.nodes, ticks=self.ticks, faults=faults)
 
 
 @dataclass(slots=True)

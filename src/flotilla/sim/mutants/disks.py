@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flotilla.raft import follower, log, repair
-from flotilla.raft.messages import SnapshotChunk, VoteRequest
+from flotilla.raft.messages import VoteRequest
 from flotilla.raft.node import RaftNode
 from flotilla.raft.progress import Progress
 from flotilla.raft.state import RaftState
@@ -29,17 +29,6 @@ def _raise_read_errors(original: Any) -> Any:
     return _UnraisedError
 
 
-def _keep_conflicting_tail(original: Any) -> Any:
-    def on_snapshot_chunk(node: RaftState, chunk: SnapshotChunk) -> None:
-        drop, repair._drop_from = repair._drop_from, lambda node, index: None
-        try:
-            original(node, chunk)
-        finally:
-            repair._drop_from = drop
-
-    return on_snapshot_chunk
-
-
 def _withhold_votes(original: Any) -> Any:
     def step(self: RaftNode, message: Any) -> None:
         if not self.damaged or not isinstance(message, VoteRequest):
@@ -52,32 +41,34 @@ def _step_down_unnoticed(original: Any) -> Any:
     return lambda node: None
 
 
-def _serve_damaged(original: Any) -> Any:
-    return lambda node: node.log.found_damage.clear()
+_ROT = ("rot", "isolate", "crash", "blackout", "snapshot")
+_FORGET = ("put-back", "isolate", "crash", "transfer")
 
-
-ROWS: tuple[tuple[str, str, tuple[tuple[Any, Any, Callable[[Any], Any]], ...]], ...] = (
+#: Name, mistake, faults that bring it about, replacements.
+ROWS: tuple[tuple[str, str, tuple[str, ...], tuple[tuple[Any, Any, Callable[[Any], Any]], ...]], ...] = (
     (
         "count-forgotten",
         "a leader goes on counting what a replica has forgotten",
+        _FORGET,
         ((Progress, "forgotten", _count_forgotten),),
     ),
     (
         "commit-unconfirmed",
         "a follower commits by an acknowledgement that it may have forgotten",
+        ("put-back", "isolate", "transfer"),
         ((follower, "_commit_agreed", _commit_unconfirmed),),
     ),
-    ("read-error-ends", "a failed read of the log ends the node", ((log, "StorageFailedError", _raise_read_errors),)),
     (
-        "keep-conflicting-tail",
-        "a damaged tail that conflicts with the leader's snapshot is kept",
-        ((repair, "_on_snapshot_chunk", _keep_conflicting_tail),),
+        "read-error-ends",
+        "a failed read of the log ends the node",
+        ("unreadable", "isolate", "crash"),
+        ((log, "StorageFailedError", _raise_read_errors),),
     ),
-    ("damaged-no-vote", "a damaged replica gives no vote", ((RaftNode, "step", _withhold_votes),)),
+    ("damaged-no-vote", "a damaged replica gives no vote", _ROT, ((RaftNode, "step", _withhold_votes),)),
     (
         "step-down-unnoticed",
         "a leader that finds damage steps down, and its followers do not notice",
+        _ROT,
         ((repair, "leader_asks", _step_down_unnoticed),),
     ),
-    ("ignore-damage", "damage that a read finds is not repaired", ((repair, "begin", _serve_damaged),)),
 )

@@ -60,6 +60,8 @@ class Mutant:
     replacements: tuple[Replacement, ...]
     #: The workload whose runs can catch it.
     workload: str = LEDGER
+    #: Faults that bring about what it takes, where the drawn ones seldom do.
+    faults: tuple[str, ...] | None = None
 
 
 @contextmanager
@@ -462,7 +464,9 @@ MUTANTS: dict[str, Mutant] = dict(
         _mutant("never-retry", "a failed write is never tried again", (Driver, "_retry", _never_retry)),
     ]
 )
-MUTANTS |= {name: Mutant(name, mistake, replacements) for name, mistake, replacements in DISK_ROWS}
+MUTANTS |= {
+    name: Mutant(name, mistake, replacements, faults=faults) for name, mistake, faults, replacements in DISK_ROWS
+}
 MUTANTS |= {
     name: Mutant(name, mistake, replacements, QUEUE)
     for name, mistake, replacements in (*QUEUE_ROWS, *TRANSACTION_ROWS, *CLOCK_ROWS)
