@@ -25,7 +25,9 @@ answers must not be cached.
 Meanwhile the node leads nothing and acknowledges nothing; it retries and continues when the disk works again. A \
 restart does not help against a full disk. \
 `failed` lists the replicas that met an unexpected error and are out of operation until the node starts again; its \
-log has the error. `damaged` lists the replicas whose log is damaged and being repaired from \
+log has the error. `stalled` lists the replicas whose disk has not returned a read for 3 seconds; requests that need \
+old messages of them are refused with `UNAVAILABLE`, and leadership moves to a replica that is not behind. \
+`damaged` lists the replicas whose log is damaged and being repaired from \
 other replicas, each with `topic`, `partition` and the `ranges` of indexes.
 
 ```json
@@ -36,6 +38,7 @@ other replicas, each with `topic`, `partition` and the `ranges` of indexes.
   "background": "ok",
   "background_message": "",
   "failed": [],
+  "stalled": [],
   "damaged": [],
   "node": 1,
   "cluster": "flotilla",
@@ -71,6 +74,7 @@ other replicas, each with `topic`, `partition` and the `ranges` of indexes.
 | `NOT_REGISTERED` | the cluster has not registered it as a broker yet |
 | `FAILED` | some of its replicas met an unexpected error; they are out of operation until the node starts again |
 | `DAMAGED` | some of its replicas repair their log |
+| `STALLED` | some of its replicas wait for a read that their disk has not returned within 3 seconds |
 | `NO_LEADER` | some of its replicas know no leader |
 
 ### Warnings

@@ -1,22 +1,19 @@
 """Requests that need a part of a log that is not in memory: they wait until it was loaded from disk.
 
 A method that raises NotLoadedError has answered nothing and changed nothing, so it is called again after the load. A
-request that has waited for READ_MS_MAX is refused: its disk is slow or does not answer, and another replica may be
+request that has waited for LOAD_MS_MAX is refused: its disk is slow or does not answer, and another replica may be
 quicker.
 """
 
 from collections.abc import Callable
-from typing import Final
 
 from flotilla.broker.ports import Cancel, Consensus, Outside
 from flotilla.types.errors import FlotillaError, NotLoadedError, UnavailableError
-
-#: How long a request waits for reads from disk, all together.
-READ_MS_MAX: Final = 3_000
+from flotilla.types.limits import LOAD_MS_MAX
 
 
 def too_slow() -> UnavailableError:
-    return UnavailableError(f"the disk has not returned this part of the log within {READ_MS_MAX} ms")
+    return UnavailableError(f"the disk has not returned this part of the log within {LOAD_MS_MAX} ms")
 
 
 class LogLoads:
@@ -63,7 +60,7 @@ class _Waiting:
         self._is_over = False
         #: Of what the last attempt began.
         self._cancel: Cancel | None = None
-        self._stop_timer = outside.later(READ_MS_MAX, lambda: self._end(too_slow()))
+        self._stop_timer = outside.later(LOAD_MS_MAX, lambda: self._end(too_slow()))
         consensus.when_loaded(missing.group, self._loaded)
 
     def cancel(self) -> None:

@@ -25,6 +25,8 @@ from flotilla.replica.ports import Block, Job, Load, StateMachine, Store
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.types.errors import DiskFullError, FlotillaError, NotLeaderError
 from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId
+from flotilla.types.limits import LOAD_MS_MAX
+from flotilla.types.timing import TICK_MS
 
 #: Thrifty replication: an entry without a quorum after this long goes to the lagging voters as well.
 THRIFTY_PATIENCE_MS = 3
@@ -74,6 +76,8 @@ class DriverOptions:
     replica: ReplicaOptions
     #: After a failed write or sync, try again this many ticks later.
     retry_ticks: int = 10
+    #: A group with a load that takes longer has stalled.
+    load_ticks_max: int = LOAD_MS_MAX // TICK_MS
 
 
 class Driver:
@@ -158,6 +162,7 @@ class Driver:
             replica = self.replicas.get(group)
             if replica is not None and message.to == self.node:
                 self._contained(self._step, replica, message)
+        self.start_loads()
 
     def _step(self, replica: Replica, message: Message) -> None:
         replica.raft.step(message)
@@ -168,6 +173,7 @@ class Driver:
         for replica in list(self._awake.values()):
             self._contained(self._tick, replica)
         self._watch_disk()
+        self._watch_loads()
         self.start_loads()
         if self._retry_in_ticks:
             self._retry_in_ticks -= 1
@@ -521,6 +527,27 @@ class Driver:
             self._loads[load] = 0
             self._ports.load(load)
 
+    @property
+    def stalled(self) -> dict[GroupId, str]:
+        """Groups whose disk has not returned a read in time, with the file."""
+        ticks_max = self._options.load_ticks_max
+        return {load.group: load.path for load, ticks in self._loads.items() if ticks >= ticks_max}
+
+    def _watch_loads(self) -> None:
+        """Transfers leadership of a stalled group to a voter that lacks nothing: its readers would wait in vain here.
+
+        A voter that lacks entries might wait for the same file.
+        """
+        for load in self._loads:
+            self._loads[load] += 1
+        for group in self.stalled:
+            replica = self.replicas.get(group)
+            heir = NO_NODE if replica is None else replica.heir()
+            if replica is None or heir == NO_NODE or replica.raft.transferee != NO_NODE:
+                continue
+            if replica.raft.progress[heir].match >= replica.raft.log.committed:
+                self._contained(self._transfer, replica, heir, reasons.SLOW_DISK)
+
     def load_done(self, load: Load, error: FlotillaError | None = None) -> FlotillaError | None:
         """The load has ended. Its reader may try again, unless this returns an error."""
         del self._loads[load]
@@ -529,6 +556,7 @@ class Driver:
         replica = self.replicas.get(load.group)
         if replica is not None and error is None:
             self._contained(self._loaded, replica)
+            self.start_loads()
         return error
 
     def _loaded(self, replica: Replica) -> None:

@@ -93,6 +93,8 @@ class NodeRuntime:
         self.loads = LoadPool(self._load_done)
         #: By group: readers that wait for the end of a load.
         self._load_waiters: dict[GroupId, list[Callable[[FlotillaError | None], None]]] = {}
+        #: Groups whose reads do not return, as of the last tick.
+        self._stalled: dict[GroupId, str] = {}
         self.turns = 0
         #: Called with each group that is cut off, once its requests are answered.
         self.on_group_failed: Callable[[GroupId], None] = _no_broker
@@ -232,6 +234,8 @@ class NodeRuntime:
     def when_loaded(self, group: GroupId, loaded: Callable[[FlotillaError | None], None]) -> None:
         """Calls `loaded` after the next load of the group: a reader that got NotLoadedError tries again then."""
         self._load_waiters.setdefault(group, []).append(loaded)
+        if group in self._stalled:
+            self._tell_loaded(group, UnavailableError("the disk does not return reads of this partition"))
         self._record(self.driver.start_loads)
 
     # Leadership after a pause or without links.
@@ -290,7 +294,16 @@ class NodeRuntime:
         self._pause_detector.tick()
         for _ in range(count):
             self._input(self.driver.tick)
+        self._note_stalled()
         self.journal.tidy_up()
+
+    def _note_stalled(self) -> None:
+        stalled = self.driver.stalled
+        for group in stalled.keys() - self._stalled.keys():
+            log.error("the disk does not return a read", node=self.node, group=group, path=stalled[group])
+        for group in self._stalled.keys() - stalled.keys():
+            log.info("the disk returns reads again", node=self.node, group=group)
+        self._stalled = stalled
 
     def _block_written(self, block: Block, error: FlotillaError | None) -> None:
         is_turn_due = self._due_turn is not None

@@ -43,6 +43,8 @@ LOADED_BYTES_MAX = 32 * MIB
 LOADS_PER_GROUP_MAX = 64
 #: Loads that run at the same time, of one group at most one: a file that hangs holds up one of them.
 LOAD_THREADS_MAX = 8
+#: How long a reader waits for loads; a group with a load that takes longer has stalled.
+LOAD_MS_MAX = 3_000
 #: The payload of one record: what a topic allows unless it is set, and the most it can be set to.
 PAYLOAD_BYTES_DEFAULT = 1 * MIB
 PAYLOAD_BYTES_MAX = 16 * MIB

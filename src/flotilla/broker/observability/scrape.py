@@ -229,6 +229,7 @@ class Measurements:
     def _add_storage(self, out: Exposition) -> None:
         runtime = self._runtime
         out.add(metrics.STORAGE_OK, int(runtime.driver.refusal is None))
+        out.add(metrics.STALLED_READS, len(runtime.driver.stalled))
         out.add_histogram(metrics.FSYNC_SECONDS, runtime.journal.durations)
         out.add(metrics.STORAGE_ERRORS, runtime.journal.failed_count, label("work", "journal"))
         out.add(metrics.STORAGE_ERRORS, runtime.background.failed_count, label("work", "background"))

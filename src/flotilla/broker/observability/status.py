@@ -93,6 +93,8 @@ class NodeStatus:
             "background_message": "" if background is None else str(background),
             # Out of operation here until the node starts again; other replicas serve.
             "failed": [str(self._names.of(group)) for group in self._driver.failed],
+            # The disk does not return reads of these; other replicas may.
+            "stalled": [str(self._names.of(group)) for group in self._driver.stalled],
             "damaged": [self._damage(replica) for replica in replicas.values() if replica.raft.damaged],
             "node": self._node,
             "cluster": self._catalog.cluster_name,
@@ -140,6 +142,7 @@ class NodeStatus:
     def _of_replicas(self) -> list[Reason]:
         replicas = self._driver.replicas.values()
         damaged = [replica for replica in replicas if replica.raft.damaged]
+        stalled = [replica for replica in replicas if replica.group in self._driver.stalled]
         # The metadata have a reason of their own, and a damaged replica hears no leader.
         leaderless = [
             replica
@@ -153,6 +156,7 @@ class NodeStatus:
         return [
             *self._of_failed(),
             *self._listed("DAMAGED", damaged, "repair their log"),
+            *self._listed("STALLED", stalled, "wait for a read that their disk does not return"),
             *self._listed("NO_LEADER", leaderless, "know no leader"),
         ]
 

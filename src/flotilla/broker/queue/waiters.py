@@ -8,11 +8,11 @@ ends by itself; after its client has ended it, never.
 from abc import ABC, abstractmethod
 from typing import Protocol
 
-from flotilla.broker.log_loads import READ_MS_MAX, too_slow
+from flotilla.broker.log_loads import too_slow
 from flotilla.broker.ports import Cancel, Done, Outside
 from flotilla.broker.queue.groups import PartitionQueue, Room, Taker
 from flotilla.types.errors import FlotillaError, NotLoadedError
-from flotilla.types.limits import MIB
+from flotilla.types.limits import LOAD_MS_MAX, MIB
 from flotilla.types.operations.queue import Delivery, Poll, Polled, Pushed, Start, Subscribe
 
 #: Whatever a client asks for.
@@ -129,7 +129,7 @@ class WaitingPoll(QueueWaiter):
                 return
         elif self._take_all():
             return
-        wait_ms = max(self._wait_ms, READ_MS_MAX) if self._is_reading else self._wait_ms
+        wait_ms = max(self._wait_ms, LOAD_MS_MAX) if self._is_reading else self._wait_ms
         if wait_ms <= 0:
             self._give_up()
         else:
@@ -193,7 +193,7 @@ class WaitingPoll(QueueWaiter):
 
     def _give_up(self) -> None:
         """The wait is over."""
-        if self._is_reading and self._wait_ms < READ_MS_MAX:
+        if self._is_reading and self._wait_ms < LOAD_MS_MAX:
             self.fail(too_slow())
             return
         waits = [queue.retry_after_ms(self.taker.group) for queue in self.queues]

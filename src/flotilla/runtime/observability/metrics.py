@@ -197,6 +197,12 @@ STORAGE_OK = _storage(
     GAUGE, "flotilla_storage_ok", "1 while the journal can be written; 0 while nothing can be acknowledged."
 )
 
+STALLED_READS = _storage(
+    GAUGE,
+    "flotilla_stalled_replicas",
+    "Replicas that wait for a read which their disk has not returned within 3 seconds.",
+)
+
 PEER_UP = _network(GAUGE, "flotilla_peer_up", "1 while the peer is connected in both directions.", "peer")
 PEER_QUEUED_BYTES = _network(GAUGE, "flotilla_peer_queued_bytes", "Bytes queued for the peer's socket.", "peer")
 PEER_SENT_BYTES = _network(COUNTER, "flotilla_peer_sent_bytes_total", "Bytes sent to the peer.", "peer")

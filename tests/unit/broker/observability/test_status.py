@@ -78,6 +78,34 @@ def test_a_failed_replica_shows_in_health_and_readiness(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_a_disk_that_does_not_return_a_read_shows_in_health_and_readiness(tmp_path: Path) -> None:
+    async def test(single: SingleNode) -> None:
+        await single.found()
+        _, group = await single.create_topic("orders", 2)
+        single.driver._loads[HangingLoad(group)] = single.driver._options.load_ticks_max
+        health = single.status.health()
+        assert health.is_ok
+        assert health.facts["stalled"] == ["orders/1"]
+        [reason] = single.status.reasons()
+        assert reason.code == "STALLED"
+        assert reason.message == "1 of 3 replicas wait for a read that their disk does not return: orders/1"
+        assert "flotilla_stalled_replicas 1" in (await single.status.metrics()).decode()
+
+    run(tmp_path, test)
+
+
+class HangingLoad:
+    """A read that never ends."""
+
+    path = "a segment"
+
+    def __init__(self, group: int) -> None:
+        self.group = group
+
+    def run(self) -> None:
+        raise AssertionError
+
+
 def test_a_damaged_replica_shows_in_health_and_readiness(tmp_path: Path) -> None:
     async def test(single: SingleNode) -> None:
         await single.found()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from flotilla.broker.log_loads import READ_MS_MAX
 from flotilla.codec.batch.view import BatchView
+from flotilla.types.limits import LOAD_MS_MAX
 from flotilla.types.operations import Fetch, Fetched, ListOffsets, OffsetFound, Produce, Produced
 from flotilla.types.operations.queue import FROM_TIME, Poll, Polled, Start
 from tests.unit.broker.fleet import Answer, Fleet, Node, batch
@@ -71,7 +71,7 @@ def test_a_disk_that_hangs_costs_requests_their_time_and_no_more(node: Node) -> 
     assert node.call(Produce(TOPIC, 0, batch(b"8"))).code == Produced.__name__
     assert values_of(node.call(Fetch(TOPIC, 0, 8, 1 << 20))) == [b"8"]
     assert fetch.is_waiting
-    node.fleet.advance(READ_MS_MAX + 200)
+    node.fleet.advance(LOAD_MS_MAX + 200)
     assert (fetch.code, poll.code) == ("UNAVAILABLE", "UNAVAILABLE")
     node.is_reading_stuck = False
     node.fleet.settle()
