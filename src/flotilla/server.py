@@ -202,6 +202,7 @@ class Server:
             metered,
             self._tcp.statistics,
             self.membership.hosts,
+            self._outside.clock,
             self.entry.reasons,
         )
         self.node.runtime.on_group_failed = self.membership.group_failed
@@ -214,7 +215,9 @@ class Server:
         #: This node's registration; known once its listeners are open.
         self._own: RegisterBroker | None = None
         driver = self.node.runtime.driver
-        self._event_log = EventLog(settings.node_id, self.catalog, driver.replicas, driver.repaired)
+        self._event_log = EventLog(
+            settings.node_id, self.catalog, driver.replicas, driver.repaired, self._outside.clock
+        )
         self._stop_looking: Cancel | None = None
 
     def _count_start(self) -> int:

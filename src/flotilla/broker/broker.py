@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from flotilla.broker.addresses import check_address
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
+from flotilla.broker.clock_warnings import clock_warnings
 from flotilla.broker.cluster.registration import Membership
 from flotilla.broker.cluster.topics import Topics
 from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
@@ -231,7 +232,8 @@ class Broker:
         hosted = [host.replica for host in self.membership.hosts.values()]
         metadata = self._consensus.replica(METADATA_GROUP)
         replicas = hosted if metadata is None else [metadata, *hosted]
-        done(NodeDescribed(self.node, self._warnings.take(replicas)))
+        clocks = clock_warnings(self.node, self._outside.clock, self.membership.hosts.values())
+        done(NodeDescribed(self.node, [*self._warnings.take(replicas), *clocks]))
 
     def _lost(self, host: PartitionHost) -> tuple[NodeId, ...]:
         """Replicas that came back without their disk and have not started again in this partition."""

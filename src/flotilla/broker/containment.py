@@ -35,6 +35,7 @@ class ContainedOutside:
         self._run = containment.run
         self.now_ms = outside.now_ms
         self.steady_ms = outside.steady_ms
+        self.clock = outside.clock
         self.is_time_set = outside.is_time_set
         self.is_time_trusted = outside.is_time_trusted
 

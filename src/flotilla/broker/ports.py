@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
+from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Configuration
 from flotilla.replica.ports import StateMachine
@@ -134,6 +135,10 @@ class Consensus(Protocol):
 
 class Outside(Protocol):
     """Clocks, timers and links to other nodes."""
+
+    @property
+    def clock(self) -> ClusterClock:
+        """For reports about it."""
 
     def now_ms(self) -> int:
         """Cluster time (`cluster_clock`): nothing reads the wall clock of this node alone."""

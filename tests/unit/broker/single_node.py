@@ -8,6 +8,7 @@ from typing import Any
 import uvloop
 
 from flotilla.broker.catalog import METADATA_GROUP, Catalog, CatalogMachine
+from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.status import NodeStatus
 from flotilla.broker.ports import Cancel, Done
@@ -19,6 +20,7 @@ from flotilla.partition.state.machine import PartitionMachine
 from flotilla.raft.messages import Configuration
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
+from flotilla.runtime.clock import LoopClock
 from flotilla.storage.options import StoreOptions
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError, NotFoundError
@@ -77,6 +79,7 @@ class SingleNode:
         self.driver = self.node.runtime.driver
         # Names and leaders are all that is asked of the catalog here: it needs no clock and no links.
         self.catalog = Catalog(self.machine, self, self)  # type: ignore[arg-type]
+        self.clock = ClusterClock(LoopClock(), lambda: 1)
         self.service = SilentService()
         self.metered = MeteredService(self.service)
         self.clients = {
@@ -89,7 +92,13 @@ class SingleNode:
         }
         self.hosts: dict[GroupId, Any] = {}
         self.status = NodeStatus(
-            self.node.runtime, self.node.network, self.catalog, self.metered, lambda: self.clients, self.hosts
+            self.node.runtime,
+            self.node.network,
+            self.catalog,
+            self.metered,
+            lambda: self.clients,
+            self.hosts,
+            self.clock,
         )
 
     def _machine(self, group: GroupId) -> Any:

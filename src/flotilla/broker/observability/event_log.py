@@ -7,6 +7,7 @@ thousand partitions writes a few lines, not a thousand.
 from collections.abc import Mapping
 
 from flotilla.broker.catalog import Catalog
+from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.group_names import GroupNames
 from flotilla.raft import reasons
 from flotilla.raft.roles import LEADER
@@ -24,13 +25,21 @@ log = get_logger("cluster")
 
 class EventLog:
     def __init__(
-        self, node: NodeId, catalog: Catalog, replicas: Mapping[GroupId, Replica], repaired: Mapping[GroupId, int]
+        self,
+        node: NodeId,
+        catalog: Catalog,
+        replicas: Mapping[GroupId, Replica],
+        repaired: Mapping[GroupId, int],
+        clock: ClusterClock,
     ) -> None:
         """`repaired` counts the damaged entries of each group that were replaced from other replicas."""
         self._log = log.bind(node=node)
         self._catalog = catalog
         self._replicas = replicas
         self._repaired = repaired
+        self._clock = clock
+        self._jump_count = 0
+        self._is_clock_off = False
         self._names = GroupNames(catalog)
         #: As of the last look, with their names, because a deleted topic has none any more.
         self._led: dict[GroupId, str] = {}
@@ -44,6 +53,7 @@ class EventLog:
         self._look_at_leadership()
         self._look_at_repairs()
         self._look_at_forgetting()
+        self._look_at_clock()
         if self._catalog.is_complete:
             self._look_at_members()
         self._names.forget_except(self._replicas)
@@ -97,6 +107,16 @@ class EventLog:
                 count=len(names),
                 partitions=sorted(names)[:_NAMED_MAX],
             )
+
+    def _look_at_clock(self) -> None:
+        clock = self._clock
+        clock.now_ms()
+        if clock.jump_count > self._jump_count:
+            self._log.warning("this node's wall clock jumped; it is not followed", offset_s=clock.offset_ms / 1000)
+        elif self._is_clock_off and not clock.is_off:
+            self._log.info("this node's wall clock agrees with the cluster again")
+        self._jump_count = clock.jump_count
+        self._is_clock_off = clock.is_off
 
     def _look_at_members(self) -> None:
         before = self._members

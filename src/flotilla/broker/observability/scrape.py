@@ -10,6 +10,7 @@ from time import monotonic
 from typing import NamedTuple, Protocol
 
 from flotilla.broker.catalog import Catalog
+from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.group_names import UNASSIGNED_TOPIC, GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.replica_warnings import ReplicaWarnings, Trouble
@@ -78,6 +79,9 @@ class QueueMeter(Protocol):
 
     def measure_queue(self, group: str) -> GroupDescription | None: ...
 
+    @property
+    def retention_behind_ms(self) -> int: ...
+
 
 class Build(NamedTuple):
     version: str
@@ -99,6 +103,7 @@ class Measurements:
         hosts: Mapping[GroupId, QueueMeter],
         build: Build,
         warnings: ReplicaWarnings,
+        clock: ClusterClock,
     ) -> None:
         self._runtime = runtime
         self._peers = peers
@@ -109,6 +114,7 @@ class Measurements:
         self._hosts = hosts
         self._build = build
         self._warnings = warnings
+        self._clock = clock
         #: The rendered labels of each replica.
         self._labels: dict[GroupId, str] = {}
 
@@ -119,6 +125,7 @@ class Measurements:
         await self._add_queues(out)
         self._add_storage(out)
         self._add_network(out)
+        self._add_clock(out)
         self._add_process(out)
         return out.render()
 
@@ -244,6 +251,15 @@ class Measurements:
         clients = self._clients()
         for key, metric in _CLIENTS.items():
             out.add(metric, clients[key])
+
+    def _add_clock(self, out: Exposition) -> None:
+        clock = self._clock
+        clock.now_ms()
+        out.add(metrics.CLOCK_OFFSET_SECONDS, clock.offset_ms / 1000)
+        out.add(metrics.CLOCK_JUMPS, clock.jump_count)
+        out.add(metrics.CLOCKS_AGREE, int(clock.has_agreement))
+        behind_ms = max([host.retention_behind_ms for host in self._hosts.values()], default=0)
+        out.add(metrics.RETENTION_BEHIND_SECONDS, behind_ms / 1000)
 
     def _add_process(self, out: Exposition) -> None:
         build = self._build

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from time import monotonic
 
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
+from flotilla.broker.clock_warnings import clock_warnings
 from flotilla.broker.cluster.founding import Wait
+from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.group_names import GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.scrape import Build, Measurements, Peers, QueueMeter
@@ -53,6 +55,7 @@ class NodeStatus:
         service: MeteredService,
         clients: Callable[[], Mapping[str, int]],
         hosts: Mapping[GroupId, QueueMeter],
+        clock: ClusterClock,
         entry: Callable[[], list[Wait]] = list,
     ) -> None:
         """`clients` is TcpServer.statistics; `hosts` are the partitions with queue groups.
@@ -68,8 +71,10 @@ class NodeStatus:
         self._is_stopping = False
         self._warnings = ReplicaWarnings(catalog, self._names, peers.is_up)
         build = Build(__version__, platform.python_version(), runtime.node, self._started_s)
+        self._clock = clock
+        self._hosts = hosts
         self._measurements = Measurements(
-            runtime, peers, catalog, service, clients, self._names, hosts, build, self._warnings
+            runtime, peers, catalog, service, clients, self._names, hosts, build, self._warnings, clock
         )
 
     def stopping(self) -> None:
@@ -178,7 +183,8 @@ class NodeStatus:
 
     def warnings(self) -> list[NodeWarning]:
         """Troubles that do not stop this node from serving."""
-        return self._warnings.take(self._driver.replicas.values())
+        clocks = clock_warnings(self._node, self._clock, self._hosts.values())
+        return [*self._warnings.take(self._driver.replicas.values()), *clocks]
 
     async def metrics(self) -> bytes:
         """In the text format of Prometheus."""

@@ -10,6 +10,7 @@ answered.
 
 from collections.abc import Callable
 
+from flotilla.broker.clock_warnings import BEHIND_MS_MIN
 from flotilla.broker.log_reads import find_time
 from flotilla.broker.log_upkeep import LogUpkeep
 from flotilla.broker.partition.fetch import Fetches
@@ -25,7 +26,7 @@ from flotilla.codec.batch.header import patch_base_offset
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import BatchFacts, Describe
 from flotilla.partition.commands.partition_commands import ClaimPartition as ClaimPartitionCommand
-from flotilla.partition.commands.partition_commands import Command, encode_command
+from flotilla.partition.commands.partition_commands import Command, TrimTo, encode_command
 from flotilla.partition.commands.partition_commands import CommitOffset as CommitOffsetCommand
 from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, KnownKeys, ProduceAdmission
 from flotilla.partition.queries import DescribePartition, GroupPosition, PartitionFacts, Position
@@ -35,6 +36,7 @@ from flotilla.partition.state.transactions import Concluded, Published
 from flotilla.raft.messages import Entry
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
+from flotilla.runtime.observability.logs import get_logger
 from flotilla.types.errors import (
     CorruptionError,
     FlotillaError,
@@ -65,6 +67,8 @@ from flotilla.types.operations.stream import ClaimPartition
 from flotilla.types.operations.transactions import Stage, StageSettlement, TransactionOutcome
 from flotilla.types.records import RecordLimits
 from flotilla.types.topics import check_group_name
+
+log = get_logger("partition")
 
 #: The bits of a term that a batch's header holds.
 _TERM_MASK = 0xFFFFFFFF
@@ -415,6 +419,8 @@ class PartitionHost:
             assert self._upkeep is not None
             command = self._upkeep.command(self._settings)
             if command is not None:
+                if isinstance(command, TrimTo) and self._upkeep.behind_ms >= BEHIND_MS_MIN:
+                    self._log_step(command.offset)
                 self._is_upkeep_in_flight = True
                 # Retention works on a full disk too, or it would stay full.
                 self._consensus.propose(self.group, encode_command(command), self._kept_up, frees_space=True)
@@ -427,6 +433,17 @@ class PartitionHost:
         except (CorruptionError, NotLoadedError):
             # Repaired from the other replicas or loaded from disk, and then released.
             return
+
+    def _log_step(self, offset: Offset) -> None:
+        """After a step of time, or a long stop: an operator has hours to notice that it is wrong."""
+        topic, behind_ms = self._topic.name, self.retention_behind_ms
+        log.warning(
+            "retention removes overdue messages step by step",
+            topic=topic,
+            partition=self.number,
+            below=offset,
+            behind_s=behind_ms // 1000,
+        )
 
     def _may_begin(self) -> bool:
         return self.replica.is_serving() and self._outside.is_time_set()

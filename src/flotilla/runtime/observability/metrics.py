@@ -222,6 +222,27 @@ CLIENT_REQUESTS_IN_FLIGHT = _network(
 CLIENT_RECEIVED_BYTES = _network(COUNTER, "flotilla_client_received_bytes_total", "Bytes received from clients.")
 CLIENT_SENT_BYTES = _network(COUNTER, "flotilla_client_sent_bytes_total", "Bytes sent to clients.")
 
+CLOCK_OFFSET_SECONDS = _process(
+    GAUGE,
+    "flotilla_clock_offset_seconds",
+    "This node's wall clock minus the time of the cluster, which a majority of the brokers' clocks confirms.",
+)
+CLOCK_JUMPS = _process(
+    COUNTER,
+    "flotilla_clock_jumps_total",
+    "Jumps of this node's wall clock by more than 5 s. The cluster does not follow them.",
+)
+CLOCKS_AGREE = _process(
+    GAUGE,
+    "flotilla_clocks_agree",
+    "1 while the wall clocks of a majority of the brokers agree within a minute, as far as this node hears them.",
+)
+RETENTION_BEHIND_SECONDS = _process(
+    GAUGE,
+    "flotilla_retention_behind_seconds",
+    "How much later than asked for messages go by age in the partitions that this node leads; the most of them. "
+    "After a step of time or a long stop, retention removes a 60th of what is overdue each minute.",
+)
 BUILD_INFO = _process(
     GAUGE, "flotilla_build_info", "Always 1; the labels say what runs here.", "version", "python", "node"
 )

@@ -181,6 +181,10 @@ UNDER_REPLICATED: Final = "UNDER_REPLICATED"
 REPLICA_DOWN: Final = "REPLICA_DOWN"
 REPLICA_BEHIND: Final = "REPLICA_BEHIND"
 REPLICA_FORGETFUL: Final = "REPLICA_FORGETFUL"
+#: The wall clock of a node is wrong; no majority of wall clocks agrees; retention follows a step of time gradually.
+CLOCK_OFF: Final = "CLOCK_OFF"
+CLOCKS_DISAGREE: Final = "CLOCKS_DISAGREE"
+RETENTION_BEHIND: Final = "RETENTION_BEHIND"
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ def reader(caplog: pytest.LogCaptureFixture) -> Reader:
 
 
 def chronicle_of(box: Node) -> EventLog:
-    return EventLog(box.node, box.catalog, box.driver.replicas, box.driver.repaired)
+    return EventLog(box.node, box.catalog, box.driver.replicas, box.driver.repaired, box.clock)
 
 
 def test_changes_of_leadership_are_logged_by_name(reader: Reader) -> None:
@@ -103,7 +103,7 @@ def test_a_thousand_partitions_are_one_line_in_each_direction(reader: Reader) ->
         for group in range(100, 1100)
     }
     replicas: Any = {group: SimpleNamespace(raft=raft) for group, raft in rafts.items()}
-    chronicle = EventLog(1, box.catalog, replicas, {})
+    chronicle = EventLog(1, box.catalog, replicas, {}, box.clock)
     chronicle.look()
     reader.take()
     for role in (LEADER, FOLLOWER):
@@ -172,3 +172,20 @@ def test_a_node_that_starts_again_does_not_log_old_members(reader: Reader) -> No
         fleet.advance(100)
     lines = [(event, fields.get("members")) for event, fields in reader.take() if "lead" not in event]
     assert lines == [("the cluster is known", [1, 2, 3])] * 3
+
+
+def test_a_jump_of_the_own_clock_is_logged_once_and_so_is_its_return(reader: Reader) -> None:
+    fleet = three()
+    box = fleet.nodes[1]
+    chronicle = chronicle_of(box)
+    chronicle.look()
+    reader.take()
+    box.wall_ahead_ms = 8 * 86_400_000
+    fleet.advance(1_000)
+    chronicle.look()
+    chronicle.look()
+    assert [event for event, _ in reader.take()] == ["this node's wall clock jumped; it is not followed"]
+    box.wall_ahead_ms = 0
+    fleet.advance(1_000)
+    chronicle.look()
+    assert [event for event, _ in reader.take()] == ["this node's wall clock agrees with the cluster again"]

@@ -49,6 +49,8 @@ def busy(single: SingleNode) -> None:
 class Workers:
     """A partition with one queue group, and one that was deleted a moment ago."""
 
+    retention_behind_ms = 90_000
+
     def queue_groups(self) -> list[str]:
         return ["gone", "workers"]
 
