@@ -207,6 +207,9 @@ class NodeRuntime:
             return UnavailableError("the node is not running")
         if group in self.driver.failed:
             return UnavailableError("this replica failed and is out of operation until its node starts again")
+        if group not in self.driver.replicas:
+            # Not yet, or no longer. A failure here would cut off a group that is only about to begin.
+            return UnavailableError("this node has no replica of the group")
         return None
 
     def drop(self, group: GroupId, reason: FlotillaError) -> None:
@@ -342,8 +345,8 @@ class NodeRuntime:
     def _input_of(
         self, group: GroupId, record: Callable[Concatenate[GroupId, P], None], *args: P.args, **kwargs: P.kwargs
     ) -> None:
-        """An input for one group. No effect on one that is cut off."""
-        if not self._is_running or group in self.driver.failed:
+        """An input for one group. No effect on one that is cut off, or not here."""
+        if not self._is_running or group not in self.driver.replicas:
             return
         try:
             record(group, *args, **kwargs)

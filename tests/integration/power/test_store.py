@@ -15,7 +15,8 @@ import pytest
 
 from flotilla.cli.chaos.machine.preload import Machine, build_preload, missing_compiler
 from flotilla.cli.chaos.machine.undo_log import UndoLog
-from flotilla.types.errors import FlotillaError
+from flotilla.storage.store import NodeStore
+from flotilla.types.errors import FlotillaError, NotLoadedError
 from tests.integration.power.writer import GROUP, content, open_store
 
 ROOT = Path(__file__).parents[3]
@@ -72,11 +73,23 @@ def check_log(machine: Machine, acknowledged: int) -> int:
         assert last >= acknowledged
         assert log.hard_state.term >= acknowledged
         for index in range(1, last + 1):
-            assert [entry.data for entry in log.entries(index, index + 1, 1 << 20)] == [content(index)]
+            assert read_entry(store, index) == content(index)
         return last
     finally:
         store.close()
         store._disk.close()
+
+
+def read_entry(store: NodeStore, index: int) -> bytes:
+    while True:
+        try:
+            (entry,) = store.groups[GROUP].entries(index, index + 1, 1 << 20)
+        except NotLoadedError:
+            for load in store.take_loads():
+                load.run()
+                store.finish_load(load)
+        else:
+            return bytes(entry.data)
 
 
 @pytest.mark.parametrize("seed", range(1, 5))

@@ -378,6 +378,23 @@ def test_proposals_of_a_single_node_that_stops_are_finished(tmp_path: Path) -> N
     run(tmp_path, (1,), scenario, tick_ms=NEVER_MS)
 
 
+def test_requests_to_a_group_that_is_not_here_yet_are_refused_and_do_it_no_harm(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        node = await cluster.wait_leader()
+        answers: list[object] = []
+        assert not node.propose(OTHER, command(1), answers.append)
+        node.read(OTHER, None, answers.append)
+        node.change_members(OTHER, ConfigurationChange(), answers.append)
+        node.forward(OTHER, b"")
+        node.campaign(OTHER)
+        assert [type(answer) for answer in answers] == [UnavailableError] * 3
+        assert not node.driver.failed
+        await cluster.add_group(1, OTHER)
+        assert not isinstance(await propose(node, 1, OTHER), FlotillaError)
+
+    run(tmp_path, (1,), scenario)
+
+
 def test_requests_to_a_group_that_is_dropped_are_answered(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         first = await cluster.wait_leader()
