@@ -12,7 +12,14 @@ from functools import partial
 from typing import TypeVar, cast
 
 from flotilla.client._core.answer import Answer
-from flotilla.client._core.broker_clock import AGREED, BrokerTime, ClockDifference, difference_here, difference_of
+from flotilla.client._core.broker_clock import (
+    AGREED,
+    BrokerTime,
+    ClockDifference,
+    after_jump,
+    difference_here,
+    difference_of,
+)
 from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.links import Close, Dial, LinkId, Write
 from flotilla.client._core.local_link import LocalConnection, LocalEndpoint, LocalTransport
@@ -87,7 +94,8 @@ class Network:
         self._is_scheduled = False
         #: The time of day that a broker reported last, and the difference to ours.
         self._broker_time: BrokerTime | None = None
-        self._difference = AGREED
+        #: With our wall clock minus our monotonic one, as it was then.
+        self._difference = (AGREED, time_of_day_ms() - now_ms())
         #: Set while no connection and no dial exists.
         self._is_empty = asyncio.Event()
         self._is_empty.set()
@@ -140,7 +148,9 @@ class Network:
     @property
     def difference(self) -> ClockDifference:
         """How far the brokers' clock is ahead of ours, as the last Welcome said. Any thread may ask."""
-        return difference_here(self._broker_time, time_of_day_ms()) or self._difference
+        day_ms = time_of_day_ms()
+        here = difference_here(self._broker_time, day_ms)
+        return here or after_jump(*self._difference, day_ms - now_ms())
 
     async def close(self) -> None:
         """Ends every call and connection, and waits until the last one is gone."""
@@ -169,7 +179,7 @@ class Network:
         if broker_time is not None and broker_time is not self._broker_time:
             self._broker_time = broker_time
             day_ms = time_of_day_ms()
-            self._difference = difference_of(broker_time, now_ms(), day_ms)
+            self._difference = (difference_of(broker_time, now_ms(), day_ms), day_ms - now_ms())
         self.perform()
 
     def disconnected(self, link: LinkId, reason: str) -> None:

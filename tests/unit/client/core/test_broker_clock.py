@@ -6,7 +6,14 @@ import time
 import pytest
 
 from flotilla import Record
-from flotilla.client._core.broker_clock import CLOCKS_HERE, BrokerTime, ClockDifference, difference_here, difference_of
+from flotilla.client._core.broker_clock import (
+    CLOCKS_HERE,
+    BrokerTime,
+    ClockDifference,
+    after_jump,
+    difference_here,
+    difference_of,
+)
 from flotilla.client.producer.record_fields import as_records, make_record
 from flotilla.codec.batch.view import BatchView
 from flotilla.gateway.gateway import Gateway
@@ -205,3 +212,11 @@ def test_a_gateway_beside_a_broker_has_its_clock():
     gateway = Gateway(list, clock=lambda: 123)
     asyncio.run(gateway.learn_time())
     assert gateway.now_ms() == 123
+
+
+@pytest.mark.parametrize("jump_ms", [8 * 86_400_000, -8 * 86_400_000])
+def test_a_wall_clock_that_is_set_later_changes_no_time_of_the_brokers(jump_ms):
+    measured = ClockDifference(40, 50)
+    moved = after_jump(measured, 1_000_000, 1_000_000 + jump_ms)
+    assert moved == ClockDifference(40 - jump_ms, 50 - jump_ms)
+    assert after_jump(measured, 1_000_000, 1_000_900) is measured
