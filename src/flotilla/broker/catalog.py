@@ -11,6 +11,7 @@ from typing import Final
 from flotilla.broker.ports import Consensus, Outside
 from flotilla.metadata.commands import Command, encode_command
 from flotilla.metadata.machine import MetadataMachine
+from flotilla.metadata.state import ClusterState
 from flotilla.metadata.transactions import Transaction
 from flotilla.metadata.values import ACTIVE, DRAINING, LEAVING, Broker, Topic
 from flotilla.raft.messages import Entry
@@ -41,8 +42,8 @@ class CatalogMachine(MetadataMachine):
         self.on_changed()
         return result
 
-    def restore(self, data: bytes) -> None:
-        super().restore(data)
+    def restore(self, data: bytes, decoded: tuple[Index, ClusterState] | None = None) -> None:
+        super().restore(data, decoded)
         self.topics_index = self.applied
         self.on_changed()
 

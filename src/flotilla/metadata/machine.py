@@ -5,7 +5,7 @@ Deterministic and total: an invalid entry is answered with an error and changes 
 can be applied twice, also after a restart.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Protocol
@@ -42,7 +42,7 @@ from flotilla.metadata.queries import (
     TransactionById,
 )
 from flotilla.metadata.rules import altered_groups, altered_settings, check_command, placeable_brokers
-from flotilla.metadata.snapshot import decode_snapshot, encode_snapshot
+from flotilla.metadata.snapshot import decode_snapshot, encode, freeze
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_commands import (
     FenceStreamGroup,
@@ -133,11 +133,23 @@ class MetadataMachine:
         return answer(query)
 
     def snapshot(self) -> bytes:
-        return encode_snapshot(self.applied, self.state)
+        return b"".join(self.freeze()())
 
-    def restore(self, data: bytes) -> None:
+    def freeze(self) -> Callable[[], Iterable[bytes]]:
+        """The present state as a function that encodes it. Any thread may call that, later."""
+        frozen = freeze(self.applied, self.state)
+        return lambda: (encode(frozen),)
+
+    def decode(self, data: bytes) -> tuple[Index, ClusterState]:
+        """The state of a snapshot, for `restore`. Depends on the bytes alone: any thread may call it.
+
+        Raises CorruptionError when the bytes are no snapshot.
+        """
+        return decode_snapshot(data) if data else (0, ClusterState())
+
+    def restore(self, data: bytes, decoded: tuple[Index, ClusterState] | None = None) -> None:
         """Raises CorruptionError and keeps the state when the bytes are no snapshot."""
-        self.applied, self.state = decode_snapshot(data) if data else (0, ClusterState())
+        self.applied, self.state = decoded or self.decode(data)
 
     def check(self, command: Command) -> FlotillaError | None:
         """The error that applying the command would return now; None: it would be applied."""

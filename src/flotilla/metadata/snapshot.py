@@ -88,10 +88,9 @@ _SNAPSHOT: Final = layout_of(
 )
 
 
-def encode_snapshot(applied: Index, state: ClusterState) -> bytes:
-    writer = Writer()
-    writer.integer(VERSION)
-    snapshot = Snapshot(
+def freeze(applied: Index, state: ClusterState) -> Snapshot:
+    """A view of the state: its values never change, only the tables that hold them."""
+    return Snapshot(
         applied=applied,
         cluster=state.cluster,
         next_topic_id=state.next_topic_id,
@@ -106,6 +105,12 @@ def encode_snapshot(applied: Index, state: ClusterState) -> bytes:
         forgotten_generation=state.streams.forgotten_generation,
         stream_groups=tuple(state.streams.all_groups()),
     )
+
+
+def encode(snapshot: Snapshot) -> bytes:
+    """Depends on the view alone: any thread may call it."""
+    writer = Writer()
+    writer.integer(VERSION)
     _SNAPSHOT.write(writer, snapshot)
     return writer.finish()
 

@@ -5,6 +5,9 @@ that touch with equal values are one run: equal contents are equal runs, however
 
 Runs lie in leaves of bounded size, each a few arrays (16 bytes a run and one reference), so that a change among a
 million runs moves a few hundred numbers and not all of them. Finding a place is two bisections.
+
+`freeze` shares the leaves with a view that never changes: a leaf that is older than the last view is copied before its
+first change. So a view of a million runs costs a list of two thousand leaves.
 """
 
 from array import array
@@ -26,12 +29,14 @@ _LEAF_RUNS_MAX: Final = 512
 class _Leaf(Generic[_V]):
     """Neighbouring runs in three columns of equal length, never empty between calls."""
 
-    __slots__ = ("ends", "firsts", "values")
+    __slots__ = ("age", "ends", "firsts", "values")
 
-    def __init__(self, firsts: "array[int]", ends: "array[int]", values: list[_V]) -> None:
+    def __init__(self, firsts: "array[int]", ends: "array[int]", values: list[_V], age: int) -> None:
         self.firsts = firsts
         self.ends = ends
         self.values = values
+        #: How many views had been taken when it was made.
+        self.age = age
 
     def replace(self, at: int, stop: int, pieces: list[tuple[Offset, Offset, _V]]) -> None:
         """Replaces the runs [at, stop)."""
@@ -39,23 +44,44 @@ class _Leaf(Generic[_V]):
         self.ends[at:stop] = array("Q", [piece[1] for piece in pieces])
         self.values[at:stop] = [piece[2] for piece in pieces]
 
-    def copy(self) -> "_Leaf[_V]":
-        return _Leaf(self.firsts[:], self.ends[:], self.values[:])
+    def copy(self, age: int) -> "_Leaf[_V]":
+        return _Leaf(self.firsts[:], self.ends[:], self.values[:], age)
 
     def split(self) -> "_Leaf[_V]":
         """Takes out the upper half."""
         half = len(self.values) // 2
-        upper = _Leaf(self.firsts[half:], self.ends[half:], self.values[half:])
+        upper = _Leaf(self.firsts[half:], self.ends[half:], self.values[half:], self.age)
         del self.firsts[half:]
         del self.ends[half:]
         del self.values[half:]
         return upper
 
 
+class FrozenRuns(Generic[_V]):
+    """Runs as they were when the view was taken, column by column. Any thread may read it."""
+
+    __slots__ = ("_leaves",)
+
+    def __init__(self, leaves: "list[_Leaf[_V]]") -> None:
+        self._leaves = leaves
+
+    def __len__(self) -> int:
+        return sum(len(leaf.values) for leaf in self._leaves)
+
+    def firsts(self) -> "Iterator[array[int]]":
+        return (leaf.firsts for leaf in self._leaves)
+
+    def ends(self) -> "Iterator[array[int]]":
+        return (leaf.ends for leaf in self._leaves)
+
+    def values(self) -> Iterator[list[_V]]:
+        return (leaf.values for leaf in self._leaves)
+
+
 class _Runs(Generic[_V]):
     """Runs with values: the common part of sets and maps."""
 
-    __slots__ = ("_leaves", "_tops", "count")
+    __slots__ = ("_age", "_leaves", "_tops", "count")
 
     def __init__(self) -> None:
         self._leaves: list[_Leaf[_V]] = []
@@ -63,6 +89,20 @@ class _Runs(Generic[_V]):
         self._tops: list[Offset] = []
         #: Offsets in all runs together.
         self.count = 0
+        #: How many views were taken.
+        self._age = 0
+
+    def freeze(self) -> FrozenRuns[_V]:
+        """A view that later changes do not reach."""
+        self._age += 1
+        return FrozenRuns(self._leaves[:])
+
+    def _own(self, number: int) -> _Leaf[_V]:
+        """A leaf that may be changed: one that a view has is copied first."""
+        leaf = self._leaves[number]
+        if leaf.age != self._age:
+            leaf = self._leaves[number] = leaf.copy(self._age)
+        return leaf
 
     def __len__(self) -> int:
         """Runs. `count` is the number of offsets."""
@@ -140,6 +180,7 @@ class _Runs(Generic[_V]):
             leaf = self._leaves[number]
             if leaf.firsts[0] >= end:
                 break
+            leaf = self._own(number)
             self._cut_leaf(leaf, first, end)
             if not leaf.values:
                 del self._leaves[number]
@@ -180,7 +221,7 @@ class _Runs(Generic[_V]):
 
     def _divide(self, number: int) -> int:
         """Splits a leaf that is too large. Returns the number of the next leaf."""
-        leaf = self._leaves[number]
+        leaf = self._own(number)
         self._leaves.insert(number + 1, leaf.split())
         self._tops.insert(number, leaf.ends[-1])
         return number + 2
@@ -209,7 +250,7 @@ class _Runs(Generic[_V]):
         return 0
 
     def _put_at(self, number: int, at: int, first: Offset, end: Offset, value: _V) -> None:
-        leaf = self._leaves[number]
+        leaf = self._own(number)
         # The run at `at` comes after the new one; the one before it may be the last of the previous leaf.
         joins_next = leaf.firsts[at] == end and leaf.values[at] == value
         if at:
@@ -223,7 +264,7 @@ class _Runs(Generic[_V]):
         elif joins_previous and at:
             leaf.ends[at - 1] = end
         elif joins_previous:
-            self._leaves[number - 1].ends[-1] = end
+            self._own(number - 1).ends[-1] = end
             self._tops[number - 1] = end
         elif joins_next:
             leaf.firsts[at] = first
@@ -236,7 +277,7 @@ class _Runs(Generic[_V]):
 
     def _set_at(self, number: int, at: int, value: _V) -> None:
         """Changes the value of a whole run, and joins it to neighbours that are equal now."""
-        leaf = self._leaves[number]
+        leaf = self._own(number)
         if leaf.values[at] == value:
             return
         leaf.values[at] = value
@@ -256,10 +297,10 @@ class _Runs(Generic[_V]):
 
     def _put_last(self, first: Offset, end: Offset, value: _V) -> None:
         if not self._leaves:
-            self._leaves.append(_Leaf(array("Q", (first,)), array("Q", (end,)), [value]))
+            self._leaves.append(_Leaf(array("Q", (first,)), array("Q", (end,)), [value], self._age))
             self._tops.append(end)
             return
-        leaf = self._leaves[-1]
+        leaf = self._own(len(self._leaves) - 1)
         if self._tops[-1] == first and leaf.values[-1] == value:
             leaf.ends[-1] = end
             self._tops[-1] = end
@@ -273,7 +314,7 @@ class _Runs(Generic[_V]):
 
     def _join(self, number: int, at: int) -> None:
         """Joins the run at this place to the one before it, which touches it and has an equal value."""
-        leaf = self._leaves[number]
+        leaf = self._own(number)
         end = leaf.ends[at]
         del leaf.firsts[at]
         del leaf.ends[at]
@@ -281,7 +322,7 @@ class _Runs(Generic[_V]):
         if at:
             leaf.ends[at - 1] = end
             return
-        self._leaves[number - 1].ends[-1] = end
+        self._own(number - 1).ends[-1] = end
         self._tops[number - 1] = end
         if not leaf.values:
             del self._leaves[number]
@@ -307,7 +348,7 @@ class RunSet(_Runs[None]):
     def copy(self) -> "RunSet":
         """Leaf by leaf, which costs little even for many runs."""
         other = RunSet()
-        other._leaves = [leaf.copy() for leaf in self._leaves]
+        other._leaves = [leaf.copy(0) for leaf in self._leaves]
         other._tops = self._tops[:]
         other.count = self.count
         return other
@@ -351,6 +392,7 @@ class RunSet(_Runs[None]):
         if floor <= lowest.ends[0]:
             # The usual case: it moves over the first run.
             floor = lowest.ends[0]
+            lowest = self._own(0)
             self._cut_leaf(lowest, lowest.firsts[0], floor)
             if not lowest.values:
                 del self._leaves[0]

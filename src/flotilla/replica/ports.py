@@ -5,9 +5,9 @@ crash between any two of them: *plan* on the loop (memory only), *run* on any th
 touching nothing but the job), *finish* on the loop (memory only).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from flotilla.raft.messages import Configuration, Entry, HardState, Message, Snapshot, SnapshotMeta
 from flotilla.raft.stored_log import StoredLog
@@ -29,6 +29,15 @@ class Recovered:
     damaged: list[tuple[Index, Index]] = field(default_factory=list)
     #: Those of them that may never have been acknowledged: a power cut may have torn them.
     doubtful: list[tuple[Index, Index]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PendingSnapshot:
+    """A snapshot before it is written. The size in its meta counts only once it is."""
+
+    meta: SnapshotMeta
+    #: Makes the bytes, on the thread that writes them.
+    encode: Callable[[], Iterable[bytes]]
 
 
 class GroupLog(StoredLog, Protocol):
@@ -142,8 +151,8 @@ class Store(Protocol):
 
     def finish_maintenance(self, job: Job) -> None: ...
 
-    def plan_snapshot(self, group: GroupId, snapshot: Snapshot) -> Job:
-        """A job that writes a snapshot file beside the old one and replaces it."""
+    def plan_snapshot(self, group: GroupId, snapshot: PendingSnapshot) -> Job:
+        """A job that encodes and writes a snapshot file beside the old one and replaces it."""
 
     def finish_snapshot(self, job: Job) -> SnapshotMeta:
         """The new snapshot is durable, and the newest from now on."""
@@ -178,7 +187,20 @@ class StateMachine(Protocol):
     def read(self, query: object) -> object:
         """Answers a read from the current state."""
 
-    def snapshot(self) -> bytes: ...
+    def freeze(self) -> Callable[[], Iterable[bytes]]:
+        """The present state, as a function that encodes it piece by piece.
 
-    def restore(self, data: bytes) -> None:
-        """Replaces the state; empty data means the state before the first entry."""
+        Taking it is quick, whatever the size of the state; any thread may call the function while entries are applied.
+        """
+
+    def decode(self, data: bytes) -> Any:
+        """The state in a snapshot, for `restore`. Depends on the bytes alone, so any thread may call it.
+
+        Raises CorruptionError.
+        """
+
+    def restore(self, data: bytes, decoded: Any = None) -> None:
+        """Replaces the state; empty data means the state before the first entry. `decoded` is what `decode` returned.
+
+        Raises CorruptionError.
+        """

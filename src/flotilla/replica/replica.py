@@ -6,6 +6,7 @@ It can be driven by hand: propose, take `raft.ready()`, store it, `apply` the co
 while the entry was in flight, and the next leader may or may not have it).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
@@ -15,7 +16,7 @@ from flotilla.raft.messages import CONFIG, DATA, Configuration, Entry, ReadState
 from flotilla.raft.node import RaftNode
 from flotilla.raft.options import RaftOptions
 from flotilla.raft.roles import LEADER
-from flotilla.replica.ports import GroupLog, StateMachine
+from flotilla.replica.ports import GroupLog, PendingSnapshot, StateMachine
 from flotilla.types.errors import (
     ConfigurationChangeError,
     CorruptionError,
@@ -110,6 +111,8 @@ class Replica:
         #: Confirmed reads that wait until their index is applied: (index, query, token, tick at which it expires).
         self._confirmed: list[tuple[Index, object, object, int]] = []
         self._ticks = 0
+        #: The state in a leader's snapshot that is being written.
+        self._decoded: object = None
         #: Before this tick no snapshot is tried again.
         self._snapshot_tick = 0
 
@@ -274,7 +277,7 @@ class Replica:
             or (0 < options.snapshot_bytes <= self._applied_bytes - self._snapshot_bytes)
         )
 
-    def take_snapshot(self) -> Snapshot | None:
+    def take_snapshot(self) -> PendingSnapshot | None:
         """The state as of `applied`; None when there is nothing new or a snapshot is being written."""
         if self.is_snapshot_pending or self.applied <= self._snapshot_index or self.applied > self.raft.log.last_index:
             return None
@@ -283,16 +286,15 @@ class Replica:
         self.is_snapshot_pending = True
         self._taking_bytes = self._applied_bytes
         self.raft.snapshot_wanted = False
-        data = self.machine.snapshot()
+        encode = self.machine.freeze()
         meta = SnapshotMeta(
             index=self.applied,
             term=log.term(self.applied),
             log_index=log.base,
             log_term=log.term(log.base),
             configuration=log.configurations[0][1],
-            size_bytes=len(data),
         )
-        return Snapshot(meta, data)
+        return PendingSnapshot(meta, encode)
 
     def snapshot_taken(self, meta: SnapshotMeta) -> None:
         """The snapshot is durable: the log before it is not needed any more, except for a trail."""
@@ -348,9 +350,23 @@ class Replica:
         self.is_snapshot_pending = False
         self._snapshot_tick = self._ticks + self.options.snapshot_retry_ticks
 
+    def receive_snapshot(self, snapshot: Snapshot) -> PendingSnapshot:
+        """A leader's snapshot, to be written and then restored. It is decoded by the thread that writes it."""
+
+        def encode() -> Iterator[bytes]:
+            try:
+                self._decoded = self.machine.decode(snapshot.data)
+            except CorruptionError:
+                # `restore` meets it again, where it concerns this replica alone.
+                self._decoded = None
+            yield snapshot.data
+
+        return PendingSnapshot(snapshot.meta, encode)
+
     def restore(self, snapshot: Snapshot) -> None:
         """A leader's snapshot replaces this replica's state."""
-        self.machine.restore(snapshot.data)
+        decoded, self._decoded = self._decoded, None
+        self.machine.restore(snapshot.data, decoded)
         self.applied = snapshot.meta.index
         self._snapshot_index = snapshot.meta.index
         self._snapshot_bytes = self._applied_bytes

@@ -575,7 +575,8 @@ class Driver:
         assert ready.snapshot is not None
         self._ports.crash_point("installing")
         replica.unadvanced += 1
-        self._run(self._store.plan_snapshot(replica.group, ready.snapshot), replica, ready)
+        pending = replica.receive_snapshot(ready.snapshot)
+        self._run(self._store.plan_snapshot(replica.group, pending), replica, ready)
 
     def _maintain(self, *, is_retry: bool = False) -> None:
         job = self._store.plan_maintenance(is_retry=is_retry)

@@ -6,9 +6,9 @@ They change nothing and decide nothing.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from flotilla.raft.messages import Configuration, Entry, HardState, Snapshot, SnapshotMeta
+from flotilla.raft.messages import Configuration, Entry, HardState, SnapshotMeta
 from flotilla.raft.node import RaftNode
-from flotilla.replica.ports import Block, GroupLog, Job, Load, StateMachine, Store
+from flotilla.replica.ports import Block, GroupLog, Job, Load, PendingSnapshot, StateMachine, Store
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.observer import GroupObserver
 from flotilla.types.ids import GroupId, Index, NodeId
@@ -112,7 +112,7 @@ class WatchedStore:
     def finish_maintenance(self, job: Job) -> None:
         self._store.finish_maintenance(job)
 
-    def plan_snapshot(self, group: GroupId, snapshot: Snapshot) -> Job:
+    def plan_snapshot(self, group: GroupId, snapshot: PendingSnapshot) -> Job:
         return self._store.plan_snapshot(group, snapshot)
 
     def finish_snapshot(self, job: Job) -> SnapshotMeta:

@@ -9,13 +9,16 @@ the old or the new one. Its name ends in a number that is unique in the node for
 Every read checks the data piece by piece, so that a rotten piece is never sent to a follower.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from struct import Struct
 
 from crc32c import crc32c
 
-from flotilla.raft.messages import Snapshot, SnapshotMeta
+from flotilla.raft.messages import SnapshotMeta
+from flotilla.replica.ports import PendingSnapshot
 from flotilla.storage.framing import decode_meta, encode_meta
-from flotilla.storage.ports import Disk, File
+from flotilla.storage.ports import Buffer, Disk, File
 from flotilla.storage.segment import group_folder
 from flotilla.types.errors import CorruptionError, InvalidArgumentError, StorageFailedError
 from flotilla.types.ids import GroupId, Index
@@ -109,22 +112,19 @@ class SnapshotFile:
 
 
 class SnapshotJob:
-    """Writes one snapshot file and renames it to its final name."""
+    """Encodes one snapshot, writes its file and renames it to its final name."""
 
-    __slots__ = ("_disk", "file", "snapshot")
+    __slots__ = ("_disk", "encode", "file")
 
-    def __init__(self, disk: Disk, group: GroupId, number: int, snapshot: Snapshot) -> None:
-        meta = snapshot.meta
-        assert meta.size_bytes in (0, len(snapshot.data))
-        if meta.size_bytes != len(snapshot.data):
-            meta = SnapshotMeta(
-                meta.index, meta.term, meta.log_index, meta.log_term, meta.configuration, len(snapshot.data)
-            )
+    def __init__(self, disk: Disk, group: GroupId, number: int, snapshot: PendingSnapshot) -> None:
         self._disk = disk
-        self.snapshot = snapshot
-        self.file = SnapshotFile(group, number, meta)
+        self.encode = snapshot.encode
+        #: The size of its data is known once it was written.
+        self.file = SnapshotFile(group, number, snapshot.meta)
 
     def run(self) -> None:
+        pieces = list(_pieces(self.encode()))
+        self.file.meta = replace(self.file.meta, size_bytes=sum(map(len, pieces)))
         folder = group_folder(self.file.group)
         path = self.file.path
         beside = f"{path}.new"
@@ -137,7 +137,7 @@ class SnapshotJob:
         disk.remove(beside)
         file = disk.open(beside, create=True)
         try:
-            file.write(0, (_encode_header(self.file.group, self.file.meta, self.snapshot.data), self.snapshot.data))
+            file.write(0, (_encode_header(self.file.group, self.file.meta, pieces), *pieces))
             file.sync()
         finally:
             file.close()
@@ -145,12 +145,31 @@ class SnapshotJob:
         disk.sync_directory(folder)
 
 
-def _encode_header(group: GroupId, meta: SnapshotMeta, data: bytes) -> bytes:
-    view = memoryview(data)
-    crcs = [crc32c(view[at : at + PIECE_BYTES]) for at in range(0, len(data), PIECE_BYTES)]
+def _pieces(encoded: Iterable[bytes]) -> Iterator[Buffer]:
+    """The same bytes in pieces of PIECE_BYTES. No step of it takes long."""
+    piece = bytearray()
+    for part in encoded:
+        view = memoryview(part)
+        while view:
+            if not piece and len(view) >= PIECE_BYTES:
+                yield view[:PIECE_BYTES]
+                view = view[PIECE_BYTES:]
+                continue
+            taken = PIECE_BYTES - len(piece)
+            piece += view[:taken]
+            view = view[taken:]
+            if len(piece) == PIECE_BYTES:
+                yield piece
+                piece = bytearray()
+    if piece:
+        yield piece
+
+
+def _encode_header(group: GroupId, meta: SnapshotMeta, pieces: Sequence[Buffer]) -> bytes:
+    crcs = [crc32c(piece) for piece in pieces]
     body = encode_meta(meta) + Struct(f"<{len(crcs)}I").pack(*crcs)
     length = _PREFIX.size + _HEADER.size + len(body)
     if length > _HEADER_MAX_BYTES:
-        raise StorageFailedError(f"a snapshot of {len(data)} bytes is too large")
+        raise StorageFailedError(f"a snapshot of {meta.size_bytes} bytes is too large")
     rest = _HEADER.pack(length, group, len(crcs)) + body
     return _PREFIX.pack(_MAGIC, crc32c(rest)) + rest

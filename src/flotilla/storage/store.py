@@ -15,9 +15,9 @@ from itertools import count
 from types import MappingProxyType
 
 from flotilla.codec.log import encode_configuration
-from flotilla.raft.messages import Configuration, Entry, HardState, Snapshot, SnapshotMeta
+from flotilla.raft.messages import Configuration, Entry, HardState, SnapshotMeta
 from flotilla.replica import ports
-from flotilla.replica.ports import Block, Job
+from flotilla.replica.ports import Block, Job, PendingSnapshot
 from flotilla.storage.block import CHECKPOINT_FLAG, BlockImage, PendingBlock
 from flotilla.storage.checkpoint import group_record, node_record
 from flotilla.storage.framing import (
@@ -303,7 +303,7 @@ class NodeStore:
         self._keep_from = job.keep_from
         self._is_checkpoint_due = True
 
-    def plan_snapshot(self, group: GroupId, snapshot: Snapshot) -> SnapshotJob:
+    def plan_snapshot(self, group: GroupId, snapshot: PendingSnapshot) -> SnapshotJob:
         assert group in self._logs
         return SnapshotJob(self._disk, group, next(self._file_numbers), snapshot)
 

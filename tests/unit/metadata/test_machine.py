@@ -28,7 +28,7 @@ from flotilla.metadata.queries import (
     TopicById,
     TopicByName,
 )
-from flotilla.metadata.snapshot import encode_snapshot
+from flotilla.metadata.snapshot import encode, freeze
 from flotilla.metadata.values import ACTIVE, DRAINING, Assignment, Broker, Cluster, Partition, Tombstone, Topic
 from flotilla.raft.messages import DATA, Entry
 from flotilla.replica.ports import StateMachine
@@ -316,20 +316,20 @@ BAD_COMMANDS = [
 def test_invalid_commands_are_refused_and_change_nothing(command, error):
     log = cluster(3)
     log.create("t", 2)
-    before = encode_snapshot(0, log.machine.state)
+    before = encode(freeze(0, log.machine.state))
     assert type(log.machine.check(command)) is error
     reply = log.command(command)
     assert type(reply) is error
     assert reply.__traceback__ is None
-    assert encode_snapshot(0, log.machine.state) == before
+    assert encode(freeze(0, log.machine.state)) == before
 
 
 @pytest.mark.parametrize("data", [b"", b"\x01", b"\xff" * 100, bytes(40)])
 def test_garbage_is_refused_and_changes_nothing(data):
     log = cluster(1)
-    before = encode_snapshot(0, log.machine.state)
+    before = encode(freeze(0, log.machine.state))
     assert isinstance(log.apply(data), FlotillaError)
-    assert encode_snapshot(0, log.machine.state) == before
+    assert encode(freeze(0, log.machine.state)) == before
 
 
 def test_a_topic_needs_a_broker():

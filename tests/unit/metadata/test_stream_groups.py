@@ -7,7 +7,7 @@ import pytest
 
 from flotilla.metadata import stream_groups
 from flotilla.metadata.assignment import NO_OWNER
-from flotilla.metadata.snapshot import decode_snapshot, encode_snapshot
+from flotilla.metadata.snapshot import decode_snapshot, encode, freeze
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_groups import GroupMember, Share, StreamGroupTable
 from flotilla.types.errors import InvalidArgumentError, OverloadedError
@@ -300,7 +300,7 @@ class Walk:
     def restore(self):
         state = ClusterState()
         state.streams = self.group.table
-        restored = decode_snapshot(encode_snapshot(0, state))[1].streams
+        restored = decode_snapshot(encode(freeze(0, state)))[1].streams
         assert restored.topics == self.group.table.topics
         assert restored.forgotten_generation == self.group.table.forgotten_generation
         self.group.table = restored

@@ -1,6 +1,6 @@
 """Runs against plain sets and dicts of offsets."""
 
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import pytest
 from hypothesis import given
@@ -95,6 +95,40 @@ def test_a_map_of_runs_is_a_map(steps, asked):
     assert {offset: value for first, end, value in pieces for offset in range(first, end)} == {
         offset: model[offset] for offset in range(*asked) if offset in model
     }
+
+
+@given(
+    before=st.lists(st.tuples(st.integers(0, TOP), st.integers(1, 9), st.integers(0, 2)), max_size=60),
+    after=st.lists(st.tuples(st.integers(0, TOP), st.integers(0, 30), st.integers(0, 3)), max_size=20),
+)
+def test_a_view_of_runs_stays_as_it_was(before, after):
+    found = RunMap()
+    views = []
+    for first, size, value in before + after:
+        if value == 3 or not size:
+            found.remove(first, first + size)
+        else:
+            found.set(first, first + size, value)
+        if first % 5 == 0:
+            views.append((found.freeze(), list(found)))
+    check_shape(found)
+    for view, known in views:
+        columns = (view.firsts(), view.ends(), view.values())
+        assert list(zip(*map(chain.from_iterable, columns), strict=True)) == known
+        assert len(view) == len(known)
+
+
+@given(added=st.lists(spans, max_size=30), floors=st.lists(st.integers(0, TOP), max_size=5))
+def test_a_view_of_a_set_stays_as_it_was_while_its_floor_moves(added, floors):
+    found = RunSet()
+    for first, end in added:
+        if first < end:
+            found.add(first, end)
+    view, known = found.freeze(), list(found)
+    for floor in floors:
+        found.advance(floor)
+    check_shape(found)
+    assert list(zip(chain(*view.firsts()), chain(*view.ends()), strict=True)) == known
 
 
 def test_neighbours_are_one_run_and_holes_keep_them_apart():

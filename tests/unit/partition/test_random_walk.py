@@ -43,6 +43,8 @@ class Partition(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        #: A function that encodes an earlier state, and the bytes of that state.
+        self.frozen = None
         self.machine = new_machine()
         #: The same entries, but never restored from a snapshot.
         self.twin = new_machine()
@@ -160,6 +162,16 @@ class Partition(RuleBasedStateMachine):
         self.machine.restore(data)
         assert self.machine.snapshot() == data
 
+    @rule()
+    def freeze(self):
+        self.frozen = (self.machine.freeze(), self.machine.snapshot())
+
+    @invariant()
+    def a_view_stays_as_it_was(self):
+        if self.frozen is not None:
+            encode, data = self.frozen
+            assert b"".join(encode()) == data
+
     def apply_first(self):
         data, what = self.tail.pop(0)
         self.index += 1
@@ -195,9 +207,7 @@ class Partition(RuleBasedStateMachine):
         assert machine.next_offset == self.naive.next_offset
         assert machine.log_start == self.log_start
         assert {name: position.offset for name, position in machine.positions.items()} == self.positions
-        assert [producer.producer_id for producer in machine.producers.ring] == [
-            batch.producer for batch in self.naive.window
-        ]
+        assert list(machine.producers.ring) == [batch.producer for batch in self.naive.window]
         assert list(machine.producers.idle) == [batch.producer for batch in self.naive.idle]
         assert [tuple(mark) for mark in machine.producers.marks] == self.naive.marks
         assert self.leader.next_offset == machine.next_offset + sum(batch.count for batch in self.naive.in_flight)

@@ -74,7 +74,7 @@ def test_consensus_of_one_group(method: str, failure: Exception) -> None:
     check_rest_works(bench)
 
 
-@pytest.mark.parametrize("method", ["apply", "read", "snapshot"])
+@pytest.mark.parametrize("method", ["apply", "read", "freeze"])
 def test_the_state_machine_of_one_group(method: str) -> None:
     bench = bench_of_two()
     machine: Any = Planted(bench.machines[1], method, ZeroDivisionError("a bug"))

@@ -5,14 +5,14 @@ from random import Random
 import pytest
 
 from flotilla.codec.log import encode_configuration
-from flotilla.raft.messages import CONFIG, Configuration, Entry, HardState, Snapshot, SnapshotMeta
+from flotilla.raft.messages import CONFIG, Configuration, Entry, HardState, SnapshotMeta
 from flotilla.sim.devices.disk import SimDisk
 from flotilla.storage.framing import SECTOR_BYTES
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import CorruptionError
 from tests.unit.storage.loading import loaded
-from tests.unit.storage.shadow import TINY, VOTERS, Driver, Shadow, describe, differences
+from tests.unit.storage.shadow import TINY, VOTERS, Driver, Shadow, describe, differences, pending
 
 
 def _flush(store: NodeStore) -> None:
@@ -325,7 +325,7 @@ def test_a_rotten_snapshot_is_replaced_by_the_one_before() -> None:
     store = _store(disk, flushed=6, journaled=0)
     for index in (2, 5):
         meta = SnapshotMeta(index, 1, 0, 0, VOTERS, 3000)
-        job = store.plan_snapshot(7, Snapshot(meta, bytes([index]) * 3000))
+        job = store.plan_snapshot(7, pending(meta, bytes([index]) * 3000))
         job.run()
         assert store.finish_snapshot(job) == meta
         _write(store)
@@ -364,7 +364,7 @@ def test_a_rotten_snapshot_of_a_complete_log_is_not_needed() -> None:
     store.create_group(7, VOTERS)
     change = encode_configuration(Configuration(voters=(1, 2, 9)))
     store.save(7, entries=[Entry(1, 1, CONFIG, change), Entry(2, 1, CONFIG, change)])
-    job = store.plan_snapshot(7, Snapshot(SnapshotMeta(2, 1, 0, 0, Configuration(voters=(1, 2, 9))), b"state"))
+    job = store.plan_snapshot(7, pending(SnapshotMeta(2, 1, 0, 0, Configuration(voters=(1, 2, 9))), b"state"))
     job.run()
     store.finish_snapshot(job)
     _write(store)
@@ -379,7 +379,7 @@ def test_a_rotten_snapshot_of_a_complete_log_is_not_needed() -> None:
 def test_a_rotten_snapshot_without_another_is_damage() -> None:
     disk = SimDisk(Random(1))
     store = _store(disk, flushed=6, journaled=0)
-    job = store.plan_snapshot(7, Snapshot(SnapshotMeta(5, 1, 0, 0, VOTERS, 3000), bytes(3000)))
+    job = store.plan_snapshot(7, pending(SnapshotMeta(5, 1, 0, 0, VOTERS, 3000), bytes(3000)))
     job.run()
     store.finish_snapshot(job)
     store.groups[7].compact(3, 1)

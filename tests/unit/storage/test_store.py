@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from flotilla.codec.log import encode_configuration
-from flotilla.raft.messages import CONFIG, DATA, Configuration, Entry, HardState, Snapshot, SnapshotMeta
+from flotilla.raft.messages import CONFIG, DATA, Configuration, Entry, HardState, SnapshotMeta
 from flotilla.replica.ports import GroupLog, Store
 from flotilla.sim.devices.disk import SimDisk
 from flotilla.storage.block import PendingBlock
@@ -17,7 +17,7 @@ from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import DiskFullError, StorageFailedError
 from tests.unit.storage.loading import loaded
-from tests.unit.storage.shadow import TINY, VOTERS, describe
+from tests.unit.storage.shadow import TINY, VOTERS, describe, pending
 
 
 def _open(disk: SimDisk, options: StoreOptions = TINY) -> NodeStore:
@@ -234,7 +234,7 @@ def test_configurations_survive_with_and_without_a_snapshot() -> None:
     assert recovered.configuration == VOTERS
     assert [bytes(entry.data) for entry in recovered.configuration_entries] == changes
     newer = Configuration(voters=(1, 2, 5))
-    job = store.plan_snapshot(1, Snapshot(SnapshotMeta(2, 1, 0, 0, newer), b"state"))
+    job = store.plan_snapshot(1, pending(SnapshotMeta(2, 1, 0, 0, newer), b"state"))
     job.run()
     meta = store.finish_snapshot(job)
     assert meta.size_bytes == 5
@@ -247,7 +247,7 @@ def test_configurations_survive_with_and_without_a_snapshot() -> None:
 
 
 def _install(store: NodeStore, meta: SnapshotMeta, data: bytes, *, marked: bool) -> None:
-    job = store.plan_snapshot(1, Snapshot(meta, data))
+    job = store.plan_snapshot(1, pending(meta, data))
     job.run()
     store.finish_snapshot(job)
     if marked:
@@ -282,7 +282,7 @@ def test_snapshots_of_many_pieces_are_read_in_any_range() -> None:
     store.create_group(1, VOTERS)
     store.save(1, entries=[_entry(1)])
     data = Random(5).randbytes(600_000)
-    job = store.plan_snapshot(1, Snapshot(SnapshotMeta(1, 1, 0, 0, VOTERS, len(data)), data))
+    job = store.plan_snapshot(1, pending(SnapshotMeta(1, 1, 0, 0, VOTERS, len(data)), data))
     job.run()
     store.finish_snapshot(job)
     log = store.groups[1]

@@ -52,7 +52,13 @@ class ByteReader:
         return self.numbers(1)[0]
 
     def numbers(self, count: int) -> "array[int]":
-        values = array("Q", self.bytes(count * _NUMBER_BYTES))
+        start = self._at
+        end = start + count * _NUMBER_BYTES
+        if end > len(self._data):
+            raise StructError("cut short")
+        self._at = end
+        values = array("Q")
+        values.frombytes(memoryview(self._data)[start:end])
         if sys.byteorder == "big":
             values.byteswap()
         return values
@@ -63,7 +69,7 @@ class ByteReader:
         return list(zip(*[numbers[at::width] for at in range(width)], strict=True))
 
     def columns(self, count: int, width: int) -> "list[array[int]]":
-        """Written by `pack_columns`."""
+        """Columns of `count` numbers each, one after the other."""
         return [self.numbers(count) for _ in range(width)]
 
 
@@ -78,6 +84,8 @@ def pack_text(text: str) -> bytes:
 
 def pack_numbers(values: Iterable[int]) -> bytes:
     """Raises OverflowError for what is no u64."""
+    if isinstance(values, array) and values.typecode == "Q" and sys.byteorder == "little":
+        return values.tobytes()
     column = array("Q", values)
     if sys.byteorder == "big":
         column.byteswap()
@@ -87,8 +95,3 @@ def pack_numbers(values: Iterable[int]) -> bytes:
 def pack_rows(rows: Collection[Iterable[int]]) -> bytes:
     """The count, then row by row."""
     return pack_count(len(rows)) + pack_numbers(chain.from_iterable(rows))
-
-
-def pack_columns(rows: Iterable[tuple[int, ...]]) -> bytes:
-    """Column by column, without the count."""
-    return b"".join([pack_numbers(column) for column in zip(*rows, strict=True)])

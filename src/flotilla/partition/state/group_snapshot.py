@@ -5,12 +5,14 @@ Reading checks what the machine relies on: runs ascend and are not empty.
 """
 
 from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple
-from operator import le, lt
+from operator import attrgetter, le, lt
 from struct import Struct
+from typing import Any, Final, NamedTuple
 
-from flotilla.partition.commands.byte_reader import ByteReader, pack_columns, pack_count, pack_numbers, pack_text
-from flotilla.partition.offset_runs import RunSet
+from flotilla.partition.commands.byte_reader import ByteReader, pack_count, pack_numbers, pack_text
+from flotilla.partition.offset_runs import FrozenRuns, RunSet
 from flotilla.partition.state.batch_index import PRIORITIES, BatchIndex
 from flotilla.partition.state.endings import KINDS, End
 from flotilla.partition.state.group import DeathRun, Failure, GroupState, Totals
@@ -20,11 +22,43 @@ from flotilla.types.ids import Offset
 #: born, generation, start, floor, next_death, reserved_tat_us, endings.known_from; the totals in the order of their
 #: fields; counts of failures, deaths, endings and reasons.
 _GROUP = Struct("<7Q7Q4I")
+#: Items that one step of encoding or decoding handles.
+_STEP: Final = 4_096
 
 
-def write_runs(out: bytearray, runs: RunSet) -> None:
-    out += pack_count(len(runs))
-    out += pack_columns(runs)
+class FrozenGroup(NamedTuple):
+    """A view of a queue group. Any thread may read it."""
+
+    #: The numbers of its head, up to the counts of its tables.
+    head: tuple[int, ...]
+    settled: FrozenRuns[None]
+    failures: FrozenRuns[Failure]
+    deaths: list[DeathRun]
+    endings: FrozenRuns[End]
+
+
+def freeze_queue(queue: GroupState) -> FrozenGroup:
+    numbers = (
+        queue.born, queue.generation, queue.start, queue.floor, queue.next_death, queue.reserved_tat_us,
+        queue.endings.known_from,
+    )  # fmt: skip
+    return FrozenGroup(
+        (*numbers, *astuple(queue.totals)),
+        queue.settled.freeze(),
+        queue.failures.freeze(),
+        list(queue.dying),
+        queue.endings.runs.freeze(),
+    )
+
+
+def encode_runs(runs: FrozenRuns[Any]) -> Iterator[bytes]:
+    yield pack_count(len(runs))
+    yield from _encode_bounds(runs)
+
+
+def _encode_bounds(runs: FrozenRuns[Any]) -> Iterator[bytes]:
+    yield from map(pack_numbers, runs.firsts())
+    yield from map(pack_numbers, runs.ends())
 
 
 def read_runs(reader: ByteReader) -> RunSet:
@@ -34,39 +68,49 @@ def read_runs(reader: ByteReader) -> RunSet:
 
 
 def _check_ascending(firsts: "array[int]", ends: "array[int]") -> None:
-    if not all(map(lt, firsts, ends)) or not all(map(le, ends, firsts[1:])):
-        raise CorruptionError("runs in a partition's snapshot are out of order")
+    for at in range(0, len(firsts), _STEP):
+        stop = at + _STEP
+        is_ascending = all(map(lt, firsts[at:stop], ends[at:stop])) and all(
+            map(le, ends[at:stop], firsts[at + 1 : stop + 1])
+        )
+        if not is_ascending:
+            raise CorruptionError("runs in a partition's snapshot are out of order")
 
 
-def write_queues(out: bytearray, queues: dict[str, GroupState]) -> None:
-    out += pack_count(len(queues))
-    for name, queue in sorted(queues.items()):
-        out += pack_text(name)
-        _write_queue(out, queue)
-
-
-def _write_queue(out: bytearray, queue: GroupState) -> None:
+def encode_queue(name: str, queue: FrozenGroup) -> Iterator[bytes]:
     reasons: dict[str, int] = {}
 
-    def place(reason: str) -> int:
-        return reasons.setdefault(reason, len(reasons))
+    def places(values: Iterable[Failure | DeathRun | End]) -> bytes:
+        return pack_numbers([reasons.setdefault(value.reason, len(reasons)) for value in values])
 
-    failures = [
-        (first, end, known.attempts, known.not_before_ms, place(known.reason)) for first, end, known in queue.failures
+    deaths = [queue.deaths[at : at + _STEP] for at in range(0, len(queue.deaths), _STEP)]
+    # The table of reasons comes before the columns that name its places.
+    tables: list[Iterable[Sequence[Failure | DeathRun | End]]] = [
+        queue.failures.values(),
+        deaths,
+        queue.endings.values(),
     ]
-    deaths = [(run.number, run.first, run.end, run.attempts, run.died_ms, place(run.reason)) for run in queue.dying]
-    endings = [
-        (first, end, how.kind, how.attempts, how.ended_ms, place(how.reason)) for first, end, how in queue.endings.runs
-    ]
-    out += _GROUP.pack(
-        queue.born, queue.generation, queue.start, queue.floor, queue.next_death, queue.reserved_tat_us,
-        queue.endings.known_from, *astuple(queue.totals), len(failures), len(deaths), len(endings), len(reasons),
-    )  # fmt: skip
-    for reason in reasons:
-        out += pack_text(reason)
-    write_runs(out, queue.settled)
-    for table in (failures, deaths, endings):
-        out += pack_columns(table)
+    columns = [[places(values) for values in table] for table in tables]
+    counts = (len(queue.failures), len(queue.deaths), len(queue.endings), len(reasons))
+    yield pack_text(name) + _GROUP.pack(*queue.head, *counts)
+    yield from map(pack_text, reasons)
+    yield from encode_runs(queue.settled)
+    yield from _encode_bounds(queue.failures)
+    yield from _encode_fields(queue.failures.values, ("attempts", "not_before_ms"))
+    yield from columns[0]
+    yield from _encode_fields(deaths.__iter__, ("number", "first", "end", "attempts", "died_ms"))
+    yield from columns[1]
+    yield from _encode_bounds(queue.endings)
+    yield from _encode_fields(queue.endings.values, ("kind", "attempts", "ended_ms"))
+    yield from columns[2]
+
+
+def _encode_fields(values: Callable[[], Iterator[Sequence[Any]]], names: Iterable[str]) -> Iterator[bytes]:
+    """Column by column."""
+    for name in names:
+        field = attrgetter(name)
+        for step in values():
+            yield pack_numbers(map(field, step))
 
 
 def read_queues(reader: ByteReader) -> dict[str, GroupState]:
@@ -120,16 +164,15 @@ def _read_endings(reader: ByteReader, queue: GroupState, count: int, reasons: li
         queue.endings.runs.set(first, end, End(kind, attempts, reasons[reason], ended_ms))
 
 
-def write_index(out: bytearray, index: BatchIndex) -> None:
+def freeze_index(index: BatchIndex) -> list[bytes]:
+    """Its bytes: the columns are copied as they are."""
+    pieces = []
     for firsts, ends in zip(index.plain_firsts, index.plain_ends, strict=True):
-        out += pack_count(len(firsts))
-        out += pack_numbers(firsts)
-        out += pack_numbers(ends)
-    out += pack_count(len(index.delayed_firsts))
-    out += pack_numbers(index.delayed_firsts)
-    out += pack_numbers(index.delayed_ends)
-    out += pack_numbers(index.delayed_times_ms)
-    out += index.delayed_priorities.tobytes()
+        pieces += [pack_count(len(firsts)), pack_numbers(firsts), pack_numbers(ends)]
+    pieces.append(pack_count(len(index.delayed_firsts)))
+    pieces += map(pack_numbers, (index.delayed_firsts, index.delayed_ends, index.delayed_times_ms))
+    pieces.append(index.delayed_priorities.tobytes())
+    return pieces
 
 
 def read_index(reader: ByteReader, log_start: Offset, next_offset: Offset) -> BatchIndex:

@@ -15,7 +15,8 @@ Invariants:
 5. the index of batches covers [log_start, next_offset).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import sha256
 from operator import attrgetter
 from typing import Any, Protocol
@@ -48,7 +49,7 @@ from flotilla.partition.state.group import GroupState
 from flotilla.partition.state.group_table import GroupTable
 from flotilla.partition.state.idempotency_keys import KeyTable
 from flotilla.partition.state.producers import ProducerTable
-from flotilla.partition.state.snapshot import Contents, Counters, decode_snapshot, encode_snapshot
+from flotilla.partition.state.snapshot import Contents, Counters, decode_snapshot, encode, freeze
 from flotilla.partition.state.stored_times import StoredTimes
 from flotilla.partition.state.transactions import Concluded, StagedAcks, StagedTransactions, Staging
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OffsetOutOfRangeError
@@ -199,6 +200,10 @@ class PartitionMachine:
         return InvalidArgumentError(f"a partition cannot be asked for {type(query).__name__}")
 
     def snapshot(self) -> bytes:
+        return b"".join(self.freeze()())
+
+    def freeze(self) -> Callable[[], Iterator[bytes]]:
+        """The present state as a function that encodes it, piece by piece. Any thread may call that, later."""
         contents = Contents(
             counters=Counters(*_counters_of(self)),
             positions=self.positions,
@@ -211,14 +216,21 @@ class PartitionMachine:
             stored=self.stored,
             transactions=self.transactions,
         )
-        return encode_snapshot(contents)
+        return partial(encode, freeze(contents))
 
-    def restore(self, data: bytes) -> None:
+    def decode(self, data: bytes) -> Contents | None:
+        """The state of a snapshot, for `restore`. Depends on the bytes alone: any thread may call it.
+
+        Raises CorruptionError when the bytes are no snapshot.
+        """
+        return decode_snapshot(data) if data else None
+
+    def restore(self, data: bytes, decoded: object = None) -> None:
         """Raises CorruptionError and keeps the state when the bytes are no snapshot."""
-        if not data:
+        contents = decoded if isinstance(decoded, Contents) else self.decode(data)
+        if contents is None:
             self._reset()
             return
-        contents = decode_snapshot(data)
         for name, value in contents.counters._asdict().items():
             setattr(self, name, value)
         self.producers = contents.producers

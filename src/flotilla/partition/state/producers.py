@@ -66,9 +66,11 @@ class Mark(NamedTuple):
 class Producer:
     """A producer with batches in the window, the oldest first. Slots below `head` have left it."""
 
-    __slots__ = ("epoch", "epoch_start", "head", "next_sequence", "offsets", "producer_id", "sequences")
+    __slots__ = ("age", "epoch", "epoch_start", "head", "next_sequence", "offsets", "producer_id", "sequences")
 
-    def __init__(self, producer_id: int, epoch: int, next_sequence: int) -> None:
+    def __init__(self, producer_id: int, epoch: int, next_sequence: int, age: int = 0) -> None:
+        #: How many views of its table had been taken when it was made.
+        self.age = age
         self.producer_id = producer_id
         self.epoch = epoch
         #: Of the next record, unwrapped: it does not return to 0 as sequences on the wire do.
@@ -96,6 +98,14 @@ class Producer:
             return gap(self.producer_id, self.next_sequence, sequence)
         return Duplicate(self.offsets[at] + first - self.sequences[at])
 
+    def copy(self, age: int) -> "Producer":
+        other = Producer(self.producer_id, self.epoch, self.next_sequence, age)
+        other.sequences = self.sequences[:]
+        other.offsets = self.offsets[:]
+        other.head = self.head
+        other.epoch_start = self.epoch_start
+        return other
+
     def compact(self) -> None:
         head = self.head
         if head >= _SLACK_MIN and head * 2 >= len(self.offsets):
@@ -119,8 +129,23 @@ def out_of_window(producer_id: int, sequence: int) -> OutOfWindowError:
     return OutOfWindowError(f"sequence {sequence} of producer {producer_id} is older than the deduplication window")
 
 
+class FrozenProducers(NamedTuple):
+    """A table as it was when the view was taken. Any thread may read it."""
+
+    entries_max: int
+    window_ms: int
+    marks: list[Mark]
+    producers: dict[int, Producer]
+    #: In the order in which they will be forgotten.
+    idle: dict[int, Idle]
+
+
 class ProducerTable:
-    """All producers of one partition."""
+    """All producers of one partition.
+
+    `freeze` shares the producers with a view that never changes: one that is older than the last view is copied before
+    its first change.
+    """
 
     def __init__(self, entries_max: int, window_ms: int) -> None:
         assert entries_max > 0
@@ -131,9 +156,23 @@ class ProducerTable:
         #: In the order in which their last batch left the window, which is the order of last_offset. Not a plain
         #: dict: finding its first key skips all that were deleted before it.
         self.idle: OrderedDict[int, Idle] = OrderedDict()
-        #: One reference for each batch in the window, in the order of offsets.
-        self.ring: deque[Producer] = deque()
+        #: The producer of each batch in the window, in the order of offsets.
+        self.ring: deque[int] = deque()
         self.marks: deque[Mark] = deque()
+        #: How many views were taken.
+        self._age = 0
+
+    def freeze(self) -> FrozenProducers:
+        self._age += 1
+        # Keys are never moved, so the dict below an OrderedDict has its order; copying that is ten times as fast.
+        idle = dict.copy(self.idle)
+        return FrozenProducers(self.entries_max, self.window_ms, list(self.marks), self.producers.copy(), idle)
+
+    def _own(self, producer: Producer) -> Producer:
+        """A producer that may be changed: one that a view has is copied first."""
+        if producer.age != self._age:
+            producer = self.producers[producer.producer_id] = producer.copy(self._age)
+        return producer
 
     def __len__(self) -> int:
         """Batches in the window."""
@@ -169,7 +208,9 @@ class ProducerTable:
         producer = self.producers.get(producer_id)
         if producer is None:
             producer = self._enter(producer_id, epoch, sequence)
-        elif producer.epoch != epoch:
+        elif producer.age != self._age:
+            producer = self._own(producer)
+        if producer.epoch != epoch:
             assert epoch > producer.epoch, "a fenced epoch was stored"
             producer.epoch = epoch
             producer.epoch_start = len(producer.offsets)
@@ -179,7 +220,7 @@ class ProducerTable:
         producer.sequences.append(first)
         producer.offsets.append(base_offset)
         producer.next_sequence = first + count
-        self.ring.append(producer)
+        self.ring.append(producer_id)
         if len(self.ring) > self.entries_max:
             self._evict()
 
@@ -188,13 +229,13 @@ class ProducerTable:
         if idle is not None:
             assert epoch >= idle.epoch, "a fenced epoch was stored"
             assert epoch > idle.epoch or sequence == idle.next_sequence, "a batch was stored out of sequence"
-        producer = Producer(producer_id, epoch, sequence)
+        producer = Producer(producer_id, epoch, sequence, self._age)
         self.producers[producer_id] = producer
         return producer
 
     def _evict(self) -> None:
         """The oldest batch leaves the window."""
-        producer = self.ring.popleft()
+        producer = self._own(self.producers[self.ring.popleft()])
         producer.head += 1
         if producer.head < len(producer.offsets):
             if producer.head >= _SLACK_MIN:
@@ -240,8 +281,10 @@ class ProducerTable:
         return end
 
     def _forget_below(self, end: Offset) -> None:
-        ring = self.ring
-        while ring and ring[0].offsets[ring[0].head] < end:
+        while self.ring:
+            oldest = self.producers[self.ring[0]]
+            if oldest.offsets[oldest.head] >= end:
+                break
             self._evict()
         while self.idle:
             producer_id = next(iter(self.idle))

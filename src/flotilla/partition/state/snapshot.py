@@ -6,28 +6,37 @@ producers in the order in which they will be forgotten; then the idempotency key
 of batches, cancelled offsets, the queue groups (`group_snapshot`), when records were stored, and transactions
 (`transaction_snapshot`). Equal states give equal bytes, whatever happened before: slots of batches that have left the
 window are not written.
+
+Encoding has two steps, because a state of a million items takes seconds. `freeze` takes a view of the state, in a few
+milliseconds, which later changes do not reach. `encode` makes the bytes of it piece by piece, on any thread: no step of
+it takes long, so a thread that does it lets others run.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class whose name says too little alone
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from flotilla.partition.commands.byte_reader import ByteReader, pack_count, pack_numbers
-from flotilla.partition.offset_runs import RunSet
+from flotilla.partition.offset_runs import FrozenRuns, RunSet
 from flotilla.partition.queries import Position
 from flotilla.partition.state.batch_index import BatchIndex
 from flotilla.partition.state.group import GroupState
 from flotilla.partition.state.group_snapshot import (
+    FrozenGroup,
+    encode_queue,
+    encode_runs,
+    freeze_index,
+    freeze_queue,
     read_index,
     read_queues,
     read_runs,
-    write_index,
-    write_queues,
-    write_runs,
 )
 from flotilla.partition.state.idempotency_keys import DIGEST_BYTES, KeyTable
-from flotilla.partition.state.producers import Idle, Mark, Producer, ProducerTable
+from flotilla.partition.state.producers import FrozenProducers, Idle, Mark, Producer, ProducerTable
 from flotilla.partition.state.stored_times import StoredTimes
 from flotilla.partition.state.transaction_snapshot import read_transactions, write_transactions
 from flotilla.partition.state.transactions import StagedTransactions
@@ -35,6 +44,12 @@ from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import Index, Offset
 
 VERSION: Final = 5
+
+#: Items that one step of encoding or decoding handles.
+_STEP: Final = 4_096
+
+_T = TypeVar("_T")
+_V = TypeVar("_V", bound="int | tuple[int, int]")
 
 _VERSION = Struct("<B")
 _COUNTERS = Struct("<QQQqQQQQ")
@@ -73,62 +88,110 @@ class Contents:
     transactions: StagedTransactions
 
 
-def encode_snapshot(contents: Contents) -> bytes:
-    out = bytearray(_VERSION.pack(VERSION))
-    out += _COUNTERS.pack(*contents.counters)
-    _write_positions(out, contents.positions)
-    _write_fences(out, contents.fences)
-    _write_producers(out, contents.producers)
-    _write_keys(out, contents.keys)
-    write_index(out, contents.index)
-    write_runs(out, contents.cancelled)
-    write_queues(out, contents.queues)
-    out += pack_count(len(contents.stored.ends))
-    out += pack_numbers(contents.stored.times_ms)
-    out += pack_numbers(contents.stored.ends)
-    write_transactions(out, contents.transactions)
-    return bytes(out)
+@dataclass(frozen=True, slots=True)
+class FrozenContents:
+    """A view of a state. Any thread may read it."""
+
+    counters: Counters
+    positions: dict[str, Position]
+    fences: dict[str, int]
+    producers: FrozenProducers
+    #: Digest to offset, in the order of offsets.
+    keys: dict[bytes, Offset]
+    #: These change as a whole or are small: their bytes.
+    index: list[bytes]
+    cancelled: FrozenRuns[None]
+    queues: dict[str, FrozenGroup]
+    stored: bytes
+    transactions: bytes
 
 
-def _write_positions(out: bytearray, positions: dict[str, Position]) -> None:
-    out += pack_count(len(positions))
+def freeze(contents: Contents) -> FrozenContents:
+    stored = pack_count(len(contents.stored.ends))
+    stored += pack_numbers(contents.stored.times_ms) + pack_numbers(contents.stored.ends)
+    transactions = bytearray()
+    write_transactions(transactions, contents.transactions)
+    return FrozenContents(
+        counters=contents.counters,
+        positions=contents.positions.copy(),
+        fences=contents.fences.copy(),
+        producers=contents.producers.freeze(),
+        # A key is written once and forgotten in the same order, so the dict has it.
+        keys=contents.keys.offsets.copy(),
+        index=freeze_index(contents.index),
+        cancelled=contents.cancelled.freeze(),
+        queues={name: freeze_queue(queue) for name, queue in sorted(contents.queues.items())},
+        stored=stored,
+        transactions=bytes(transactions),
+    )
+
+
+def encode(frozen: FrozenContents) -> Iterator[bytes]:
+    """The bytes of the snapshot, in pieces."""
+    yield _VERSION.pack(VERSION) + _COUNTERS.pack(*frozen.counters)
+    yield from _encode_positions(frozen.positions)
+    yield from _encode_fences(frozen.fences)
+    yield from _encode_producers(frozen.producers)
+    yield from _encode_keys(frozen.keys)
+    yield from frozen.index
+    yield from encode_runs(frozen.cancelled)
+    yield pack_count(len(frozen.queues))
+    for name, queue in frozen.queues.items():
+        yield from encode_queue(name, queue)
+    yield frozen.stored
+    yield frozen.transactions
+
+
+def _encode_positions(positions: dict[str, Position]) -> Iterator[bytes]:
+    yield pack_count(len(positions))
     for name, position in sorted(positions.items()):
         encoded = name.encode("utf-8")
-        out += _POSITION.pack(len(encoded), position.offset, position.committed_at_ms, len(position.metadata))
-        out += encoded
-        out += position.metadata
+        yield _POSITION.pack(len(encoded), position.offset, position.committed_at_ms, len(position.metadata))
+        yield encoded + position.metadata
 
 
-def _write_fences(out: bytearray, fences: dict[str, int]) -> None:
-    out += pack_count(len(fences))
+def _encode_fences(fences: dict[str, int]) -> Iterator[bytes]:
+    yield pack_count(len(fences))
     for name, epoch in sorted(fences.items()):
         encoded = name.encode("utf-8")
-        out += _FENCE.pack(len(encoded), epoch)
-        out += encoded
+        yield _FENCE.pack(len(encoded), epoch) + encoded
 
 
-def _write_producers(out: bytearray, table: ProducerTable) -> None:
-    out += _BOUNDS.pack(table.entries_max, table.window_ms)
-    out += pack_count(len(table.marks))
+def _encode_producers(table: FrozenProducers) -> Iterator[bytes]:
+    yield _BOUNDS.pack(table.entries_max, table.window_ms) + pack_count(len(table.marks))
     for mark in table.marks:
-        out += _MARK.pack(*mark)
-    out += pack_count(len(table.producers))
-    for producer_id, producer in sorted(table.producers.items()):
+        yield _MARK.pack(*mark)
+    yield pack_count(len(table.producers))
+    for producer_id in _sorted(table.producers):
+        producer = table.producers[producer_id]
         head = producer.head
         ended = max(producer.epoch_start - head, 0)
         size = len(producer.offsets) - head
-        out += _PRODUCER.pack(producer_id, producer.epoch, producer.next_sequence, ended, size)
-        out += pack_numbers(producer.sequences[head:])
-        out += pack_numbers(producer.offsets[head:])
-    out += pack_count(len(table.idle))
+        yield _PRODUCER.pack(producer_id, producer.epoch, producer.next_sequence, ended, size)
+        yield pack_numbers(producer.sequences[head:]) + pack_numbers(producer.offsets[head:])
+    yield pack_count(len(table.idle))
     for producer_id, idle in table.idle.items():
-        out += _IDLE.pack(producer_id, *idle)
+        yield _IDLE.pack(producer_id, *idle)
 
 
-def _write_keys(out: bytearray, table: KeyTable) -> None:
-    out += pack_count(len(table))
-    out += b"".join(table.order)
-    out += pack_numbers([table.offsets[digest] for digest in table.order])
+def _encode_keys(keys: dict[bytes, Offset]) -> Iterator[bytes]:
+    yield pack_count(len(keys))
+    for digests in _steps(keys):
+        yield b"".join(digests)
+    for offsets in _steps(keys.values()):
+        yield pack_numbers(offsets)
+
+
+def _steps(items: Iterable[_T]) -> Iterator[list[_T]]:
+    """The items in lists that are handled in one step."""
+    remaining = iter(items)
+    while step := list(islice(remaining, _STEP)):
+        yield step
+
+
+def _sorted(items: Iterable[_V]) -> Iterator[_V]:
+    """In order, and without a step that takes long."""
+    return merge(*[sorted(step) for step in _steps(items)])
 
 
 def decode_snapshot(data: bytes) -> Contents:
@@ -200,17 +263,17 @@ def _read_producers(reader: ByteReader) -> ProducerTable:
     table = ProducerTable(entries_max, window_ms)
     for _ in range(reader.count()):
         table.marks.append(Mark(*reader.take(_MARK)))
-    slots: list[tuple[Offset, Producer]] = []
+    slots: list[tuple[Offset, int]] = []
     for _ in range(reader.count()):
         producer_id, epoch, next_sequence, ended, size = reader.take(_PRODUCER)
         producer = Producer(producer_id, epoch, next_sequence)
         producer.epoch_start = ended
         producer.sequences, producer.offsets = reader.columns(size, 2)
         table.producers[producer_id] = producer
-        slots += [(offset, producer) for offset in producer.offsets]
-    # Offsets are unique, so the order of batches in the window is the order of their offsets.
-    slots.sort(key=_first)
-    table.ring.extend([producer for _, producer in slots])
+        slots += [(offset, producer_id) for offset in producer.offsets]
+    # The order of batches in the window is the order of their offsets.
+    for _, producer_id in _sorted(slots):
+        table.ring.append(producer_id)
     for _ in range(reader.count()):
         producer_id, *idle = reader.take(_IDLE)
         table.idle[producer_id] = Idle(*idle)
@@ -226,7 +289,3 @@ def _read_keys(reader: ByteReader, entries_max: int) -> KeyTable:
     if len(table.offsets) != count:
         raise CorruptionError("an idempotency key is twice in a partition's snapshot")
     return table
-
-
-def _first(slot: tuple[Offset, Producer]) -> Offset:
-    return slot[0]

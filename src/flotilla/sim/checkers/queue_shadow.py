@@ -184,6 +184,10 @@ class QueueShadow:
             if machine.snapshot() != data:
                 raise Violation("snapshot equals replay", f"node {node} lost something while it restored")
 
+    def wrote_snapshot(self, node: NodeId, taken: bytes, written: bytes) -> None:
+        if written != taken:
+            raise Violation("equal states", f"node {node} wrote another snapshot than it took")
+
     def took_snapshot(self, node: NodeId, applied: Index, data: bytes) -> None:
         digest = crc32(data)
         if self._snapshots.setdefault(applied, digest) != digest:

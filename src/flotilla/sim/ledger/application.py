@@ -35,8 +35,8 @@ class WatchedLedger(Ledger):
         application.applied(self._node, entry.index, len(self.commands) - 1, self.commands[-1], self.digest, commit)
         return position
 
-    def restore(self, data: bytes) -> None:
-        super().restore(data)
+    def restore(self, data: bytes, decoded: object = None) -> None:
+        super().restore(data, decoded)
         self._observer.application.restored(self._node, len(self.commands), self.digest)
 
 

@@ -9,6 +9,7 @@ A command is eight bytes of id and then padding that means nothing.
 """
 
 from array import array
+from collections.abc import Callable, Iterable
 from struct import Struct
 
 from flotilla.raft.messages import Entry
@@ -49,7 +50,15 @@ class Ledger:
     def snapshot(self) -> bytes:
         return _HEAD.pack(len(self.commands), self.digest) + self.commands.tobytes()
 
-    def restore(self, data: bytes) -> None:
+    def freeze(self) -> Callable[[], Iterable[bytes]]:
+        data = self.snapshot()
+        return lambda: (data,)
+
+    def decode(self, data: bytes) -> object:
+        """Nothing: it is restored from the bytes."""
+        return None
+
+    def restore(self, data: bytes, decoded: object = None) -> None:
         self.commands = array("Q")
         self.digest = 0
         if data:

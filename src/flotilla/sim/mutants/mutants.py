@@ -21,12 +21,12 @@ from flotilla.raft.messages import (
     Heartbeat,
     HeartbeatReply,
     Ready,
-    Snapshot,
     VoteRequest,
 )
 from flotilla.raft.node import _STEPS, RaftNode
 from flotilla.raft.roles import FOLLOWER, LEADER
 from flotilla.raft.state import RaftState
+from flotilla.replica.ports import PendingSnapshot
 from flotilla.replica.replica import Replica
 from flotilla.runtime.driver import Driver
 from flotilla.sim.devices.disk import SimDisk, SimFile
@@ -287,12 +287,12 @@ def _learners_count(original: Any) -> Any:
 
 
 def _snapshot_one_behind(original: Any) -> Any:
-    def take_snapshot(self: Replica) -> Snapshot | None:
-        taken: Snapshot | None = original(self)
+    def take_snapshot(self: Replica) -> PendingSnapshot | None:
+        taken: PendingSnapshot | None = original(self)
         if taken is None or taken.meta.index - 1 <= taken.meta.log_index:
             return taken
         index = taken.meta.index - 1
-        return Snapshot(replace(taken.meta, index=index, term=self.raft.log.term(index)), taken.data)
+        return PendingSnapshot(replace(taken.meta, index=index, term=self.raft.log.term(index)), taken.encode)
 
     return take_snapshot
 

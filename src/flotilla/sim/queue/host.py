@@ -5,7 +5,7 @@ the shadow of its partition, and takes requests at every node. A host lives as l
 it knew, but for what the log says.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -69,13 +69,20 @@ class WatchedPartition(PartitionMachine):
             self.on_applied(result)
         return result
 
-    def snapshot(self) -> bytes:
-        data = super().snapshot()
+    def freeze(self) -> Callable[[], Iterator[bytes]]:
+        """A snapshot is that of one entry, however many are applied before it is written."""
+        data = b"".join(super().freeze()())
         self._shadow.took_snapshot(self._node, self.applied, data)
-        return data
+        encode = super().freeze()
 
-    def restore(self, data: bytes) -> None:
-        super().restore(data)
+        def encoded() -> Iterator[bytes]:
+            self._shadow.wrote_snapshot(self._node, data, b"".join(encode()))
+            yield data
+
+        return encoded
+
+    def restore(self, data: bytes, decoded: object = None) -> None:
+        super().restore(data, decoded)
         self._shadow.restored(self._node, self, data)
 
 

@@ -5,7 +5,7 @@ its shadow, and takes requests at every node. A host lives as long as the proces
 """
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from flotilla.codec.batch.facts import facts_of
 from flotilla.metadata.machine import MetadataMachine
@@ -47,8 +47,8 @@ class WatchedMetadata(MetadataMachine):
         self._shadow.applied(self._node, entry, self, commit)
         return result
 
-    def restore(self, data: bytes) -> None:
-        super().restore(data)
+    def restore(self, data: bytes, decoded: Any = None) -> None:
+        super().restore(data, decoded)
         self._shadow.restored(self._node, self)
 
 
@@ -70,8 +70,8 @@ class WatchedPositions(PartitionMachine):
         self._shadow.applied(self._node, entry, result, self, commit)
         return result
 
-    def restore(self, data: bytes) -> None:
-        super().restore(data)
+    def restore(self, data: bytes, decoded: Any = None) -> None:
+        super().restore(data, decoded)
         self._shadow.restored(self._node, self)
 
 

@@ -1,12 +1,12 @@
 """Endings of messages are replicated: the same under any leader, and bounded."""
 
-from flotilla.partition.commands.byte_reader import ByteReader
+from flotilla.partition.commands.byte_reader import ByteReader, pack_count
 from flotilla.partition.commands.partition_commands import BuryDeaths, CancelRecords, TrimTo
 from flotilla.partition.explain import delivery_states as states
 from flotilla.partition.state import endings
 from flotilla.partition.state.endings import ACKED, DEAD, ENDING_RUNS_MAX, End, Endings
 from flotilla.partition.state.group import GroupState
-from flotilla.partition.state.group_snapshot import read_queues, write_queues
+from flotilla.partition.state.group_snapshot import encode_queue, freeze_queue, read_queues
 from flotilla.types.operations.queue import ACK, FAIL, REJECT
 from tests.unit.partition.leading import GROUP, Leading
 
@@ -84,9 +84,8 @@ def test_a_snapshot_holds_them() -> None:
     group.end(5, 7, endings.EXPIRED)
     group.die(8, 9, "dead", 77)
     group.endings.known_from = 1
-    out = bytearray()
-    write_queues(out, {"g": group})
-    read = read_queues(ByteReader(bytes(out)))["g"]
+    encoded = pack_count(1) + b"".join(encode_queue("g", freeze_queue(group)))
+    read = read_queues(ByteReader(encoded))["g"]
     assert list(read.endings.runs) == list(group.endings.runs)
     assert read.endings.known_from == 1
     assert read.endings.runs.get(2) == End(ACKED, 1, "late")

@@ -32,6 +32,8 @@ PLACES = st.tuples(st.integers(0, 999), st.integers(1, 6))
 class Groups(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
+        #: A function that encodes an earlier state, and the bytes of that state.
+        self.frozen = None
         self.log = new_log()
         self.log.append(count=5)
         #: The same entries, but never restored from a snapshot.
@@ -181,6 +183,16 @@ class Groups(RuleBasedStateMachine):
         restored = new_log(entries_max=9)
         restored.machine.restore(self.log.machine.snapshot())
         self.log = Log(restored.machine, self.log.index)
+
+    @rule()
+    def freeze(self):
+        self.frozen = (self.log.machine.freeze(), self.log.machine.snapshot())
+
+    @invariant()
+    def a_view_stays_as_it_was(self):
+        if self.frozen is not None:
+            encode, data = self.frozen
+            assert b"".join(encode()) == data
 
     @rule(ms=st.integers(1, 100))
     def wait(self, ms):
