@@ -10,6 +10,7 @@ from random import Random
 
 from flotilla.runtime.driver import CRASH_POINTS
 from flotilla.sim.backups import Backup, has_tail, may_put_back, put_back
+from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.cluster import Cluster
 from flotilla.sim.coverage import crashed_at
 from flotilla.sim.devices.disk import UNLIMITED_BYTES
@@ -323,14 +324,21 @@ class FaultInjector:
         """Damages one place, unless the cluster could not heal from it."""
         dice = self._random.random()
         aim = self._entry_of(node) if dice < 0.5 else b""
-        damage = node.disk.rot_in(aim) if aim else node.disk.rot("groups/" if dice < 0.7 else "")
+        disk = node.disk
+        damage = (
+            disk.rot_in(aim, spares_young=False)
+            if aim
+            else disk.rot("groups/" if dice < 0.7 else "", spares_young=False)
+        )
         if damage is None:
             return
-        node.rots = [rot for rot in node.rots if node.disk.has_file(rot.inode)]
+        node.rots = [rot for rot in node.rots if disk.has_file(rot.inode)]
         try:
             read_disk(self._cluster, node)
-        except CorruptionError:
-            node.disk.undo(damage)
+        except CorruptionError as error:
+            if node.status == RUNNING and not node.rots:
+                raise Violation("one bad sector costs no node", f"node {node.id}, {damage}: {error}") from error
+            disk.undo(damage)
             return
         if not can_heal(self._cluster):
             node.disk.undo(damage)

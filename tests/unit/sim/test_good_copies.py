@@ -9,6 +9,7 @@ from flotilla.sim.good_copies import can_heal, read_disk
 from flotilla.sim.node import SimNode
 from flotilla.sim.plans.run import LEDGER, draw_plan
 from flotilla.sim.run import Run
+from flotilla.storage.framing import SECTOR_BYTES
 from flotilla.types.limits import MIB
 
 
@@ -74,3 +75,20 @@ def test_a_disk_is_put_back_only_where_a_majority_without_it_knows_all() -> None
     raft = cluster.raft(follower, 1)
     assert raft is not None
     assert raft.log.last_index == cluster.observers[1].log.commit
+
+
+def test_no_single_sector_keeps_a_store_from_opening() -> None:
+    run = working_run()
+    node = run.cluster.nodes[2]
+    opened = 0
+    for path, inode in node.disk.files():
+        for start in range(0, len(inode.image.rstrip(b"\0")), SECTOR_BYTES):
+            if path == "format":
+                continue
+            before = bytes(inode.image[start : start + SECTOR_BYTES])
+            inode.image[start : start + SECTOR_BYTES] = bytes(len(before))
+            copy = read_disk(run.cluster, node)[1]
+            assert {index for index, _ in copy.intact | copy.damaged} == set(range(1, 16)), path
+            inode.image[start : start + SECTOR_BYTES] = before
+            opened += 1
+    assert opened > 3

@@ -17,7 +17,7 @@ calls give the same disk.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple, TypeAlias
 
@@ -60,8 +60,8 @@ class Rot:
     offset: int
     length: int
     #: The file, and what it held there.
-    inode: "Inode"
-    before: bytes
+    inode: "Inode" = field(repr=False)
+    before: bytes = field(repr=False)
 
 
 class Inode:
@@ -459,7 +459,8 @@ class SimDisk:
             path, inode, position, used = _place(files, self.random.randrange(total))
             length = 1
             if self.random.random() < 0.5:
-                length = min(SECTOR_BYTES - position % SECTOR_BYTES, used - position)
+                position -= position % SECTOR_BYTES
+                length = min(SECTOR_BYTES, used - position)
             if inode.may_rot(position, position + length, spares_young=spares_young):
                 before = bytes(inode.image[position : position + length])
                 self._damage(inode, position, length)
