@@ -51,6 +51,7 @@ from flotilla.types.topics import (
     PARTITIONS,
     REPLICATION_FACTOR,
     SETTINGS,
+    TOMBSTONE_COUNT_MAX,
     TOPIC_COUNT_MAX,
     check_group_name,
     check_settings,
@@ -180,6 +181,8 @@ def _create_topic(state: ClusterState, command: CreateTopic) -> None:
         raise AlreadyExistsError(f"topic {command.name} exists")
     if len(state.topics) >= TOPIC_COUNT_MAX:
         raise OverloadedError(f"a cluster has at most {TOPIC_COUNT_MAX} topics")
+    if len(state.tombstones) >= TOMBSTONE_COUNT_MAX:
+        raise OverloadedError("too many partitions of deleted topics wait for nodes that are away to remove their data")
     placeable_brokers(state)
 
 

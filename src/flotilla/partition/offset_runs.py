@@ -108,6 +108,10 @@ class _Runs(Generic[_V]):
         """Runs. `count` is the number of offsets."""
         return sum(len(leaf.values) for leaf in self._leaves)
 
+    def has_runs(self, count: int) -> bool:
+        """Whether there are at least this many runs; quick while there are far fewer."""
+        return len(self._leaves) * _LEAF_RUNS_MAX >= count and len(self) >= count
+
     def __bool__(self) -> bool:
         return self.count > 0
 

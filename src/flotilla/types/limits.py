@@ -65,6 +65,11 @@ PRIORITY_MAX = 7
 DELIVERY_COUNT_MAX = 65_535
 #: The reason that a consumer gives for a failed delivery.
 REASON_BYTES_MAX = 1 * KIB
+#: In one queue group of one partition: messages that failed and wait for another attempt, dead messages that are not in
+#: the dead-letter topic yet, and separate runs of settled messages. Beyond that the group gets no new messages.
+GROUP_FAILED_COUNT_MAX = 1_000_000
+GROUP_DYING_COUNT_MAX = 1_000_000
+GROUP_SETTLED_RUN_COUNT_MAX = 1_000_000
 #: Messages of one cancellation.
 CANCEL_COUNT_MAX = 1_000
 #: Times and durations in records: the largest integer that every SDK's number holds exactly.

@@ -24,6 +24,8 @@ PARTITION_COUNT_MAX: Final = 1_024
 REPLICATION_FACTOR_MAX: Final = 7
 TOPIC_COUNT_MAX: Final = 100_000
 BROKER_COUNT_MAX: Final = 1_000
+#: Partitions of deleted topics that some node has not confirmed; beyond that no topic is created.
+TOMBSTONE_COUNT_MAX: Final = 1_000_000
 
 _SECOND_MS = 1_000
 _MINUTE_MS = 60 * _SECOND_MS

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from flotilla.metadata import rules
 from flotilla.metadata.commands import (
     AlterGroup,
     AlterTopic,
@@ -39,6 +40,7 @@ from flotilla.types.errors import (
     FlotillaError,
     InvalidArgumentError,
     NotFoundError,
+    OverloadedError,
     UnavailableError,
 )
 from flotilla.types.topics import PARTITION_COUNT_MAX
@@ -368,3 +370,11 @@ def test_a_damaged_snapshot_is_refused_and_changes_nothing():
         with pytest.raises(CorruptionError):
             log.machine.restore(damaged)
         assert log.machine.snapshot() == data
+
+
+def test_partitions_of_deleted_topics_that_nobody_removes_are_bounded(monkeypatch):
+    log = cluster(3)
+    monkeypatch.setattr(rules, "TOMBSTONE_COUNT_MAX", 2)
+    assert isinstance(log.command(CreateTopic("one", 2, 1, (), 1)), Topic)
+    assert isinstance(log.command(DeleteTopic("one", 0, 2)), Topic)
+    assert isinstance(log.command(CreateTopic("two", 1, 1, (), 3)), OverloadedError)

@@ -188,7 +188,7 @@ class GroupDelivery:
         """Whether delivery has begun. Then at least `wanted` messages that came due are ready, if there are as many."""
         if not self._is_open and not self._open(now_ms):
             return False
-        if self.due.is_behind:
+        if self.due.is_behind and not self.state.is_full:
             self.due.read(wanted)
         if self._keys is not None:
             self._sweep_keys(self._keys)

@@ -2,7 +2,8 @@
 
 Each priority has a cursor: messages after it are ready if they are neither settled nor taken. Before it only messages
 that came back are ready: released, due for a retry, or due for the first time. Only those are listed. So a backlog
-costs no memory, and choosing does not take longer with it.
+costs no memory, and choosing does not take longer with it. A group whose state has reached a bound gets only messages
+that came back.
 
 Polls with a type filter choose from a branch, one for each filter: a message that a branch has passed over is not
 looked at again for that filter, and stays ready for all others.
@@ -87,11 +88,12 @@ class ReadyMessages:
         # From there on nothing is settled or taken: that need not be looked up for each stretch.
         free_from = max(self._group.floor, self._group.settled.end, self._taken.end)
         ends, cursors = self._index.plain_ends, self._cursors
+        is_full = self._group.is_full
         for priority in _BY_PRIORITY:
             if left:
                 if self._returned[priority].count:
                     left = self._choose_returned(priority, left, chosen)
-                elif ends[priority] and ends[priority][-1] > cursors[priority]:
+                elif ends[priority] and ends[priority][-1] > cursors[priority] and not is_full:
                     left = self._choose_ahead(priority, left, chosen, free_from)
                 if left:
                     continue
@@ -173,7 +175,9 @@ class ReadyMessages:
         return stop - first
 
     def _ahead(self, priority: int) -> Chosen | None:
-        """The first run after the cursor, which moves to it."""
+        """The first run after the cursor, which moves to it. None, too, while the group takes no new messages."""
+        if self._group.is_full:
+            return None
         firsts, ends = self._index.plain_firsts[priority], self._index.plain_ends[priority]
         cursor = self._cursors[priority]
         for at in range(bisect_right(ends, cursor), len(ends)):

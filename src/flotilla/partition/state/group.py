@@ -17,6 +17,7 @@ from typing import NamedTuple
 from flotilla.partition.offset_runs import Run, RunMap, RunSet
 from flotilla.partition.state.endings import ACKED, DEAD, End, Endings
 from flotilla.types.ids import Index, Offset
+from flotilla.types.limits import GROUP_DYING_COUNT_MAX, GROUP_FAILED_COUNT_MAX, GROUP_SETTLED_RUN_COUNT_MAX
 
 
 class Failure(NamedTuple):
@@ -111,6 +112,15 @@ class GroupState:
 
     def is_settled(self, offset: Offset) -> bool:
         return offset < self.floor or self.settled.contains(offset)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether its state has reached a bound: then only messages that come back are delivered."""
+        return (
+            self.failures.count >= GROUP_FAILED_COUNT_MAX
+            or self.next_death - self.buried >= GROUP_DYING_COUNT_MAX
+            or self.settled.has_runs(GROUP_SETTLED_RUN_COUNT_MAX)
+        )
 
     def unsettled(self, first: Offset, end: Offset) -> Iterator[Run]:
         """The unsettled parts of [first, end). The group may not change while they are iterated."""
