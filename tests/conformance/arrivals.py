@@ -18,8 +18,8 @@ class Arrivals:
     def watch(self, service: Broker) -> None:
         handle = service.handle
 
-        def watched(request: Request, done: Done) -> Cancel | None:
-            cancel = handle(request, done)
+        def watched(request: Request, done: Done, metadata_index: int = 0) -> Cancel | None:
+            cancel = handle(request, done, metadata_index)
             for arrived in self._awaited.pop(type(request), ()):
                 arrived.set_result(None)
             return cancel

@@ -20,7 +20,7 @@ from tests.conformance.values import OPERATIONS
 ANY_PORT = Address("127.0.0.1", 0)
 SCENARIOS = list(scenarios())
 #: Answered many times, or about such a one: a matter of each endpoint's own tests.
-OF_A_CONNECTION = {"subscribe", "add_credit", "unsubscribe", "withdraw"}
+OF_A_CONNECTION = {"subscribe", "add_credit", "unsubscribe", "withdraw", "ping"}
 
 
 class Stage:

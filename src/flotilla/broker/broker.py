@@ -115,7 +115,7 @@ class Broker:
         self.membership.close(self._closed)
 
     def handle(self, request: Request, done: Done, metadata_index: Index = 0) -> Cancel | None:
-        if metadata_index > self.catalog.machine.applied:
+        if metadata_index > self.membership.reconciled_index:
             return self._handle_later(request, done, metadata_index)
         handler = self._handlers.get(type(request))
         try:

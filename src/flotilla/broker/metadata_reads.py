@@ -62,19 +62,25 @@ class MetadataReads:
             self._end(waiter, ReplicaBehindError(text + needed))
 
         def cancel() -> None:
-            if waiter in self._waiters:
-                del self._waiters[waiter]
-                waiter.stop_timer()
+            self._waiters.pop(waiter, None)
+            waiter.stop_timer()
 
         waiter = _Waiter(index, self._questions + 1, done, self._outside.later(wait_ms, expire))
         self._waiters[waiter] = None
-        self._ask()
+        if 0 < index <= self._machine.applied:
+            self._end(waiter, None)
+        else:
+            self._ask()
         return cancel
 
     def _end(self, waiter: _Waiter, error: FlotillaError | None) -> None:
         del self._waiters[waiter]
         waiter.stop_timer()
-        waiter.done(error)
+        if error is None:
+            # Partitions take over what was applied in this turn of the loop, before the request is handled.
+            waiter.stop_timer = self._outside.later(0, lambda: waiter.done(None))
+        else:
+            waiter.done(error)
 
     def _ask(self) -> None:
         if not self._is_asking and self._waiters:

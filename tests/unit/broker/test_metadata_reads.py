@@ -10,9 +10,10 @@ from flotilla.types.operations import (
     GetMetadata,
     ListOffsets,
     Metadata,
+    Produce,
     Request,
 )
-from tests.unit.broker.fleet import Answer, Fleet, Node
+from tests.unit.broker.fleet import Answer, Fleet, Node, batch
 
 
 def followers(fleet: Fleet) -> list[Node]:
@@ -66,6 +67,16 @@ def test_the_leader_of_a_partition_is_asked_before_it_has_applied_the_topic():
         answer = box.ask(ListOffsets("orders", 0, -2), index)
         fleet.wait(lambda answer=answer: not answer.is_waiting)
         assert answer.code in ("OffsetFound", "NOT_LEADER", "UNAVAILABLE")
+
+
+def test_a_partition_follows_settings_that_its_client_has_seen():
+    fleet = Fleet(3).form()
+    fleet.create("orders", 3)
+    leader = next(box for number in range(3) if (box := fleet.leader("orders", number)) is not fleet.controller())
+    number = next(number for number in range(3) if fleet.leader("orders", number) is leader)
+    index = change(fleet, AlterTopic("orders", settings={"payload_bytes_max": "10"}))
+    answer = leader.call(Produce("orders", number, batch(b"x" * 100)), index)
+    assert answer.code == "INVALID_ARGUMENT"
 
 
 def test_changes_that_concern_no_topic_and_no_group_move_no_index():

@@ -31,7 +31,7 @@ from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.runtime.observability.failures import report
 from flotilla.types.errors import FlotillaError
-from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.limits import MOVE_BYTES_PER_SECOND
 from flotilla.types.timing import Timing
 
@@ -95,6 +95,8 @@ class Membership:
         self.on_removed: Callable[[], None] = _no_listener
         self.hosts = self.queue_polls.hosts = self._hosting.hosts
         self.produced = self._hosting.produced
+        #: Partitions here follow the metadata up to this entry.
+        self.reconciled_index: Index = 0
         catalog.machine.on_changed = self.changed
 
     def start(self, own: commands.RegisterBroker, incarnation: int = 0) -> None:
@@ -126,6 +128,7 @@ class Membership:
 
     def reconcile(self) -> None:
         self._is_reconcile_due = False
+        self.reconciled_index = self._catalog.machine.applied
         self._connect()
         if self._catalog.cluster_id:
             self.on_cluster_known(self._catalog.cluster_id)
