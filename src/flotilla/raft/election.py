@@ -61,7 +61,7 @@ def leader_heard(node: RaftState, leader_id: NodeId) -> None:
 
 def _place_in_line(node: RaftState, lost: NodeId) -> int:
     """How many voters stand before this one after `lost` is gone."""
-    line = node.configuration.successors(lost)
+    line = node.configuration.successors(lost, node.options.succession_turn)
     return line.index(node.id) if node.id in line else len(line)
 
 

@@ -66,10 +66,15 @@ class Configuration:
         """All ids, each once, in ascending order."""
         return tuple(sorted({*self.voters, *self.outgoing, *self.learners, *self.learners_next}))
 
-    def successors(self, leader: NodeId) -> list[NodeId]:
-        """The other voters in the order in which they stand when the leader is gone: by id, from the leader's on."""
+    def successors(self, leader: NodeId, turn: int = 0) -> list[NodeId]:
+        """The other voters in the order in which they stand when the leader is gone: by id, from the leader's on.
+
+        `turn` places further, so that the groups of one leader do not all go to the same node.
+        """
         voters = [voter for voter in self.members() if self.is_voter(voter) and voter != leader]
-        return [voter for voter in voters if voter > leader] + [voter for voter in voters if voter < leader]
+        line = [voter for voter in voters if voter > leader] + [voter for voter in voters if voter < leader]
+        start = turn % len(line) if line else 0
+        return line[start:] + line[:start]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ class RaftOptions:
     quiesce_ticks: int = 30
     #: After a lost link the voters stand one after the other, this many ticks apart, so that votes do not split.
     succession_ticks: int = 2
+    #: Who is the first of them differs between groups with different numbers, but not between replicas of one group.
+    succession_turn: int = 0
     #: A new commit index waits this many ticks for an append to carry it, so that under load it costs no message
     #: of its own; 0 sends it at once.
     commit_news_ticks: int = 0

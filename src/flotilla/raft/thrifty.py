@@ -37,7 +37,7 @@ def choose_lagging(node: RaftState) -> frozenset[NodeId]:
     progress = node.progress
     if node.id not in configuration.voters or progress[node.id].match < node.log.committed:
         return frozenset()
-    others = configuration.successors(node.id)
+    others = configuration.successors(node.id, node.options.succession_turn)
     needed = quorum.majority_size(configuration.voters) - 1
     sound = [voter for voter in others if progress[voter].state == REPLICATE]
     if len(sound) < needed:

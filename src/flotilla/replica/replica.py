@@ -183,8 +183,9 @@ class Replica:
         raft = self.raft
         if raft.role != LEADER:
             return NO_NODE
-        heirs = [voter for voter in raft.configuration.voters if voter != raft.id and voter not in raft.down_peers]
-        return max(heirs, key=lambda voter: raft.progress[voter].match, default=NO_NODE)
+        line = raft.configuration.successors(raft.id, raft.options.succession_turn)
+        heirs = [node for node in line if node in raft.configuration.voters and node not in raft.down_peers]
+        return max(heirs, key=lambda node: raft.progress[node].match, default=NO_NODE)
 
     def quicker_heir(self) -> NodeId:
         """An heir that has on its disk what is still to be written here; NO_NODE if there is none."""

@@ -188,3 +188,10 @@ def test_a_follower_whose_link_is_back_waits_the_full_election_timeout() -> None
     node.peer_up(1)
     succession.hear_leftover(3)
     assert (node.leader, node.election_timeout) == (1, before)
+
+
+def test_the_groups_of_one_leader_have_different_heirs() -> None:
+    configuration = Configuration(voters=(1, 2, 3, 4))
+    assert configuration.successors(2) == [3, 4, 1]
+    assert [configuration.successors(2, turn)[0] for turn in range(6)] == [3, 4, 1, 3, 4, 1]
+    assert Configuration(voters=(1,)).successors(1, 7) == []

@@ -10,6 +10,7 @@ up, it passes through assignments that have ended since, and a replica with an e
 could vote against what it has forgotten.
 """
 
+from dataclasses import replace
 from functools import partial
 
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
@@ -122,7 +123,9 @@ class Hosting:
         topic = self._catalog.machine.state.topics[assignment.topic_id]
         machine = WatchedMachine(self._describe)
         voters = tuple(sorted(place.founders)) if place.may_found(self._node) else ()
-        self._consensus.host(group, Configuration(voters=voters), machine, self._options)
+        # The partitions of one leader have different heirs.
+        options = replace(self._options, raft=replace(self._options.raft, succession_turn=group))
+        self._consensus.host(group, Configuration(voters=voters), machine, options)
         replica = self._consensus.replica(group)
         assert replica is not None
         containment = Containment(self._consensus, group)

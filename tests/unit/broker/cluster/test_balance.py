@@ -57,6 +57,15 @@ def test_only_partitions_that_both_nodes_could_lead_count() -> None:
 # In a cluster.
 
 
+def test_the_partitions_of_a_node_that_dies_go_to_all_others() -> None:
+    fleet = three()
+    fleet.create("t", 30)
+    fleet.advance(5_000)
+    fleet.kill(1)
+    fleet.advance(5_000)
+    assert leaders(fleet, 30) == [0, 15, 15]
+
+
 def moves(fleet: Fleet) -> int:
     return sum(len(box.transfers) for box in fleet.nodes.values())
 
@@ -120,6 +129,21 @@ def test_a_link_that_comes_and_goes_starts_the_wait_anew() -> None:
         fleet.advance(CHECK_MS)
         fleet.heal(preferred)
     assert moves(fleet) == 0
+
+
+def test_a_rolling_restart_is_over_before_leadership_returns() -> None:
+    fleet = three()
+    fleet.create("t", 9)
+    fleet.advance(5_000)
+    for node in list(fleet.nodes):
+        fleet.kill(node)
+        fleet.advance(5_000)
+        fleet.restart(node)
+        fleet.advance(PATIENCE_MS - 6_000)
+        assert moves(fleet) == 0
+    fleet.advance(PATIENCE_MS)
+    assert 0 < moves(fleet) <= 6
+    assert max(leaders(fleet, 9)) <= 4
 
 
 def test_attempts_that_fail_become_rare() -> None:
