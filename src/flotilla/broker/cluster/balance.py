@@ -1,10 +1,10 @@
 """Balance of leaders: leadership returns to the first replica of a partition where leaders are spread unevenly.
 
 It is not urgent, and a transfer costs a stall: partitions return only to a node that leads far fewer than this one
-(`is_uneven`), and then until both lead about the same number. The preferred leader must have been up for some time,
-only a few partitions move at once, and each attempt that does not last doubles the wait before the next one. So a
-restart of a node that led a few partitions moves nothing back, and a node that loses its leadership again and again is
-left alone ever longer.
+(`is_uneven`), and then until both lead about the same number. No node may have come or gone for some time, only a few
+partitions move at once, and each attempt that does not last doubles the wait before the next one. So a restart of a
+node that led a few partitions moves nothing back, a rolling restart is over before leadership returns, once, and a
+node that loses its leadership again and again is left alone ever longer.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from flotilla.raft.roles import LEADER
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 
-#: Checks in a row that must find a partition misplaced: half a minute, in which a rolling restart gets on.
+#: Checks in a row that must find a partition misplaced, and the same nodes up: half a minute.
 PATIENCE_CHECKS = 60
 PATIENCE_CHECKS_MAX = 1280
 #: Partitions handed over in one check.
@@ -82,10 +82,13 @@ class LeaderBalance:
         self._watched: dict[GroupId, _Watch] = {}
         #: Nodes that get partitions back, until the spread is even.
         self._returning: set[NodeId] = set()
+        #: Nodes with replicas of the same partitions that can be reached.
+        self._up: set[NodeId] = set()
 
     def check(self, hosts: Mapping[GroupId, PartitionHost]) -> None:
         for group in [group for group in self._watched if group not in hosts]:
             del self._watched[group]
+        self._look_for_changes(hosts)
         leads = self._count_leads(hosts)
         left = HAND_OVERS_MAX
         for group, host in hosts.items():
@@ -103,6 +106,14 @@ class LeaderBalance:
                     self._hand_over(host, watch)
             elif watch is not None:
                 self._calm(group, watch)
+
+    def _look_for_changes(self, hosts: Mapping[GroupId, PartitionHost]) -> None:
+        """A node that comes or goes moves leaders by itself, and another may follow: the wait begins anew."""
+        voters = {voter for host in hosts.values() for voter in host.replica.raft.configuration.voters}
+        before, self._up = self._up, {voter for voter in voters if self._outside.is_up(voter)}
+        if self._up != before:
+            for watch in self._watched.values():
+                watch.misplaced_checks = 0
 
     def _count_leads(self, hosts: Mapping[GroupId, PartitionHost]) -> dict[NodeId, Lead]:
         """For each node to which a partition that is led here could return."""
