@@ -17,6 +17,7 @@ QUICK = {
     "forget-keys": "stored once",
     "ack-or-fail": "nothing is forgotten",
     "show-at-once": "equal states",
+    "share-views": "equal states",
     "drop-by-age": "whole or not at all",
     "commit-again": "stored once",
     "last-decision": "whole or not at all",

@@ -17,12 +17,13 @@ from flotilla.partition.leader.leases import LeaseTable
 from flotilla.partition.leader.outcome import Outcome
 from flotilla.partition.leader.rate_limit import RateLimit
 from flotilla.partition.leader.settlement_outbox import Piece
-from flotilla.partition.offset_runs import Run
+from flotilla.partition.offset_runs import Run, RunMap, RunSet
 from flotilla.partition.queries import Position
 from flotilla.partition.state import group_snapshot, snapshot
 from flotilla.partition.state.group import Failure, GroupState
 from flotilla.partition.state.group_table import GroupTable
 from flotilla.partition.state.idempotency_keys import KeyTable, PendingKeys
+from flotilla.partition.state.producers import ProducerTable
 from flotilla.types.ids import Offset
 
 Row: TypeAlias = tuple[str, str, tuple[tuple[Any, str, Callable[[Any], Any]], ...]]
@@ -161,6 +162,14 @@ def _restore_no_keys(original: Any) -> Any:
     return read_keys
 
 
+def _share_leaves(original: Any) -> Any:
+    return lambda self, number: self._leaves[number]
+
+
+def _share_producers(original: Any) -> Any:
+    return lambda self, producer: producer
+
+
 def _go_back(original: Any) -> Any:
     def commit_offset(self: GroupTable, command: CommitOffset) -> Position:
         position = Position(command.offset, command.now_ms, command.metadata)
@@ -211,6 +220,11 @@ ROWS: Final[tuple[Row, ...]] = (
     ("forget-keys", "idempotency keys are not remembered", ((KeyTable, "record", _forget_keys),)),
     ("keys-in-flight", "keys in flight are not looked at", ((PendingKeys, "begin", _forget_keys_in_flight),)),
     ("restore-no-keys", "a snapshot has no keys", ((snapshot, "_read_keys", _restore_no_keys),)),
+    (
+        "share-views",
+        "a snapshot that is being written sees later changes",
+        ((RunSet, "_own", _share_leaves), (RunMap, "_own", _share_leaves), (ProducerTable, "_own", _share_producers)),
+    ),
     ("go-back", "an older commit moves a position back", ((GroupTable, "_commit_offset", _go_back),)),
     ("settle-after-reset", "leases outlive a reset", ((GroupTable, "_settle", _settle_after_reset),)),
     ("cancel-nowhere", "a cancelled message is delivered", ((GroupTable, "_cancel", _cancel_nowhere),)),
