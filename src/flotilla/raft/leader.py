@@ -8,7 +8,7 @@ what is sent to the followers.
 from collections.abc import Callable
 from typing import Any
 
-from flotilla.raft import proposals, quorum, reasons, replication, thrifty
+from flotilla.raft import farewell, proposals, quorum, reasons, replication, thrifty
 from flotilla.raft.messages import (
     AppendReply,
     CommitNews,
@@ -36,6 +36,7 @@ def begin(node: RaftState) -> None:
     node.become_leader()
     first_own = node.log.last_index + 1
     node.progress = {member: Progress(first_own) for member in proposals.tracked_members(node)}
+    farewell.take_over(node)
     own_log_written(node)
     proposals.open_term(node)
 
@@ -56,6 +57,7 @@ def tick(node: RaftState) -> None:
             # The vote of this term stays: a node that steps down must not vote again in it.
             node.become_follower(node.term, NO_NODE, reasons.NO_QUORUM)
             return
+    farewell.tick(node)
     for peer, progress in node.progress.items():
         if progress.state == SNAPSHOT:
             progress.snapshot_wait_ticks += 1
@@ -82,6 +84,8 @@ def _can_quiesce(node: RaftState) -> bool:
     if node.options.quiesce_ticks == 0 or node.idle_ticks < node.options.quiesce_ticks:
         return False
     if log.handed != log.last_index or node.reads.count() or node.transferee or node.configuration.is_joint:
+        return False
+    if node.departing:
         return False
     return all(
         peer == node.id or (progress.match == log.last_index and progress.recent_active and peer not in node.down_peers)
@@ -113,6 +117,7 @@ def peer_up(node: RaftState, peer: NodeId) -> None:
 def _on_append_reply(node: RaftState, reply: AppendReply) -> None:
     progress = node.progress.get(reply.sender)
     if progress is None:
+        farewell.replied(node, reply)
         return
     progress.recent_active = True
     if not reply.accepted:

@@ -9,6 +9,7 @@ SNAPSHOT   the log does not reach back far enough: chunks     installed or caugh
 """
 
 from collections import deque
+from dataclasses import dataclass
 
 from flotilla.raft.messages import SnapshotMeta
 from flotilla.types.ids import Index
@@ -141,3 +142,16 @@ class Progress:
         self._reset(PROBE)
         self.match = 0
         self.next = last_index + 1
+
+
+@dataclass(slots=True)
+class Departure:
+    """A member on its way out, as the leader knows it."""
+
+    #: Of the configuration without it.
+    index: Index
+    match: Index
+    next: Index
+    ticks: int = 0
+    #: An append is to be sent: at first, after an answer that calls for another, and with each heartbeat.
+    is_due: bool = True

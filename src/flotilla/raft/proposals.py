@@ -7,6 +7,7 @@ from here: `replication.py` finds out what the followers lack when a Ready is ta
 
 from contextlib import suppress
 
+from flotilla.raft import farewell
 from flotilla.raft.configuration import encode_configuration
 from flotilla.raft.membership import ConfigurationChange, apply_change, leave_joint
 from flotilla.raft.messages import CONFIG, DATA, NOOP, Entry
@@ -92,6 +93,7 @@ def append_configuration(node: RaftState, data: bytes) -> Index:
     node.log.append([entry])
     node.pending_configuration_index = entry.index
     known = node.progress
+    farewell.begin(node, known, entry.index)
     node.progress = {member: known.get(member) or _newcomer(entry.index) for member in tracked_members(node)}
     node.forgetful = frozenset(filter(node.configuration.is_voter, node.forgetful))
     if node.transferee != NO_NODE and not node.configuration.is_voter(node.transferee):

@@ -8,7 +8,7 @@ the replies.
 from collections.abc import Callable
 from dataclasses import replace
 
-from flotilla.raft import proposals, thrifty
+from flotilla.raft import farewell, proposals, thrifty
 from flotilla.raft.messages import Append, CommitNews, Entry, Heartbeat, Message, SnapshotChunk
 from flotilla.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
 from flotilla.raft.state import RaftState
@@ -19,6 +19,8 @@ from flotilla.types.ids import Index, NodeId
 def has_work(node: RaftState) -> bool:
     """Whether `flush` would send anything."""
     if node.reads.sequence > node.reads.sequence_sent or proposals.should_leave_joint(node):
+        return True
+    if node.departing and farewell.has_work(node):
         return True
     own, last, news = node.id, node.log.last_index, _due_news(node)
     for peer, progress in node.progress.items():
@@ -44,6 +46,8 @@ def flush(node: RaftState) -> None:
                 break
         if _wants_commit_news(progress, news):
             send_commit_news(node, peer, progress)
+    if node.departing:
+        farewell.flush(node)
     node.news_ticks = 0
 
 

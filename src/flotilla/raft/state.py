@@ -12,7 +12,7 @@ from flotilla.raft import quorum, reasons
 from flotilla.raft.log import RaftLog
 from flotilla.raft.messages import Configuration, Entry, HardState, Message, ReadState, Snapshot, SnapshotChunk
 from flotilla.raft.options import UNLIMITED_BYTES, RaftOptions
-from flotilla.raft.progress import Progress
+from flotilla.raft.progress import Departure, Progress
 from flotilla.raft.reads import ReadQueue
 from flotilla.raft.roles import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
 from flotilla.raft.stored_log import StoredLog
@@ -37,6 +37,7 @@ class RaftState:
         "after_sync",
         "agreed",
         "damaged",
+        "departing",
         "doubtful",
         "down_peers",
         "durable_term",
@@ -116,8 +117,9 @@ class RaftState:
         self.votes: dict[NodeId, bool] = {}
         #: Candidates: a split vote was repeated without waiting; cleared by a leader.
         self.has_stood_again = False
-        #: Leaders: the progress of every member, in ascending order of id.
+        #: Leaders: the progress of every member, in ascending order of id, and of removed ones that are not told yet.
         self.progress: dict[NodeId, Progress] = {}
+        self.departing: dict[NodeId, Departure] = {}
         #: Leaders: no further membership change before this index has been applied.
         self.pending_configuration_index: Index = 0
         #: Leaders: (index, bytes) of proposals that have not committed, oldest first.
@@ -240,6 +242,7 @@ class RaftState:
         self.agreed = 0
         self.votes = {}
         self.progress = {}
+        self.departing = {}
         self.uncommitted.clear()
         self.uncommitted_bytes = 0
         self.lagging = frozenset()

@@ -207,17 +207,19 @@ def test_an_identity_without_its_store_does_not_start(trio: Trio) -> None:
 
 def test_a_data_directory_that_was_put_back_is_refused(trio: Trio) -> None:
     async def scenario() -> None:
-        async with trio.serving(1, 2):
+        async with trio.serving(1, 2) as others:
+
+            def is_registered() -> bool:
+                """Whether both others know the newest start of node 3."""
+                rows = [server.catalog.brokers().get(3) for server in others.values()]
+                own = read_identity(trio.data(3))
+                return all(row and (row.incarnation, row.starts) == (own.incarnation, own.starts) for row in rows)
+
             async with trio.serving(3):
-                await trio.members()
+                await wait_until(is_registered, "the first start to be registered")
             shutil.copytree(trio.data(3), trio.folder / "image")
-            async with trio.serving(3) as servers:
-                started = read_identity(trio.data(3)).starts
-                await wait_until(
-                    lambda: servers[3].catalog.brokers()[3].starts if 3 in servers[3].catalog.brokers() else 0,
-                    "the start to be registered",
-                    is_enough=lambda found: found == started,
-                )
+            async with trio.serving(3):
+                await wait_until(is_registered, "the second start to be registered")
             shutil.rmtree(trio.data(3))
             (trio.folder / "image").rename(trio.data(3))
             async with trio.serving(3) as servers:
@@ -227,5 +229,28 @@ def test_a_data_directory_that_was_put_back_is_refused(trio: Trio) -> None:
             DataDir(trio.data(3), read_identity(trio.data(3))).set_aside()
             async with trio.serving(3, **trio.joining) as servers:
                 await wait_until(lambda: codes(servers[3]), "node 3 to be ready", is_enough=lambda found: not found)
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_was_removed_knows_it_and_ends(trio: Trio) -> None:
+    """While it runs, and when it was down at the time."""
+
+    async def scenario() -> None:
+        async with trio.serving(1, 2, 3) as servers:
+            await trio.members()
+            shutil.copytree(trio.data(3), trio.folder / "image", ignore=shutil.ignore_patterns("lock"))
+            async with AsyncClient(trio.clients[:2], timeout_ms=30_000) as client:
+                await client.admin.remove_node(3)
+            await wait_until(lambda: servers[3].entry.expulsion, "node 3 to know")
+            assert codes(servers[3]) == ["REMOVED"]
+            # It learned that from the log, not only from a refused handshake.
+            assert servers[3].membership.is_removed
+            await servers[3].stop()
+            shutil.rmtree(trio.data(3))
+            (trio.folder / "image").rename(trio.data(3))
+            async with trio.serving(3) as again:
+                await wait_until(lambda: again[3].entry.expulsion, "node 3 to be told")
+                assert codes(again[3]) == ["REMOVED"]
 
     asyncio.run(scenario())

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from flotilla.cli.terminal.exit_codes import EXPELLED
 from flotilla.client.async_client import AsyncClient
 from flotilla.types.errors import AlreadyExistsError, ConfigurationChangeError, DeadlineError, InvalidArgumentError
 from tests.integration.broker.cluster import BrokerCluster, run, wait_for, wait_until
@@ -44,7 +45,9 @@ def test_a_fourth_node_joins_under_load_works_and_leaves(own_cluster: BrokerClus
             await second.ledger.check_every_replica(cluster, client)
             with pytest.raises(ConfigurationChangeError, match="lower the topic's replication factor"):
                 await client.admin.remove_node(3)
-            await newcomer.stop()
+            # Its process ends by itself, and says why.
+            assert await newcomer.wait_exit() == EXPELLED.code
+            assert "the cluster has removed this node" in newcomer.logged()
             await traffic.wait_acks(50)
         assert not traffic.ledger.refused
         await traffic.ledger.check_every_replica(cluster, client)

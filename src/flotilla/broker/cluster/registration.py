@@ -208,8 +208,10 @@ class Membership:
 
     def _part(self, replica: Replica) -> None:
         """Closes the links to removed nodes, once they are no members and have had time to learn of it."""
+        raft = replica.raft
+        kept = (self._node, *raft.configuration.members(), *raft.departing, *self._parted)
         for node in self._catalog.machine.state.removed_nodes:
-            if node != self._node and node not in self._parted and node not in replica.raft.configuration.members():
+            if node not in kept:
                 self._parted[node] = None
                 self._outside.disconnect(node)
 
