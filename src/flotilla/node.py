@@ -37,6 +37,8 @@ class NodeParts:
     #: The number of the data directory; 0: it has none.
     incarnation: int = 0
     timing: Timing = field(default_factory=Timing)
+    #: How fast stored data are verified in the background; 0: not at all.
+    scrub_bytes_per_second: int = 0
 
 
 class Node:
@@ -70,6 +72,7 @@ class Node:
             chance=chance,
             options=parts.driver,
             timing=parts.timing,
+            scrub_bytes_per_second=parts.scrub_bytes_per_second,
         )
         for group in self.store.groups:
             self._take_part(group, machine(group), None)

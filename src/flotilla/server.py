@@ -149,6 +149,7 @@ def _node_parts(settings: NodeSettings, options: ReplicaOptions, segments: int, 
         driver=DriverOptions(options),
         incarnation=incarnation,
         timing=settings.timing,
+        scrub_bytes_per_second=settings.scrub_bytes_per_second,
     )
 
 

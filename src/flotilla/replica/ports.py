@@ -7,7 +7,7 @@ touching nothing but the job), *finish* on the loop (memory only).
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from flotilla.raft.messages import Configuration, Entry, HardState, Message, Snapshot, SnapshotMeta
 from flotilla.raft.stored_log import StoredLog
@@ -90,6 +90,19 @@ class Load(Job, Protocol):
     def path(self) -> str:
         """The file, for reports."""
 
+    #: No reader waits for it.
+    is_background: bool
+
+
+class Scrubbed(NamedTuple):
+    """The work of the scrubber since the store was opened."""
+
+    bytes: int
+    #: Damaged places.
+    damage: int
+    #: Full passes that have ended.
+    passes: int
+
 
 class Store(Protocol):
     """All groups of one node."""
@@ -123,6 +136,18 @@ class Store(Protocol):
 
     def finish_load(self, load: Load) -> bool:
         """The load has ended, also with an error. False: its file is gone by now, so an error means nothing."""
+
+    @property
+    def scrubbed(self) -> Scrubbed: ...
+
+    def plan_scrub(self) -> Load | None:
+        """The next piece of stored data to verify; None: the pass has ended. One piece is in flight at a time."""
+
+    def finish_scrub(self, load: Load) -> bool:
+        """The piece was verified, or could not be read. True: the newest snapshot of its group must be replaced.
+
+        Damaged entries are reported by `take_damage`.
+        """
 
     def take_block(self) -> Block | None:
         """Closes the collected block; None when there is nothing to write. One block is in flight at a time."""

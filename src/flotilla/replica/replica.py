@@ -194,6 +194,13 @@ class Replica:
         is_quicker = heir != NO_NODE and raft.progress[heir].match > raft.log.durable
         return heir if is_quicker and raft.transferee == NO_NODE else NO_NODE
 
+    def complete_heir(self) -> NodeId:
+        """An heir that lacks nothing; NO_NODE if there is none, or leadership is being transferred."""
+        raft = self.raft
+        heir = self.heir()
+        is_complete = heir != NO_NODE and raft.progress[heir].match >= raft.log.committed
+        return heir if is_complete and raft.transferee == NO_NODE else NO_NODE
+
     # Time and progress.
 
     def tick(self) -> None:
@@ -345,6 +352,11 @@ class Replica:
         if first > self.log.first_index():
             self.log.compact(first, self.raft.log.term(first - 1))
             self.raft.log_compacted()
+
+    def snapshot_damaged(self) -> None:
+        """The newest snapshot on disk is damaged: another one takes its place, also if it has the same index."""
+        self._snapshot_index = min(self._snapshot_index, self.applied - 1)
+        self.raft.snapshot_wanted = True
 
     def snapshot_failed(self) -> None:
         """The next attempt waits: writing the whole state is expensive, and the disk may be full for a while."""

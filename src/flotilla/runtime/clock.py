@@ -15,6 +15,10 @@ from typing import Protocol
 _UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
+def steady_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
 class Clock(Protocol):
     """Called on the loop."""
 
@@ -36,7 +40,7 @@ class LoopClock:
         return time.time_ns() // 1_000_000
 
     def steady_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
+        return steady_ms()
 
     def uptime_ms(self) -> int:
         return time.clock_gettime_ns(_UPTIME) // 1_000_000

@@ -542,18 +542,30 @@ class Driver:
             self._loads[load] += 1
         for group in self.stalled:
             replica = self.replicas.get(group)
-            heir = NO_NODE if replica is None else replica.heir()
-            if replica is None or heir == NO_NODE or replica.raft.transferee != NO_NODE:
-                continue
-            if replica.raft.progress[heir].match >= replica.raft.log.committed:
+            if replica is not None and (heir := replica.complete_heir()) != NO_NODE:
                 self._contained(self._transfer, replica, heir, reasons.SLOW_DISK)
+
+    def scrub(self) -> bool:
+        """Starts to verify the next piece of stored data. False: the pass has ended, or a piece is in flight."""
+        if any(load.is_background for load in self._loads):
+            return False
+        load = self._store.plan_scrub()
+        if load is not None:
+            self._loads[load] = 0
+            self._ports.load(load)
+        return load is not None
 
     def load_done(self, load: Load, error: FlotillaError | None = None) -> FlotillaError | None:
         """The load has ended. Its reader may try again, unless this returns an error."""
         del self._loads[load]
+        replica = self.replicas.get(load.group)
+        if load.is_background:
+            if self._store.finish_scrub(load) and replica is not None:
+                replica.snapshot_damaged()
+                self._touch(replica)
+            return None
         if not self._store.finish_load(load):
             error = None
-        replica = self.replicas.get(load.group)
         if replica is not None and error is None:
             self._contained(self._loaded, replica)
             self.start_loads()

@@ -19,6 +19,8 @@ from flotilla.types.limits import LOAD_THREADS_MAX
 
 log = get_logger("runtime")
 
+#: No group has this id.
+_BACKGROUND: GroupId = -1
 #: How long the pool's end waits for a read that is in flight. A thread that hangs ends with the process.
 _JOIN_S = 0.1
 
@@ -30,7 +32,8 @@ class LoadPool:
         self._threads_max = threads_max
         self._threads: list[threading.Thread] = []
         self._inbox: SimpleQueue[Load | None] = SimpleQueue()
-        #: By group: its load in a thread or in the inbox, then those that wait for it.
+        #: By group: its load in a thread or in the inbox, then those that wait for it. Background loads have a lane of
+        #: their own.
         self._lanes: dict[GroupId, deque[Load]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -38,11 +41,11 @@ class LoadPool:
         self._loop = asyncio.get_running_loop()
 
     def submit(self, load: Load) -> None:
-        lane = self._lanes.get(load.group)
+        lane = self._lanes.get(_lane_of(load))
         if lane is not None:
             lane.append(load)
             return
-        self._lanes[load.group] = deque((load,))
+        self._lanes[_lane_of(load)] = deque((load,))
         self._inbox.put(load)
         if len(self._threads) < min(len(self._lanes), self._threads_max):
             thread = threading.Thread(target=self._work, name=f"load-{len(self._threads) + 1}", daemon=True)
@@ -79,10 +82,14 @@ class LoadPool:
     def _deliver(self, load: Load, error: FlotillaError | None) -> None:
         if self._loop is None:
             return
-        lane = self._lanes[load.group]
+        lane = self._lanes[_lane_of(load)]
         lane.popleft()
         if lane:
             self._inbox.put(lane[0])
         else:
-            del self._lanes[load.group]
+            del self._lanes[_lane_of(load)]
         self._done(load, error)
+
+
+def _lane_of(load: Load) -> GroupId:
+    return _BACKGROUND if load.is_background else load.group

@@ -30,6 +30,7 @@ from flotilla.raft.messages import Message
 from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job, Load, Store
 from flotilla.replica.replica import Replica
+from flotilla.runtime.clock import steady_ms
 from flotilla.runtime.driver import THRIFTY_PATIENCE_MS, Driver, DriverOptions
 from flotilla.runtime.inline_writes import InlineWrites
 from flotilla.runtime.io_thread import IoThread
@@ -39,6 +40,7 @@ from flotilla.runtime.observability.logs import get_logger
 from flotilla.runtime.pause_detector import PauseDetector
 from flotilla.runtime.pending_requests import PendingRequest, PendingRequests, Reply
 from flotilla.runtime.ports import Links
+from flotilla.runtime.scrubbing import Scrubbing
 from flotilla.runtime.ticker import Ticker
 from flotilla.types.errors import FlotillaError, StorageFailedError, UnavailableError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
@@ -78,6 +80,7 @@ class NodeRuntime:
         chance: Random,
         options: DriverOptions,
         timing: Timing,
+        scrub_bytes_per_second: int = 0,
     ) -> None:
         self.node = node
         #: For adding replicas before the start and for inspection. Inputs go through this class, which schedules turns.
@@ -93,6 +96,7 @@ class NodeRuntime:
         self.loads = LoadPool(self._load_done)
         #: By group: readers that wait for the end of a load.
         self._load_waiters: dict[GroupId, list[Callable[[FlotillaError | None], None]]] = {}
+        self.scrubbing = Scrubbing(store, self.driver.scrub, scrub_bytes_per_second, steady_ms)
         #: Groups whose reads do not return, as of the last tick.
         self._stalled: dict[GroupId, str] = {}
         self.turns = 0
@@ -298,6 +302,7 @@ class NodeRuntime:
         for _ in range(count):
             self._input(self.driver.tick)
         self._note_stalled()
+        self._record(self.scrubbing.tick)
         self.journal.tidy_up()
 
     def _note_stalled(self) -> None:
@@ -328,7 +333,14 @@ class NodeRuntime:
         self._input(self.driver.job_done, job, error)
 
     def _load_done(self, load: Load, error: FlotillaError | None) -> None:
-        self._input(self._note_loaded, load, error)
+        if not load.is_background:
+            self._input(self._note_loaded, load, error)
+        elif self._record(self._note_scrubbed, load, error) and self.driver.has_work:
+            self._schedule_turn()
+
+    def _note_scrubbed(self, load: Load, error: FlotillaError | None) -> None:
+        self.driver.load_done(load, error)
+        self.scrubbing.piece_done(load.group, load.path)
 
     def _note_loaded(self, load: Load, error: FlotillaError | None) -> None:
         self._tell_loaded(load.group, self.driver.load_done(load, error))

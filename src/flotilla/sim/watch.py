@@ -8,7 +8,7 @@ from typing import Protocol
 
 from flotilla.raft.messages import Configuration, Entry, HardState, SnapshotMeta
 from flotilla.raft.node import RaftNode
-from flotilla.replica.ports import Block, GroupLog, Job, Load, PendingSnapshot, StateMachine, Store
+from flotilla.replica.ports import Block, GroupLog, Job, Load, PendingSnapshot, Scrubbed, StateMachine, Store
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.observer import GroupObserver
 from flotilla.types.ids import GroupId, Index, NodeId
@@ -78,6 +78,16 @@ class WatchedStore:
 
     def finish_load(self, load: Load) -> bool:
         return self._store.finish_load(load)
+
+    @property
+    def scrubbed(self) -> Scrubbed:
+        return self._store.scrubbed
+
+    def plan_scrub(self) -> Load | None:
+        return self._store.plan_scrub()
+
+    def finish_scrub(self, load: Load) -> bool:
+        return self._store.finish_scrub(load)
 
     def take_block(self) -> Block | None:
         block = self._store.take_block()

@@ -318,8 +318,7 @@ class SegmentedLog:
                     return
                 if found.stored is None:
                     # The damage is recorded, and the caller decides whether to go on.
-                    self.mark_damaged(found.index, found.next_index)
-                    self._collector.found_damage.append((self.group, found.index, found.next_index))
+                    self.report_damage(found.index, found.next_index)
                     yield Step(max(low, found.index), found.next_index, None, None)
                     return
                 frame = found.stored.frame
@@ -338,6 +337,11 @@ class SegmentedLog:
     def mark_damaged(self, low: Index, high: Index) -> None:
         """These entries have no intact body until they are repaired."""
         self.damaged.add(max(low, self.base + 1), min(high, self.last_index() + 1))
+
+    def report_damage(self, low: Index, high: Index) -> None:
+        """Records damage that a reader has found, so that it is repaired."""
+        self.mark_damaged(low, high)
+        self._collector.found_damage.append((self.group, low, high))
 
     def _corruption(self, low: Index, high: Index) -> CorruptionError:
         return CorruptionError(f"group {self.group}: entries [{low}, {high}) are damaged", self.group, low, high)
@@ -400,7 +404,12 @@ class SegmentedLog:
             self._drop_old_snapshots()
 
     def take_snapshot_in_memory(self, snapshot: SnapshotFile) -> None:
-        """Adds the newest snapshot; the one before is kept while the log reaches back to it."""
+        """Adds the newest snapshot; the one before is kept while the log reaches back to it.
+
+        One of the same index takes the place of a damaged one.
+        """
+        if self.snapshots and self.snapshots[-1].meta.index == snapshot.meta.index:
+            self.release(self.snapshots.pop().path)
         self.snapshots.append(snapshot)
         for older in self.snapshots[:-2]:
             self.release(older.path)

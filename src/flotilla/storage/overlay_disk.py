@@ -41,6 +41,9 @@ class OverlayFile:
                 found[low - offset : high - offset] = data[low - at : high - at]
         return bytes(found)
 
+    def drop_cached(self, offset: int, length: int) -> None:
+        """Nothing here reads for its own sake."""
+
     def read_cached(self, offset: int, length: int) -> Buffer | None:
         return None
 

@@ -24,6 +24,9 @@ class File(Protocol):
     def read_cached(self, offset: int, length: int) -> Buffer | None:
         """Like `read` if that needs no disk; None: it may, or perhaps the file ends before."""
 
+    def drop_cached(self, offset: int, length: int) -> None:
+        """The next `read` there comes from the disk, where the system can be told so."""
+
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
         """Writes all buffers one after the other, completely or with an error."""
 

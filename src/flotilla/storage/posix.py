@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from flotilla.storage.framing import SECTOR_BYTES
 from flotilla.storage.ports import Buffer, File
 from flotilla.storage.system_calls import (
+    drop_pages,
     find_synced_write_flag,
     read_without_waiting,
     reserve,
@@ -79,6 +80,10 @@ class PosixFile:
 
     def read_cached(self, offset: int, length: int) -> memoryview | None:
         return read_without_waiting(self._descriptor, length, offset)
+
+    def drop_cached(self, offset: int, length: int) -> None:
+        with _typed("read", self._path):
+            drop_pages(self._descriptor, offset, length)
 
     def _read_around(self, offset: int, length: int) -> bytes:
         """Returns unreadable sectors as zeros, which fail every checksum: they become damage like any other."""

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from flotilla.codec.log import encode_configuration
 from flotilla.raft.messages import Configuration, Entry, HardState, SnapshotMeta
 from flotilla.replica import ports
-from flotilla.replica.ports import Block, Job, PendingSnapshot
+from flotilla.replica.ports import Block, Job, PendingSnapshot, Scrubbed
 from flotilla.storage.block import CHECKPOINT_FLAG, BlockImage, PendingBlock
 from flotilla.storage.checkpoint import group_record, node_record
 from flotilla.storage.framing import (
@@ -42,6 +42,7 @@ from flotilla.storage.maintenance import GroupFlush, MaintenanceJob
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
 from flotilla.storage.reads.loads import Load, Loads, SegmentLoad, SnapshotLoad
+from flotilla.storage.reads.scrubber import Scrubber
 from flotilla.storage.recovery import GROUP_FRONT, RESET_FRONT, Replay, attach_files
 from flotilla.storage.snapshots import SnapshotFile, SnapshotJob
 from flotilla.types.errors import CorruptionError, DiskFullError
@@ -62,6 +63,7 @@ class NodeStore:
         self._options = options
         self._describe = describe
         self._loads = Loads(disk, options.open_files_max)
+        self._scrubber = Scrubber(disk)
         self._collector = Collector(PendingBlock(1))
         self._logs: dict[GroupId, SegmentedLog] = {}
         self._groups: Mapping[GroupId, SegmentedLog] = MappingProxyType(self._logs)
@@ -208,6 +210,19 @@ class NodeStore:
         self._loads.finish(load, is_current=is_current)
         return is_current
 
+    @property
+    def scrubbed(self) -> Scrubbed:
+        return Scrubbed(self._scrubber.bytes, self._scrubber.damage, self._scrubber.passes)
+
+    def plan_scrub(self) -> Load | None:
+        return self._scrubber.plan(self._logs)
+
+    def finish_scrub(self, load: ports.Load) -> bool:
+        assert isinstance(load, SegmentLoad | SnapshotLoad)
+        log = self._logs.get(load.group)
+        is_current = log is not None and load.path in log.paths()
+        return self._scrubber.finish(load, log if is_current else None)
+
     def take_block(self) -> PendingBlock | None:
         block = self._collector.block
         if self._is_checkpoint_due:
@@ -314,7 +329,7 @@ class NodeStore:
         meta = file.meta
         log = self._logs[file.group]
         newest = log.snapshot()
-        if log.contains(meta.index, meta.term) and (newest is None or newest.index < meta.index):
+        if log.contains(meta.index, meta.term) and (newest is None or newest.index <= meta.index):
             taken = record(SNAPSHOT_TAKEN, PAIR.pack(file.group, file.number) + encode_meta(meta))
             self._collector.block.records.append(taken)
             log.take_snapshot_in_memory(file)

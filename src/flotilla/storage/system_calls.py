@@ -60,6 +60,12 @@ def read_without_waiting(descriptor: int, length: int, offset: int) -> memoryvie
     return memoryview(content).toreadonly() if done == length else None
 
 
+def drop_pages(descriptor: int, offset: int, length: int) -> None:
+    """Drops clean pages from the page cache, where the system can."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(descriptor, offset, length, os.POSIX_FADV_DONTNEED)
+
+
 def write_vector(descriptor: int, buffers: Sequence[Buffer], offset: int, flags: int = 0) -> int:
     """Writes the buffers one after the other; how many bytes were written."""
     if flags:

@@ -26,6 +26,8 @@ SNAPSHOT_CHUNK_BYTES_MAX = 1 * MIB
 SNAPSHOT_BYTES_MAX = 1024 * MIB
 #: To new replicas, on top of what producers write.
 MOVE_BYTES_PER_SECOND = 16 * MIB
+#: Stored data that are read again in the background, to find damage.
+SCRUB_BYTES_PER_SECOND = 4 * MIB
 #: New replicas that one node receives at a time.
 MOVES_TO_NODE_MAX = 2
 #: Committed entries handed out for application in one go.

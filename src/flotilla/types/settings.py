@@ -208,6 +208,13 @@ class NodeSettings:
         "Limits",
         "How fast a node sends data to new replicas, all together. What producers write meanwhile comes on top.",
     )
+    scrub_bytes_per_second: int = _row(
+        limits.SCRUB_BYTES_PER_SECOND,
+        size(0, 16 * 1024 * MIB),
+        "Limits",
+        "How fast stored data are read again in the background, to find damage before a reader does; 0: not at all. "
+        "A full pass begins at most once an hour.",
+    )
 
     log_level: str = _row(
         "info", choice("debug", "info", "warning", "error"), "Logs", "The least important events that are logged."

@@ -14,6 +14,7 @@ from flotilla.types.errors import FlotillaError, StorageFailedError
 
 class FakeLoad:
     path = "a file"
+    is_background = False
 
     def __init__(self, group: int, work: Callable[[], None] = lambda: None) -> None:
         self.group = group

@@ -237,6 +237,10 @@ class Measurements:
         runtime = self._runtime
         out.add(metrics.STORAGE_OK, int(runtime.driver.refusal is None))
         out.add(metrics.STALLED_READS, len(runtime.driver.stalled))
+        scrubbed = runtime.scrubbing.done
+        out.add(metrics.SCRUBBED_BYTES, scrubbed.bytes)
+        out.add(metrics.SCRUB_DAMAGE, scrubbed.damage)
+        out.add(metrics.SCRUB_PASS_AGE, runtime.scrubbing.seconds_since_pass)
         out.add_histogram(metrics.FSYNC_SECONDS, runtime.journal.durations)
         out.add(metrics.STORAGE_ERRORS, runtime.journal.failed_count, label("work", "journal"))
         out.add(metrics.STORAGE_ERRORS, runtime.background.failed_count, label("work", "background"))

@@ -197,6 +197,17 @@ STORAGE_OK = _storage(
     GAUGE, "flotilla_storage_ok", "1 while the journal can be written; 0 while nothing can be acknowledged."
 )
 
+SCRUBBED_BYTES = _storage(
+    COUNTER, "flotilla_scrubbed_bytes_total", "Stored bytes that were read again in the background and verified."
+)
+SCRUB_DAMAGE = _storage(
+    COUNTER, "flotilla_scrub_damage_total", "Damaged places in stored data that the scrubber has found."
+)
+SCRUB_PASS_AGE = _storage(
+    GAUGE,
+    "flotilla_scrub_pass_age_seconds",
+    "Seconds since a pass over all stored data ended; since the start, before the first one.",
+)
 STALLED_READS = _storage(
     GAUGE,
     "flotilla_stalled_replicas",

@@ -57,13 +57,16 @@ class Load(Protocol):
     #: Open for further reads; None: it was closed.
     file: File | None
 
+    #: No reader waits for it.
+    is_background: bool
+
     def run(self) -> None: ...
 
 
 class SegmentLoad:
     """Reads frames of a segment from `low` on, about `want_bytes` of them and at least one."""
 
-    __slots__ = ("_disk", "_end", "_place", "_segment", "_want_bytes", "file", "low", "part")
+    __slots__ = ("_disk", "_end", "_place", "_segment", "_want_bytes", "file", "is_background", "low", "part")
 
     def __init__(self, disk: Disk, segment: Segment, low: Index, want_bytes: int) -> None:
         self._disk = disk
@@ -73,6 +76,7 @@ class SegmentLoad:
         self._end = segment.index.end_position
         self._place = segment.place_before(low)
         self._want_bytes = want_bytes
+        self.is_background = False
         self.low = low
         self.part: LoadedPart | None = None
         self.file: File | None = None
@@ -85,14 +89,23 @@ class SegmentLoad:
     def path(self) -> str:
         return self._segment.path
 
+    @property
+    def last_index(self) -> Index:
+        return self._segment.last_index
+
     def run(self) -> None:
         file = self._disk.open(self.path)
         try:
+            if self.is_background:
+                file.drop_cached(self._place[1], self._want_bytes)
             self.part = self._read(file)
         except BaseException:
             file.close()
             raise
-        self.file = file
+        if self.is_background:
+            file.close()
+        else:
+            self.file = file
 
     def _read(self, file: File) -> LoadedPart:
         part = LoadedPart(self.path, self.low, 0)
@@ -111,13 +124,14 @@ class SegmentLoad:
 class SnapshotLoad:
     """Reads a piece of a snapshot."""
 
-    __slots__ = ("_disk", "_length", "_snapshot", "file", "low", "part")
+    __slots__ = ("_disk", "_length", "_snapshot", "file", "is_background", "low", "part")
 
     def __init__(self, disk: Disk, snapshot: SnapshotFile, offset: int, length: int) -> None:
         self._disk = disk
         # The loop's own remembers the header; this one reads it again.
         self._snapshot = SnapshotFile(snapshot.group, snapshot.number, snapshot.meta)
         self._length = length
+        self.is_background = False
         self.low = offset
         self.part: LoadedPart | None = None
         self.file: File | None = None

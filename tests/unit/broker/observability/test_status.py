@@ -98,6 +98,7 @@ class HangingLoad:
     """A read that never ends."""
 
     path = "a segment"
+    is_background = False
 
     def __init__(self, group: int) -> None:
         self.group = group

@@ -1,0 +1,129 @@
+"""The scrubber: reads all segments and snapshots, piece by piece, and finds damage before a reader does.
+
+A piece is a load like that of a reader, from the disk even if the page cache has it. Damaged entries are reported like
+those that a reader finds, so their repair begins. The caller decides how fast pieces follow each other. A pass goes
+through the groups by id; files that come and go meanwhile are read or not, and belong to the next pass.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from flotilla.storage.ports import Disk
+from flotilla.storage.ranges import IndexRanges
+from flotilla.storage.reads.loads import SegmentLoad, SnapshotLoad
+from flotilla.storage.segment import Segment
+from flotilla.storage.snapshots import SnapshotFile
+from flotilla.types.errors import CorruptionError
+from flotilla.types.ids import GroupId, Index
+from flotilla.types.limits import KIB
+
+#: One piece: a few hundred small entries, which take a thread less than a millisecond.
+PIECE_BYTES = 256 * KIB
+#: Every piece of a snapshot reads its header again.
+SNAPSHOT_PIECE_BYTES = 1024 * KIB
+
+
+class AnyLog(Protocol):
+    """A group's log, as the scrubber needs it."""
+
+    segments: list[Segment]
+    snapshots: list[SnapshotFile]
+    damaged: IndexRanges
+    #: Repaired entries that are not in their segment yet, by index.
+    overlay: dict[Index, Any]
+
+    def first_index(self) -> Index: ...
+
+    def last_index(self) -> Index: ...
+
+    def report_damage(self, low: Index, high: Index) -> None: ...
+
+
+class Scrubber:
+    """Belongs to the loop."""
+
+    __slots__ = ("_disk", "_group", "_low", "_offset", "_snapshot", "bytes", "damage", "passes")
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        #: Verified bytes, damaged places, and passes that have ended.
+        self.bytes = 0
+        self.damage = 0
+        self.passes = 0
+        self._begin(0)
+
+    def _begin(self, group: GroupId) -> None:
+        self._group = group
+        #: The next entry; after the last one, the next snapshot and the place in it.
+        self._low: Index = 0
+        self._snapshot = 0
+        self._offset = 0
+
+    def plan(self, logs: Mapping[GroupId, AnyLog]) -> SegmentLoad | SnapshotLoad | None:
+        """The next piece; None: the pass has ended."""
+        for group in sorted(group for group in logs if group >= self._group):
+            if group > self._group:
+                self._begin(group)
+            load = self._of_segments(logs[group]) or self._of_snapshots(logs[group])
+            if load is not None:
+                load.is_background = True
+                return load
+        self.passes += 1
+        self._begin(0)
+        return None
+
+    def _of_segments(self, log: AnyLog) -> SegmentLoad | None:
+        low = max(self._low, log.first_index())
+        for segment in log.segments:
+            if low <= segment.last_index:
+                return SegmentLoad(self._disk, segment, max(low, segment.first_index), PIECE_BYTES)
+        return None
+
+    def _of_snapshots(self, log: AnyLog) -> SnapshotLoad | None:
+        for snapshot in log.snapshots:
+            if snapshot.number > self._snapshot or (snapshot.number == self._snapshot and self._offset):
+                if snapshot.number > self._snapshot:
+                    self._snapshot, self._offset = snapshot.number, 0
+                if self._offset < max(snapshot.meta.size_bytes, 1):
+                    return SnapshotLoad(self._disk, snapshot, self._offset, SNAPSHOT_PIECE_BYTES)
+                self._offset = 0
+        return None
+
+    def finish(self, load: SegmentLoad | SnapshotLoad, log: AnyLog | None) -> bool:
+        """The piece was read, or could not be. Returns whether the group needs another snapshot.
+
+        `log` is None if the file is gone by now.
+        """
+        part = load.part
+        if isinstance(load, SegmentLoad):
+            # A file that cannot be read now is left to the next pass.
+            self._low = load.last_index + 1 if part is None else part.next_index
+        else:
+            self._offset = load.low + SNAPSHOT_PIECE_BYTES
+        if part is None or log is None:
+            return False
+        self.bytes += part.size_bytes
+        if isinstance(load, SnapshotLoad):
+            is_damaged = isinstance(part.content, CorruptionError)
+            self.damage += is_damaged
+            return is_damaged
+        for found in part.found:
+            if found.stored is None:
+                self._report(log, found.index, found.next_index)
+        return False
+
+    def _report(self, log: AnyLog, low: Index, high: Index) -> None:
+        for start, stop in _unrepaired(log, max(low, log.first_index()), min(high, log.last_index() + 1)):
+            if log.damaged.at(start) is None:
+                self.damage += 1
+                log.report_damage(start, stop)
+
+
+def _unrepaired(log: AnyLog, low: Index, high: Index) -> Iterator[tuple[Index, Index]]:
+    """The parts of [low, high) without entries that were repaired and are not in their segment yet."""
+    for index in sorted(index for index in log.overlay if low <= index < high):
+        if low < index:
+            yield low, index
+        low = index + 1
+    if low < high:
+        yield low, high
