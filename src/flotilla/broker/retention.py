@@ -102,7 +102,7 @@ class Retention:
 
     # Every replica's part.
 
-    def release(self, now_ms: int) -> None:
+    def release(self, steady_ms: int) -> None:
         """Releases the log up to where it was trimmed. Raises CorruptionError when it cannot be read there."""
         replica = self._replica
         if self._machine.log_start > self._released:
@@ -119,7 +119,7 @@ class Retention:
         if not replica.has_slack():
             self._slack_since_ms = 0
         elif not self._slack_since_ms:
-            self._slack_since_ms = now_ms
-        elif now_ms - self._slack_since_ms >= RELEASE_MS:
-            self._slack_since_ms = now_ms
+            self._slack_since_ms = steady_ms
+        elif steady_ms - self._slack_since_ms >= RELEASE_MS:
+            self._slack_since_ms = steady_ms
             self._snapshots.snapshot(replica.group)

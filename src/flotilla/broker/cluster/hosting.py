@@ -185,8 +185,10 @@ class Hosting:
         if self._missing:
             self.reconcile()
         self._check_all(now_ms)
-        if now_ms >= self._confirm_ms:
-            self._confirm_ms = now_ms + CONFIRM_MS
+        # Not by cluster time, which a node that has just started may still have to put right.
+        steady_ms = self._outside.steady_ms()
+        if steady_ms >= self._confirm_ms:
+            self._confirm_ms = steady_ms + CONFIRM_MS
             self._confirm_transactions()
 
     def _is_informed(self) -> bool:

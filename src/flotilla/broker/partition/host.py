@@ -429,7 +429,7 @@ class PartitionHost:
             self._queue.wake_soon()
             self._transactions.check(now_ms)
         try:
-            self._retention.release(now_ms)
+            self._retention.release(self._outside.steady_ms())
         except (CorruptionError, NotLoadedError):
             # Repaired from the other replicas or loaded from disk, and then released.
             return

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from flotilla.broker.catalog import METADATA_GROUP
+from flotilla.broker.cluster.hosting import CONFIRM_MS
 from flotilla.types.errors import UnavailableError
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import (
@@ -237,3 +238,16 @@ def test_many_topics_at_once(count: int) -> None:
     fleet.advance(3000)
     assert [len(groups(box)) for box in fleet.nodes.values()] == [0] * count
     fleet.check_answers()
+
+
+def test_a_node_that_starts_with_its_clock_ahead_goes_on_with_its_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = three()
+    box = fleet.nodes[3]
+    fleet.kill(3)
+    box.wall_ahead_ms = 365 * 86_400_000
+    fleet.restart(3)
+    fleet.advance(1_000)
+    confirmed: list[int] = []
+    monkeypatch.setattr(box.membership._hosting, "_confirm_transactions", lambda: confirmed.append(fleet.clock.now_ms))
+    fleet.advance(2 * CONFIRM_MS)
+    assert confirmed
