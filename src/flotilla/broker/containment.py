@@ -8,7 +8,7 @@ with the next term. Anything else is a bug in the state of that partition: its g
 from collections.abc import Callable
 
 from flotilla.broker.ports import Cancel, Consensus, Done, Elsewhere, Outside
-from flotilla.types.errors import FlotillaError
+from flotilla.types.errors import FlotillaError, NotLoadedError
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.operations import Reply, Request
 
@@ -21,6 +21,9 @@ class Containment:
     def run(self, action: Callable[[], object]) -> None:
         try:
             action()
+        except NotLoadedError:
+            # Nothing was changed, and the log is being loaded: the next check tries again.
+            pass
         except FlotillaError as error:
             self._consensus.resign(self._group, error)
         except Exception as failure:

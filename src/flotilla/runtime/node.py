@@ -469,6 +469,8 @@ class NodeRuntime:
     def group_failed(self, group: GroupId, failure: Exception) -> None:
         what = f"group {group} failed and is out of operation on this node until it starts again"
         report(what, failure, "group")
+        if self._loop is not None:
+            self._tell_loaded(group, UnavailableError("this replica failed"))
         for request in self._pending.of_group(group):
             self.reply(request, self._pending.broken(request, "this replica failed while the request was in flight"))
         self._schedule_turn()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from flotilla.broker.partition.host import PartitionHost
-from flotilla.types.errors import StorageFailedError
+from flotilla.types.errors import NotLoadedError, StorageFailedError
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import CreateTopic, Fetch, Fetched, Produce, Produced
 from tests.unit.broker.fleet import Fleet, Node, batch, single_node, three
@@ -98,6 +98,19 @@ def test_an_error_of_a_file_ends_one_leadership_and_the_next_begins_afresh() -> 
     assert node.driver.failed == {}
     assert node.fleet.leader("t").partition("t").replica.raft.term > term
     assert node.call(Produce("t", 0, batch())).result == Produced(0)
+
+
+def test_a_log_that_is_being_loaded_is_no_error() -> None:
+    node = single_node()
+    node.fleet.create("t")
+    term = node.partition("t").replica.raft.term
+
+    def fail() -> None:
+        raise NotLoadedError(group_of(node, "t"))
+
+    node.partition("t")._outside.later(10, fail)
+    node.fleet.advance(2_000)
+    assert node.partition("t").replica.raft.term == term
 
 
 def test_a_partition_that_cannot_begin_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
