@@ -9,16 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from flotilla.broker.catalog import METADATA_GROUP
 from flotilla.broker.cluster.founding import AWAITS_PEERS, CLUSTER_EXISTS
+from flotilla.cli.app import app
+from flotilla.cli.terminal.exit_codes import EXPELLED, OK
 from flotilla.client.async_client import AsyncClient
 from flotilla.runtime.data_dir_identity import DataDir, read_identity
 from flotilla.server import Server
 from flotilla.types.address import Address, Peer
 from flotilla.types.errors import CorruptionError, DeadlineError, InvalidArgumentError
 from flotilla.types.settings import NodeSettings
-from tests.integration.broker.cluster import wait_for, wait_until
+from tests.integration.broker.cluster import BrokerCluster, run, wait_for, wait_until
+from tests.integration.broker.ledger import read_all
 from tests.integration.ports import free_ports
 
 
@@ -254,3 +258,43 @@ def test_a_node_that_was_removed_knows_it_and_ends(trio: Trio) -> None:
                 assert codes(again[3]) == ["REMOVED"]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_a_lost_disk_and_a_restored_one_come_back_as_the_log_says(own_cluster: BrokerCluster) -> None:
+    """Real processes: killed and wiped, started with the old flags, then with --join; later with an old image."""
+
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        node = cluster[3]
+        await client.create_topic("orders", partitions=1, replication_factor=3)
+        await client.produce("orders", b"before")
+        await node.kill()
+        shutil.rmtree(node.data)
+        node.start()
+        await wait_until(lambda: "founds no cluster" in node.logged() and "--join" in node.logged(), "the advice")
+        assert await node.stop() == OK.code
+        del node.flags["peers"]
+        node.flags["join"] = ",".join(cluster.addresses[:2])
+        node.start()
+        await cluster.wait_ready(client)
+        # It holds the topic again, and then the others know two starts of its new directory.
+        image = cluster.folder / "image"
+        assert await node.stop() == OK.code
+        shutil.copytree(node.data, image)
+        for _ in range(2):
+            node.start()
+            await cluster.wait_ready(client)
+            assert await node.stop() == OK.code
+        shutil.rmtree(node.data)
+        image.rename(node.data)
+        node.start()
+        assert await node.wait_exit() == EXPELLED.code
+        assert "flotilla node repair" in node.logged()
+        result = await asyncio.to_thread(CliRunner().invoke, app, ["node", "repair", str(node.data), "--force"])
+        assert result.exit_code == OK.code, result.output
+        node.start()
+        await cluster.wait_ready(client)
+        await client.produce("orders", b"after")
+        assert [message.payload for message in await read_all(client, "orders")] == [b"before", b"after"]
+
+    run(own_cluster, scenario, seconds=240)
