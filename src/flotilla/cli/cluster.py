@@ -246,7 +246,7 @@ def remove(
             _watch_emptying(client, node, lambda found: all(broker.node != node for broker in found.brokers))
         is_gone = all(broker.node != node for broker in client.admin.metadata().brokers)
     text = (
-        f"node {node} has left; its process can be stopped"
+        f"node {node} has left; its process ends by itself"
         if is_gone
         else f"node {node} leaves when it is empty; `flotilla cluster status` shows the progress"
     )

@@ -70,7 +70,7 @@ def test_a_node_joins_and_leaves(flotilla, newcomer: Broker):
     assert json.loads(waited.stdout) == drained | {"is_empty": True}
     assert json.loads(flotilla("cluster", "undrain", "4", "--json").stdout) == {"node": 4, "state": "active"}
     left = flotilla("cluster", "remove", "4", "--wait")
-    assert left.stdout == "node 4 has left; its process can be stopped\n"
+    assert left.stdout == "node 4 has left; its process ends by itself\n"
     assert json.loads(flotilla("cluster", "remove", "4", "--json").stdout) == {"node": 4, "is_gone": True}
     for flags in ((), ("--json",)):
         refused = flotilla("cluster", "drain", "9", *flags, code=3)
