@@ -64,7 +64,12 @@ ROWS: tuple[tuple[str, str, tuple[str, ...], tuple[tuple[Any, Any, Callable[[Any
         ("unreadable", "isolate", "crash"),
         ((log, "StorageFailedError", _raise_read_errors),),
     ),
-    ("damaged-no-vote", "a damaged replica gives no vote", _ROT, ((RaftNode, "step", _withhold_votes),)),
+    (
+        "damaged-no-vote",
+        "a damaged replica gives no vote",
+        ("rot", "crash", "blackout", "snapshot"),
+        ((RaftNode, "step", _withhold_votes),),
+    ),
     (
         "step-down-unnoticed",
         "a leader that finds damage steps down, and its followers do not notice",
