@@ -73,7 +73,11 @@ class Rig:
         """Waits until `look` returns no complaint. False, and a finding: it did not come."""
         deadline = time.monotonic() + self.patience_s
         complaint = ""
+        slow = time.monotonic() + self.patience_s / 6
         while time.monotonic() < deadline:
+            if complaint and time.monotonic() > slow:
+                self.say(f"{what}: still waiting: {complaint}")
+                slow += self.patience_s / 3
             try:
                 complaint = await look()
             except FlotillaError as error:

@@ -34,7 +34,8 @@ from flotilla.types.errors import FlotillaError, OffsetOutOfRangeError, Unavaila
 from flotilla.types.operations.log import Fetch, Fetched
 
 if TYPE_CHECKING:
-    pass
+    from flotilla.client.admin.group_info import GroupInfo
+
 
 #: Faults cost attempts: no message of the books may become a dead letter.
 _MAX_DELIVERIES: Final = 1_000
@@ -181,11 +182,22 @@ async def _drain(rig: Rig, tasks: list["asyncio.Task[None]"]) -> None:
         for group in (QUEUE_GROUP, STREAM_GROUP):
             info = await rig.client.describe_group(BOOKS, group)
             if info.lag or info.dying:
-                return f"group {group} lags by {info.lag}"
+                return f"group {group} lags by {info.lag}: {await _explain_first(rig, info)}"
         return ""
 
     await rig.wait_until(is_drained, "groups drain")
     rig.say("both groups have everything; reading every replica")
+
+
+async def _explain_first(rig: Rig, info: "GroupInfo") -> str:
+    """The state of the oldest message that the group has not settled."""
+    for number, part in info.partitions.items():
+        if part.lag and info.kind == "queue":
+            found = await rig.client.explain(BOOKS, info.name, number, part.floor, history=False)
+            sums = f"{part.ready} ready, {part.leased} leased, {part.delayed} delayed"
+            holder = f" by {found.holder} for {found.remaining_ms} ms" if found.holder else ""
+            return f"{BOOKS}/{number}@{part.floor} is {found.state}{holder} ({sums}); {found.next}"
+    return "its members have not committed everything"
 
 
 async def _read_ends(rig: Rig) -> None:

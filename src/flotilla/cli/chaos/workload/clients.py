@@ -29,12 +29,13 @@ from flotilla.cli.chaos.judge.history import (
 )
 from flotilla.cli.chaos.workload.direct_connection import DirectConnection
 from flotilla.codec.batch.view import BatchView
-from flotilla.types.errors import FlotillaError, OutcomeUnknownError
+from flotilla.types.errors import FlotillaError, LeaseExpiredError, OutcomeUnknownError
 from flotilla.types.operations.log import Fetch, Fetched
 
 if TYPE_CHECKING:
     from flotilla.client.async_client import AsyncClient
     from flotilla.client.producer.aio import AsyncDelivery
+    from flotilla.client.queue.aio import AsyncQueueMessage
 
 BOOKS: Final = "books"
 PAIRS: Final = "pairs"
@@ -48,6 +49,8 @@ _ABORT_SHARE: Final = 0.15
 #: How long a member of the stream group stays.
 _STAY_S: Final = (3.0, 12.0)
 _PAUSE_S: Final = 0.05
+_SLOW_S: Final = 5.0
+_SETTLE_MS: Final = 8_000
 _PADDING_MAX: Final = 3_000
 #: Reads that begin somewhere in the log, and so in files; the others begin near its end.
 _OLD_SHARE: Final = 0.2
@@ -171,7 +174,7 @@ async def transact(books: Books, client: "AsyncClient", name: str) -> None:
 
 async def work(books: Books, client: "AsyncClient", name: str) -> None:
     """A member of the queue group: acknowledges, and fails a few."""
-    async with client.queue(BOOKS, QUEUE_GROUP, push=False) as consumer:
+    async with client.queue(BOOKS, QUEUE_GROUP, push=False, timeout_ms=_SETTLE_MS) as consumer:
         while not books.is_over:
             asked = time.monotonic()
             try:
@@ -183,16 +186,29 @@ async def work(books: Books, client: "AsyncClient", name: str) -> None:
                 place = Place(message.topic, message.partition)
                 delivery = Delivery(name, place, message.offset, name_of(message.payload), asked)
                 books.history.deliveries.append(delivery)
-                ack = Ack(name, place, message.offset, time.monotonic(), 0, OK)
-                try:
-                    if books.random.random() < _NACK_SHARE:
-                        await message.nack(delay_ms=0)
-                        continue
-                    await message.ack()
-                except FlotillaError as error:
-                    ack.outcome = outcome_of(error)
-                ack.ended = time.monotonic()
-                books.history.acks.append(ack)
+                await _settle(books, name, message)
+
+
+async def _settle(books: Books, member: str, message: "AsyncQueueMessage") -> None:
+    """Acknowledges a message, or fails it. A message whose settlement failed stays leased: it is settled again."""
+    is_nack = books.random.random() < _NACK_SHARE
+    place = Place(message.topic, message.partition)
+    ack = Ack(member, place, message.offset, time.monotonic(), 0, OK)
+    while True:
+        try:
+            await (message.nack(delay_ms=0) if is_nack else message.ack())
+            break
+        except FlotillaError as error:
+            books.counts[f"settlements failed: {error.code}"] += 1
+            if isinstance(error, LeaseExpiredError) or books.is_over:
+                ack.outcome = UNKNOWN
+                break
+        await asyncio.sleep(_PAUSE_S)
+    ack.ended = time.monotonic()
+    if ack.ended - ack.began > _SLOW_S:
+        books.counts["settlements slower than 5 s"] += 1
+    if not is_nack:
+        books.history.acks.append(ack)
 
 
 async def read_replicas(books: Books, client: "AsyncClient", name: str) -> None:
