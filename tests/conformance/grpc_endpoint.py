@@ -19,7 +19,7 @@ from flotilla.types.operations import Reply, Request
 from flotilla.types.operations import queue as queue
 from flotilla.types.operations import stream as stream
 from flotilla.types.operations import transactions as transactions
-from flotilla.types.operations.cluster import DescribeReplicas
+from flotilla.types.operations.cluster import DescribeNode, DescribeReplicas
 from flotilla.types.operations.queue import LeaseRange
 
 _ERRORS = {error.row.name: error for error in ALL_ERRORS}
@@ -41,6 +41,7 @@ class Grpc:
         ops.JoinCluster,
         ops.RemoveNode,
         queue.TakeTokens,
+        DescribeNode,
         DescribeReplicas,
         stream.FenceGroup,
         stream.ForgetGroup,
