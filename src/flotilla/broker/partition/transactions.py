@@ -36,7 +36,14 @@ from flotilla.partition.state.transactions import (
 )
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
-from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError, NotLoadedError, UnavailableError
+from flotilla.types.errors import (
+    FlotillaError,
+    InvalidArgumentError,
+    NotFoundError,
+    NotLoadedError,
+    StorageFailedError,
+    UnavailableError,
+)
 from flotilla.types.ids import GroupId
 from flotilla.types.limits import ENTRY_BYTES_MAX
 from flotilla.types.operations import Reply
@@ -254,7 +261,8 @@ class PartitionTransactions:
     def store_again(self, transaction_id: str, part: Part, records_before: int) -> bool:
         try:
             entry = self._replica.log.entries(part.entry_index, part.entry_index + 1, 0)[0]
-        except NotLoadedError:
+        except (NotLoadedError, StorageFailedError):
+            # Tried again with the next check.
             return False
         command = decode_command(entry.data)
         assert isinstance(command, StageBatch)

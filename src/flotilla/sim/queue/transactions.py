@@ -31,6 +31,7 @@ from flotilla.types.errors import (
     NotLoadedError,
     OutcomeUnknownError,
     OverloadedError,
+    StorageFailedError,
     TransactionEndedError,
     UnavailableError,
 )
@@ -245,7 +246,8 @@ class SimTransactions:
             return False
         try:
             entry = self._source.replica.log.entries(part.entry_index, part.entry_index + 1, 0)[0]
-        except NotLoadedError:
+        except (NotLoadedError, StorageFailedError):
+            # Tried again with the next check.
             return False
         command = decode_command(entry.data)
         assert isinstance(command, StageBatch)
