@@ -206,7 +206,8 @@ def test_the_status_of_the_cluster(flotilla, cluster: LocalCluster):
     assert all(broker["is_alive"] for broker in status["brokers"])
     table = lines(flotilla("cluster", "status", "--wait"))
     assert table[0].split() == ["node", "address", "alive", "state", "controller", "leads", "replicas"]
-    assert len(table) == 5
+    # A replica of the new topic may be warned of until its leader has heard from it.
+    assert len([line for line in table if not line.startswith("warning")]) == 5
 
 
 def test_the_quickstart_works_as_written(flotilla, cluster: LocalCluster):
