@@ -13,7 +13,7 @@ QUICK = {
     "drop-vote": ("durable before send", "one vote per term"),
     "half-votes": ("leader by majority",),
     "send-before-sync": ("durable before send",),
-    "mark-early": ("CorruptionError",),
+    "drop-doubtful": ("durable after crash",),
     "fewer-copies": ("durable before commit",),
     "forget-truncation": ("durable after crash",),
     "two-changes": ("one change at a time",),
@@ -27,7 +27,6 @@ QUICK = {
 }
 #: Faults that bring about what a mutant takes, where the drawn ones seldom do.
 AIMED = {
-    "mark-early": ("crash", "blackout"),
     "forget-truncation": ("one-way", "isolate", "blackout"),
     "half-joint": ("membership", "isolate"),
 }

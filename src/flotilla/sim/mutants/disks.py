@@ -8,6 +8,7 @@ from flotilla.raft.messages import VoteRequest
 from flotilla.raft.node import RaftNode
 from flotilla.raft.progress import Progress
 from flotilla.raft.state import RaftState
+from flotilla.storage import journal_scan
 
 
 class _UnraisedError(Exception):
@@ -35,6 +36,10 @@ def _withhold_votes(original: Any) -> Any:
             original(self, message)
 
     return step
+
+
+def _take_damage_for_torn(original: Any) -> Any:
+    return lambda image: False
 
 
 def _step_down_unnoticed(original: Any) -> Any:
@@ -75,5 +80,11 @@ ROWS: tuple[tuple[str, str, tuple[str, ...], tuple[tuple[Any, Any, Callable[[Any
         "a leader that finds damage steps down, and its followers do not notice",
         _ROT,
         ((repair, "leader_asks", _step_down_unnoticed),),
+    ),
+    (
+        "drop-doubtful",
+        "one bad sector in the last block is taken for a torn write",
+        ("rot", "kill"),
+        ((journal_scan, "_may_be_one_sector", _take_damage_for_torn),),
     ),
 )

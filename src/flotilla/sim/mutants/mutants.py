@@ -37,11 +37,9 @@ from flotilla.sim.mutants.stream import ROWS as STREAM_ROWS
 from flotilla.sim.mutants.transactions import ROWS as TRANSACTION_ROWS
 from flotilla.sim.plans.run import LEDGER, QUEUE, STREAM
 from flotilla.storage import journal_scan, recovery, segment
-from flotilla.storage.block import PendingBlock, encode_mark
 from flotilla.storage.framing import ENTRY, TRUNCATE, Frame
 from flotilla.storage.journal import journal_path
 from flotilla.storage.maintenance import MaintenanceJob
-from flotilla.storage.ports import Buffer
 from flotilla.storage.recovery import Replay
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import NotLeaderError
@@ -175,14 +173,6 @@ def _remove_journal_early(original: Any) -> Any:
                 self._disk.remove(journal_path(number))
 
     return finish_maintenance
-
-
-def _mark_early(original: Any) -> Any:
-    def encode(self: PendingBlock, file_number: int, position: int) -> list[Buffer]:
-        mark = encode_mark(file_number, position + self.size_bytes, self.sequence)
-        return [*original(self, file_number, position), mark]
-
-    return encode
 
 
 def _trust_every_checksum(original: Any) -> Any:
@@ -398,7 +388,6 @@ MUTANTS: dict[str, Mutant] = dict(
             "a journal file goes before its checkpoint is durable",
             (NodeStore, "finish_maintenance", _remove_journal_early),
         ),
-        _mutant("mark-early", "a block is marked as durable before its sync", (PendingBlock, "encode", _mark_early)),
         _mutant(
             "no-checksum",
             "checksums of entries are not checked",

@@ -34,7 +34,7 @@ from flotilla.sim.queue.decisions import DecisionBoard
 from flotilla.sim.queue.term import QueueTerm
 from flotilla.sim.trace import Trace
 from flotilla.sim.wire import Answered, Caller, Outcome, Wire
-from flotilla.types.errors import CorruptionError, NotLoadedError
+from flotilla.types.errors import CorruptionError, NotLoadedError, StorageFailedError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import GroupId, NodeId, Offset, Term
 from flotilla.types.operations import Produce
@@ -133,7 +133,7 @@ class QueueHost(GroupHost[QueueTerm]):
             return
         try:
             index = self.replica.index_holding(needed)
-        except (CorruptionError, NotLoadedError):
+        except (CorruptionError, NotLoadedError, StorageFailedError):
             return
         if index is not None:
             staged = self.machine.transactions.oldest_index()

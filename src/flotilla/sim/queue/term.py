@@ -37,7 +37,14 @@ from flotilla.sim.queue.carrier import Carrier
 from flotilla.sim.queue.decisions import DecisionBoard
 from flotilla.sim.queue.transactions import SimTransactions
 from flotilla.sim.wire import Answered, Outcome
-from flotilla.types.errors import CorruptionError, FlotillaError, NotFoundError, NotLeaderError, NotLoadedError
+from flotilla.types.errors import (
+    CorruptionError,
+    FlotillaError,
+    NotFoundError,
+    NotLeaderError,
+    NotLoadedError,
+    StorageFailedError,
+)
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import GroupId, Offset
 from flotilla.types.operations import (
@@ -328,7 +335,7 @@ class QueueTerm:
             one = leased._replace(first=offset, end=offset + 1)
             try:
                 view = self._batch(offset)
-            except (CorruptionError, NotLoadedError):
+            except (CorruptionError, NotLoadedError, StorageFailedError):
                 # A sector has rotted; the replica repairs it, and the message is delivered later.
                 self._ports.seen("message unreadable")
                 self.queue.release_unsent(name, [one], now_ms)
@@ -416,7 +423,7 @@ class QueueTerm:
             for offset in range(max(first, self.machine.log_start), end) if self.queue.is_earlier(lease_id) else ():
                 try:
                     view = self._batch(offset)
-                except (CorruptionError, NotLoadedError):
+                except (CorruptionError, NotLoadedError, StorageFailedError):
                     continue
                 bound = view.max_deliveries(offset - view.header.base_offset)
                 if bound:

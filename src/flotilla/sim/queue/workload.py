@@ -35,7 +35,7 @@ from flotilla.sim.queue.host import QueueApplication, WatchedPartition
 from flotilla.sim.queue.producers import KINDS, Identities, Producer
 from flotilla.sim.queue.transactors import Transactor
 from flotilla.sim.wire import Caller, Outcome
-from flotilla.types.errors import CorruptionError, NotLoadedError
+from flotilla.types.errors import CorruptionError, NotLoadedError, StorageFailedError
 from flotilla.types.ids import GroupId, Offset
 from flotilla.types.operations import CommitOffset, OffsetCommitted, ReadOffset
 from flotilla.types.operations.queue import FROM_OFFSET, CancelRecords, RecordsCancelled, ResetGroup, Start
@@ -301,7 +301,7 @@ def _check_log(node: SimNode, replica: Replica, machine: WatchedPartition) -> No
         return
     try:
         entries = replica.log.read_from_offset(machine.log_start, 0, replica.applied + 1)
-    except (CorruptionError, NotLoadedError):
+    except (CorruptionError, NotLoadedError, StorageFailedError):
         # Rot that no read has met yet; it is repaired when one does.
         return
     span = span_of(entries[0]) if entries else None
