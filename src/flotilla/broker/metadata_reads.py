@@ -6,6 +6,7 @@ then asks the leader for its read index, which a quorum confirms, and applies th
 is in flight at a time, and a request counts on one that was asked after it came.
 
 Every wait is bounded, and a failed question is repeated until then: the metadata may be without a leader for a moment.
+A node without a replica of the metadata, as before it is part of a cluster, has nobody to ask and does not wait.
 """
 
 from collections.abc import Callable
@@ -65,11 +66,12 @@ class MetadataReads:
             self._waiters.pop(waiter, None)
             waiter.stop_timer()
 
-        waiter = _Waiter(index, self._questions + 1, done, self._outside.later(wait_ms, expire))
+        has_replica = self._consensus.replica(METADATA_GROUP) is not None
+        waiter = _Waiter(index, self._questions + 1, done, self._outside.later(wait_ms if has_replica else 0, expire))
         self._waiters[waiter] = None
         if 0 < index <= self._machine.applied:
             self._end(waiter, None)
-        else:
+        elif has_replica:
             self._ask()
         return cancel
 

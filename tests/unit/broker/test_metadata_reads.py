@@ -146,6 +146,14 @@ def test_a_linearizable_read_without_a_quorum_is_answered_as_stale():
     assert [topic.name for topic in answer.result.topics] == ["orders"]
 
 
+def test_a_node_that_is_not_part_of_a_cluster_refuses_at_once():
+    waiting = Fleet(3).form().add(4)
+    for request, index in ((GetMetadata(is_linearizable=True), 0), (GetMetadata(["orders"]), 7)):
+        answer = waiting.call(request, index)
+        assert answer.code == "UNAVAILABLE"
+        assert "not part of a cluster yet" in str(answer.result)
+
+
 def test_an_index_that_the_cluster_does_not_have_is_refused_at_once():
     fleet = Fleet(3).form()
     for box in fleet.nodes.values():
