@@ -13,7 +13,7 @@ from flotilla.server import Server
 from flotilla.types.address import Address
 from flotilla.types.operations.cluster import CLOCK_OFF
 from flotilla.types.settings import NodeSettings, Peer
-from tests.integration.broker.cluster import wait_until
+from tests.integration.broker.cluster import wait_for, wait_until
 from tests.integration.ports import free_ports
 
 DAY_MS = 86_400_000
@@ -78,8 +78,13 @@ def test_the_clock_of_a_leader_removes_nothing_at_any_replica(tmp_path: Path, ju
             await asyncio.gather(*[client.produce("kept", b"%d" % number) for number in range(RECORDS)])
             for partition in range(3):
                 await client.produce("short", b"old", partition=partition)
-            metadata = await client.admin.metadata()
-            leader = next(topic for topic in metadata.topics if topic.name == "kept").partitions[0].leader
+            # The broker that answers may have a replica that has not heard its leader yet.
+            kept = await wait_for(
+                lambda: client.describe_topic("kept"),
+                "a leader",
+                is_enough=lambda found: found.partitions[0].leader > 0,
+            )
+            leader = kept.partitions[0].leader
             clocks[leader].ahead_ms = jump_ms
             await wait_until(
                 lambda: log_starts(servers, "short"), "short is trimmed", is_enough=lambda found: found == [1] * 9
