@@ -23,7 +23,7 @@ from flotilla.types.errors import CorruptionError, DeadlineError, InvalidArgumen
 from flotilla.types.settings import NodeSettings
 from tests.integration.broker.cluster import BrokerCluster, run, wait_for, wait_until
 from tests.integration.broker.ledger import read_all
-from tests.integration.ports import free_ports
+from tests.integration.ports import LOOPBACK, free_ports
 
 
 class Trio:
@@ -264,6 +264,20 @@ def test_a_node_that_was_removed_knows_it_and_ends(trio: Trio) -> None:
 def test_a_lost_disk_and_a_restored_one_come_back_as_the_log_says(own_cluster: BrokerCluster) -> None:
     """Real processes: killed and wiped, started with the old flags, then with --join; later with an old image."""
 
+    async def start_known(cluster: BrokerCluster, client: AsyncClient, host: str) -> None:
+        """Starts node 3 with an address by which the others show that they know this start of it."""
+        address = f"{host}:{cluster[3].client_address.rpartition(':')[2]}"
+        cluster[3].flags["advertise"] = address
+        cluster[3].start()
+        await wait_for(
+            lambda: cluster.views(excluded=3),
+            f"node 3 to be known by {address}",
+            is_enough=lambda views: all(
+                (3, address) in [(broker.node, broker.client) for broker in view.brokers] for view in views.values()
+            ),
+        )
+        await cluster.wait_ready(client)
+
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         node = cluster[3]
         await client.create_topic("orders", partitions=1, replication_factor=3)
@@ -275,15 +289,13 @@ def test_a_lost_disk_and_a_restored_one_come_back_as_the_log_says(own_cluster: B
         assert await node.stop() == OK.code
         del node.flags["peers"]
         node.flags["join"] = ",".join(cluster.addresses[:2])
-        node.start()
-        await cluster.wait_ready(client)
-        # It holds the topic again, and then the others know two starts of its new directory.
+        await start_known(cluster, client, "localhost")
+        # It is a member again, and then the others know two more starts of its new directory.
         image = cluster.folder / "image"
         assert await node.stop() == OK.code
         shutil.copytree(node.data, image)
-        for _ in range(2):
-            node.start()
-            await cluster.wait_ready(client)
+        for host in (LOOPBACK, "localhost"):
+            await start_known(cluster, client, host)
             assert await node.stop() == OK.code
         shutil.rmtree(node.data)
         image.rename(node.data)
