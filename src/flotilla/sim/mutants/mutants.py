@@ -109,8 +109,8 @@ def _vote_twice(original: Any) -> Any:
 
 
 def _drop_vote(original: Any) -> Any:
-    def become_follower(self: RaftNode, term: Term, leader_id: NodeId) -> None:
-        original(self, term, leader_id)
+    def become_follower(self: RaftNode, term: Term, leader_id: NodeId, *reason: int) -> None:
+        original(self, term, leader_id, *reason)
         self.vote = NO_NODE
 
     return become_follower
