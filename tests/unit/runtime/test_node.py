@@ -71,7 +71,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.ends: dict[int, WireEnd] = {}
-        #: Nodes that nothing comes through to.
+        #: Nodes that nothing comes through to or from, also of what is under way.
         self.cut: list[int] = []
 
 
@@ -95,7 +95,7 @@ class WireEnd:
 
     def _deliver(self, to: int, messages: list[tuple[int, Message]]) -> None:
         events = self._wire.ends[to].events
-        if events is not None and to not in self._wire.cut:
+        if events is not None and not {to, self._node} & set(self._wire.cut):
             events.receive(messages)
 
 
