@@ -1,14 +1,17 @@
 """Deliberate bugs of time: each lets the wall clock of one node decide.
 
-Rows for the table in `mutants`: a name, the mistake, and what to put in the place of what.
+Rows for the table in `mutants`: a name, the mistake, faults that bring it about where the drawn ones seldom do,
+and what to put in the place of what.
 """
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 from flotilla.broker import cluster_clock
 from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.log_upkeep import LogUpkeep
-from flotilla.sim.mutants.queue import Row
+
+AimedRow: TypeAlias = tuple[str, str, tuple[str, ...] | None, tuple[tuple[Any, str, Callable[[Any], Any]], ...]]
 
 
 class _OwnTime:
@@ -54,9 +57,17 @@ def _own_beginning(original: Any) -> Any:
     return may_lead
 
 
-ROWS: Final[tuple[Row, ...]] = (
-    ("own-clock", "a leader goes by its own wall clock", ((ClusterClock, "now_ms", _own_clock),)),
-    ("own-retention", "ages and stamps follow the leader's wall clock", ((LogUpkeep, "command", _own_retention),)),
-    ("latest-clock", "the latest of all clocks is believed", ((cluster_clock, "agreed", _latest_clock),)),
-    ("own-beginning", "a node begins with its own wall clock", ((ClusterClock, "may_lead", _own_beginning),)),
+#: The clock that jumps decides only while its node leads, so leaders have to change often.
+_OTHER_LEADERS: Final = ("transfer", "isolate")
+
+ROWS: Final[tuple[AimedRow, ...]] = (
+    ("own-clock", "a leader goes by its own wall clock", None, ((ClusterClock, "now_ms", _own_clock),)),
+    (
+        "own-retention",
+        "ages and stamps follow the leader's wall clock",
+        _OTHER_LEADERS,
+        ((LogUpkeep, "command", _own_retention),),
+    ),
+    ("latest-clock", "the latest of all clocks is believed", None, ((cluster_clock, "agreed", _latest_clock),)),
+    ("own-beginning", "a node begins with its own wall clock", None, ((ClusterClock, "may_lead", _own_beginning),)),
 )

@@ -457,7 +457,9 @@ MUTANTS |= {
     name: Mutant(name, mistake, replacements, faults=faults) for name, mistake, faults, replacements in DISK_ROWS
 }
 MUTANTS |= {
-    name: Mutant(name, mistake, replacements, QUEUE)
-    for name, mistake, replacements in (*QUEUE_ROWS, *TRANSACTION_ROWS, *CLOCK_ROWS)
+    name: Mutant(name, mistake, replacements, QUEUE) for name, mistake, replacements in (*QUEUE_ROWS, *TRANSACTION_ROWS)
+}
+MUTANTS |= {
+    name: Mutant(name, mistake, replacements, QUEUE, faults) for name, mistake, faults, replacements in CLOCK_ROWS
 }
 MUTANTS |= {name: Mutant(name, mistake, replacements, STREAM) for name, mistake, replacements in STREAM_ROWS}

@@ -9,6 +9,7 @@ from random import Random
 from typing import Final
 
 from flotilla.codec.batch.records import encode_batch
+from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.devices.clock import EPOCH_MS
 from flotilla.sim.devices.world import MS
 from flotilla.sim.plans.queue import TOPIC
@@ -129,7 +130,8 @@ class Producer:
             self._app.sometimes.seen("produce of unknown outcome")
             self._end()
         else:
-            assert not isinstance(outcome, SequenceGapError | OutOfWindowError), str(outcome)
+            if isinstance(outcome, SequenceGapError | OutOfWindowError):
+                raise Violation("sequences are remembered", str(outcome))
             self._app.world.after(_RETRY_US, self._send)
 
     def _end(self) -> None:
