@@ -143,6 +143,7 @@ def _node_parts(settings: NodeSettings, options: ReplicaOptions, segments: int, 
         peers={},
         store=StoreOptions(
             journal_bytes=settings.journal_file_bytes,
+            reserve_bytes=settings.journal_file_bytes // 4,
             segment_bytes=settings.segment_file_bytes,
             open_files_max=segments,
         ),

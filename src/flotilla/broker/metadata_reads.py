@@ -18,11 +18,10 @@ from flotilla.broker.ports import Cancel, Consensus, Outside, Subscription
 from flotilla.metadata.queries import DescribeCluster
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, ReplicaBehindError
 from flotilla.types.ids import Index
+from flotilla.types.operations.cluster import METADATA_CONFIRM_MS_MAX
 
 #: A request of a client that has seen more is refused after this time. The client asks another node, or again.
 REACH_MS_MAX: Final = 1_000
-#: A linearizable read is answered as stale after this time: longer than the election after a frozen leader.
-CONFIRM_MS_MAX: Final = 3_000
 #: The pause after a failed question.
 RETRY_MS: Final = 50
 
@@ -53,7 +52,7 @@ class MetadataReads:
 
     def confirm(self, done: Callable[[FlotillaError | None], None]) -> Cancel:
         """The same for all entries that were committed when this is called."""
-        return self._wait(0, CONFIRM_MS_MAX, done)
+        return self._wait(0, METADATA_CONFIRM_MS_MAX, done)
 
     def _wait(self, index: Index, wait_ms: int, done: Callable[[FlotillaError | None], None]) -> Cancel:
         def expire() -> None:

@@ -18,7 +18,7 @@ state and the changes of role are in `state.py`; the term of a message is checke
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from flotilla.raft import election, follower, leader, proposals, reasons, repair, replication
 from flotilla.raft.membership import ConfigurationChange
@@ -55,6 +55,10 @@ _STEPS: dict[int, dict[type[Message], Callable[[RaftState, Any], None]]] = {
     CANDIDATE: {**election.VOTER_STEPS, **election.CANDIDATE_STEPS, **follower.CANDIDATE_STEPS},
     LEADER: {**election.VOTER_STEPS, **leader.STEPS},
 }
+
+
+#: A reluctant node waits this many times longer before it stands for election.
+RELUCTANCE: Final = 4
 
 
 class RaftNode(RaftState):
@@ -98,7 +102,7 @@ class RaftNode(RaftState):
             repair.tick(self)
         elif self.role == LEADER:
             leader.tick(self)
-        elif self.election_elapsed >= self.election_timeout:
+        elif self.election_elapsed >= self.election_timeout * (RELUCTANCE if self.is_reluctant else 1):
             election.start(self)
 
     def propose(self, data: bytes | memoryview) -> Index:
@@ -126,7 +130,7 @@ class RaftNode(RaftState):
 
     def campaign(self) -> None:
         """Stands for election now, with a pre-vote, without waiting for the timeout."""
-        if not self.damaged and self.installing is None and self.role != LEADER:
+        if not self.damaged and self.installing is None and self.role != LEADER and not self.is_reluctant:
             self.wake()
             self.leadership.standing = reasons.STARTED
             election.start(self)
@@ -145,7 +149,7 @@ class RaftNode(RaftState):
         self.down_peers.add(peer)
         if self.role == LEADER:
             leader.peer_down(self, peer)
-        elif self.leader == peer and not self.damaged:
+        elif self.leader == peer and not self.damaged and not self.is_reluctant:
             election.leader_link_lost(self)
 
     def peer_up(self, peer: NodeId) -> None:

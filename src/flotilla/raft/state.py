@@ -52,6 +52,7 @@ class RaftState:
         "idle_ticks",
         "incoming",
         "installing",
+        "is_reluctant",
         "lacking",
         "lagging",
         "leader",
@@ -179,6 +180,8 @@ class RaftState:
         self.repaired: list[Entry] = []
 
     def _begin_outputs(self, hard_state: HardState) -> None:
+        #: This node leads only if no other node does: its disk is full. Set by the caller.
+        self.is_reluctant = False
         #: A follower needs a newer snapshot than there is.
         self.snapshot_wanted = False
         self.messages: list[Message] = []

@@ -131,6 +131,7 @@ class Driver:
         """Takes part in a group that the store holds."""
         options = options or self._options.replica
         replica = Replica(group, self.node, self._store.groups[group], machine, self._random, options)
+        replica.raft.is_reluctant = self._is_low
         self.replicas[group] = replica
         self._touch(replica)
         return replica
@@ -225,12 +226,10 @@ class Driver:
     def propose(self, group: GroupId, data: bytes | memoryview, token: object, *, frees_space: bool = False) -> bool:
         """False: refused, nothing was logged; the reply says why. On a full disk, what frees space is accepted."""
         replica = self.replicas[group]
-        accepted = False
         error = self.storage_error if frees_space else self.refusal
+        accepted = error is None and replica.propose(data, token)
         if error is not None:
             replica.replies.append((token, error))
-        else:
-            accepted = replica.propose(data, token)
         self._touch(replica)
         return accepted
 
@@ -651,21 +650,22 @@ class Driver:
 
     def _note_low(self) -> None:
         """The disk is full and the reserve is in use: a node with room should lead. Space is looked for regularly."""
-        if self._store.is_low:
-            if not self._is_low:
-                self._step_down_all(reasons.FAILING_DISK)
+        is_low = self._store.is_low
+        if is_low != self._is_low:
+            self._is_low = is_low
+            for replica in list(self.replicas.values()):
+                replica.raft.is_reluctant = is_low
+                if is_low:
+                    self._contained(self._step_down, replica, reasons.FAILING_DISK)
+        if is_low:
             self._retry_in_ticks = self._retry_in_ticks or self._options.retry_ticks
-        self._is_low = self._store.is_low
-
-    def _step_down_all(self, reason: int) -> None:
-        for replica in list(self.replicas.values()):
-            self._contained(self._step_down, replica, reason)
 
     def _fail(self, error: FlotillaError) -> None:
         """Nothing is acknowledged while the disk fails: other nodes must lead. The same block is retried later."""
         self.storage_error = error
         self._retry_in_ticks = self._options.retry_ticks
-        self._step_down_all(reasons.FAILING_DISK)
+        for replica in list(self.replicas.values()):
+            self._contained(self._step_down, replica, reasons.FAILING_DISK)
 
     def _step_down(self, replica: Replica, reason: int) -> None:
         replica.raft.step_down(reason)

@@ -1,6 +1,6 @@
 """Requests that need metadata which their node does not have yet: it asks the leader, waits a moment, or says so."""
 
-from flotilla.broker.metadata_reads import CONFIRM_MS_MAX, REACH_MS_MAX, RETRY_MS, WaitingRequest
+from flotilla.broker.metadata_reads import REACH_MS_MAX, RETRY_MS, WaitingRequest
 from flotilla.types.ids import Index
 from flotilla.types.operations import (
     AlterGroup,
@@ -13,6 +13,7 @@ from flotilla.types.operations import (
     Produce,
     Request,
 )
+from flotilla.types.operations.cluster import METADATA_CONFIRM_MS_MAX
 from tests.unit.broker.fleet import Answer, Fleet, Node, batch
 
 
@@ -138,7 +139,7 @@ def test_a_linearizable_read_without_a_quorum_is_answered_as_stale():
     for box in others:
         fleet.kill(box.node)
     answer = left.ask(GetMetadata(is_linearizable=True))
-    fleet.advance(CONFIRM_MS_MAX - 100)
+    fleet.advance(METADATA_CONFIRM_MS_MAX - 100)
     assert answer.is_waiting
     fleet.advance(200)
     assert isinstance(answer.result, Metadata)

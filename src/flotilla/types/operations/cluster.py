@@ -54,6 +54,10 @@ class Metadata(Reply):
     index: Index = 0
 
 
+#: A linearizable read of metadata is answered as stale after this time: longer than an election after a frozen leader.
+METADATA_CONFIRM_MS_MAX: Final = 3_000
+
+
 @dataclass(slots=True)
 class GetMetadata(Request[Metadata], to=ANY, effect=READ):
     """All topics when none is named. A topic that does not exist is left out of the reply.
@@ -66,6 +70,11 @@ class GetMetadata(Request[Metadata], to=ANY, effect=READ):
     topics: list[str] = field(default_factory=list)
     create: bool = False
     is_linearizable: bool = False
+
+    @property
+    def wait_ms(self) -> int:
+        """How long the answer may take: a quorum is asked first."""
+        return METADATA_CONFIRM_MS_MAX if self.is_linearizable else 0
 
 
 @dataclass(slots=True)
