@@ -25,6 +25,8 @@ def test_a_rotten_byte_in_a_cold_segment_is_found_and_repaired_without_a_reader(
         victim = next(broker for broker in cluster.brokers.values() if broker is not leader)
         # Slow enough that the scrubber reaches the last segments only after the damage. A start reads the log, too.
         victim.flags["scrub_bytes_per_second"] = "192KiB"
+        # A start verifies what is in segments by then.
+        await wait_until(lambda: len(segments(victim)) > 1, "segments at the victim")
         await victim.stop()
         victim.start()
         await cluster.wait_ready(client)
