@@ -154,6 +154,10 @@ class Journal:
                 self.spare = self.create_spare(number, obsolete)
                 self.numbers.remove(obsolete)
                 self.numbers.append(number)
+        except DiskFullError:
+            # A crash left the file without all its space: the reserve comes next.
+            pass
+        try:
             self._open_next()
         except DiskFullError:
             number, position = last

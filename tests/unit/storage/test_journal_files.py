@@ -327,6 +327,19 @@ def test_a_node_starts_with_no_byte_free(missing: str, way: str) -> None:
     _fill(_open(disk), store.groups[GROUP].last_index() + 1, 10)
 
 
+def test_a_half_made_file_does_not_keep_a_start_from_the_reserve() -> None:
+    disk = SimDisk(Random(0))
+    store = _new(disk)
+    _fill(store, 1, 20)
+    disk.open(journal_path(store._journal.number + 5), create=True)
+    disk.stop()
+    disk.capacity_bytes = disk.used_bytes
+    store = _open(disk)
+    assert store.is_low
+    assert not disk.exists(RESERVE_PATH), "the reserve was taken, not the room in an old file"
+    assert _indexes(store) == list(range(1, 21))
+
+
 @pytest.mark.parametrize("count", [3, 6])
 def test_a_restart_leaves_the_flush_to_maintenance(count: int) -> None:
     disk = WatchedDisk()
