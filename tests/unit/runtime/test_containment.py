@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from flotilla.raft.messages import Append, AppendReply, Heartbeat, VoteReply
-from flotilla.raft.roles import LEADER
+from flotilla.raft.messages import Append, AppendReply, Heartbeat
 from flotilla.runtime.driver import Driver
 from flotilla.sim.ledger.machine import command
 from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import StorageFailedError
-from tests.unit.runtime.test_driver import ALONE, SMALL, THREE, Bench
+from tests.unit.runtime.test_driver import ALONE, SMALL, THREE, Bench, lead_with_entries
 
 
 class Planted:
@@ -162,20 +161,7 @@ def test_a_follower_that_lags_waits_while_no_file_can_be_opened(tmp_path: Path) 
     """What it lacks is in a segment. It gets it when the segment can be opened; no group ends."""
     RealDiskBench.folder = str(tmp_path)
     bench = RealDiskBench(THREE)
-    bench.settle()
-    raft = bench.driver.replicas[1].raft
-    raft.campaign()
-    for is_pre in (True, False):
-        bench.tick(1)
-        bench.settle()
-        bench.driver.receive([(1, VoteReply(2, 1, raft.term + is_pre, granted=True, pre=is_pre))])
-        bench.settle()
-    assert raft.role == LEADER
-    for number in range(300):
-        bench.driver.propose(1, command(number, 1_000), number)
-        bench.settle()
-        bench.driver.receive([(1, AppendReply(2, 1, raft.term, raft.log.last_index, accepted=True))])
-        bench.settle()
+    raft = lead_with_entries(bench, 300)
     bench.store._loads.close()
     bench.sent.clear()
     refusal = AppendReply(3, 1, raft.term, raft.log.last_index, accepted=False, hint_index=0, hint_term=0)

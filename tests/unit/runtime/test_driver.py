@@ -23,6 +23,7 @@ from flotilla.raft.messages import (
     VoteReply,
     VoteRequest,
 )
+from flotilla.raft.node import RaftNode
 from flotilla.raft.options import RaftOptions
 from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job, Load
@@ -152,6 +153,25 @@ class Bench:
 
 def sends(bench: Bench, kind: type[Message]) -> list[Message]:
     return [message for _, message in bench.sent if type(message) is kind]
+
+
+def lead_with_entries(bench: Bench, count: int) -> RaftNode:
+    """Node 1 leads group 1 with the votes of node 2, which has all of `count` entries; node 3 never answers."""
+    bench.settle()
+    raft = bench.driver.replicas[1].raft
+    raft.campaign()
+    for is_pre in (True, False):
+        bench.tick(1)
+        bench.settle()
+        bench.driver.receive([(1, VoteReply(2, 1, raft.term + is_pre, granted=True, pre=is_pre))])
+        bench.settle()
+    assert raft.role == LEADER
+    for number in range(count):
+        bench.driver.propose(1, command(number, 1_000), number)
+        bench.settle()
+        bench.driver.receive([(1, AppendReply(2, 1, raft.term, raft.log.last_index, accepted=True))])
+        bench.settle()
+    return raft
 
 
 def test_a_proposal_is_answered_only_after_its_sync():

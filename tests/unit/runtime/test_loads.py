@@ -8,30 +8,15 @@ from flotilla.raft.messages import (
     SnapshotChunk,
     SnapshotReply,
     TimeoutNow,
-    VoteReply,
 )
-from flotilla.raft.roles import LEADER
 from flotilla.types.errors import StorageFailedError
-from tests.unit.runtime.test_driver import THREE, Bench, command, sends
+from tests.unit.runtime.test_driver import THREE, Bench, command, lead_with_entries, sends
 
 
 def cold_leader(*, has_heir: bool = True) -> Bench:
     """Node 1 leads; node 2 has everything, if `has_heir`, and node 3 nothing. The log is on disk, and cold."""
     bench = Bench(THREE)
-    bench.settle()
-    raft = bench.driver.replicas[1].raft
-    raft.campaign()
-    for is_pre in (True, False):
-        bench.tick(1)
-        bench.settle()
-        bench.driver.receive([(1, VoteReply(2, 1, raft.term + is_pre, granted=True, pre=is_pre))])
-        bench.settle()
-    assert raft.role == LEADER
-    for number in range(40):
-        bench.driver.propose(1, command(number, 1_000), number)
-        bench.settle()
-        bench.driver.receive([(1, AppendReply(2, 1, raft.term, raft.log.last_index, accepted=True))])
-        bench.settle()
+    lead_with_entries(bench, 40)
     job = bench.store.plan_maintenance(flush=True)
     assert job is not None
     job.run()
