@@ -7,15 +7,18 @@ store holds, and connects the links with the runtime. It decides nothing.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
 
+from flotilla.machine import here
 from flotilla.peers.network import PeerNetwork
 from flotilla.raft.messages import Configuration, Entry
 from flotilla.replica.ports import StateMachine
 from flotilla.replica.replica import ReplicaOptions
+from flotilla.replica.stored_state import StoredState
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.node import NodeRuntime
+from flotilla.runtime.start_watch import StartWatch
 from flotilla.storage.options import StoreOptions
+from flotilla.storage.ports import Disk
 from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore
 from flotilla.types.address import Address
@@ -47,15 +50,23 @@ class Node:
         parts: NodeParts,
         machine: Callable[[GroupId], StateMachine | None],
         describe: Callable[[Entry], Span | None],
+        disk: Disk | None = None,
     ) -> None:
         """Opens the store and recovers; `machine` makes the state machine of a group. Nothing runs before `start`.
 
+        `disk` replaces the folder `parts.data`.
+
         A group for which it returns None waits for `host`.
         """
-        chance = Random()
+        chance = here().chance()
         self._machine = machine
-        self._disk = PosixDisk(str(parts.data))
-        self.store = NodeStore.open(self._disk, parts.store, describe)
+        self._own_disk: PosixDisk | None = None
+        if disk is not None:
+            self.store = NodeStore.open(disk, parts.store, describe)
+        else:
+            own = self._own_disk = PosixDisk(str(parts.data))
+            with StartWatch(lambda: own.opened):
+                self.store = NodeStore.open(own, parts.store, describe)
         self.network = PeerNetwork(
             node=parts.node,
             cluster=parts.cluster,
@@ -88,20 +99,27 @@ class Node:
         configuration: Configuration,
         machine: StateMachine | None,
         options: ReplicaOptions | None,
+        state: StoredState | None = None,
     ) -> None:
-        """Takes part in a group; its log is new unless the store holds it."""
+        """Takes part in a group; its log is new unless the store holds it. `state`: see Driver.preload."""
         if group not in self.store.groups:
             self.store.create_group(group, configuration)
-        self._take_part(group, machine, options)
+        self._take_part(group, machine, options, state)
 
-    def _take_part(self, group: GroupId, machine: StateMachine | None, options: ReplicaOptions | None) -> None:
+    def _take_part(
+        self,
+        group: GroupId,
+        machine: StateMachine | None,
+        options: ReplicaOptions | None,
+        state: StoredState | None = None,
+    ) -> None:
         if machine is not None and group not in self.runtime.driver.replicas:
-            self.runtime.driver.add_replica(group, machine, options)
+            self.runtime.driver.add_replica(group, machine, options, state)
 
     @property
     def sync_method(self) -> str:
         """How writes become durable on this node's file system, for people."""
-        return self._disk.sync_method
+        return "none" if self._own_disk is None else self._own_disk.sync_method
 
     async def start(self) -> None:
         await self.runtime.start()
@@ -109,4 +127,5 @@ class Node:
     async def stop(self) -> None:
         await self.runtime.stop()
         self.store.close()
-        self._disk.close()
+        if self._own_disk is not None:
+            self._own_disk.close()

@@ -4,11 +4,10 @@
 """
 
 import asyncio
-import errno
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from math import ceil
 from pathlib import Path
-from random import Random, SystemRandom
 
 from flotilla.broker.broker import Broker
 from flotilla.broker.catalog import METADATA_GROUP, Catalog, CatalogMachine
@@ -26,20 +25,23 @@ from flotilla.frontends.listener import ConnectionBudget
 from flotilla.frontends.tcp.server import TcpServer
 from flotilla.gateway.elsewhere import ClusterElsewhere
 from flotilla.gateway.gateway import Gateway
+from flotilla.machine import here
 from flotilla.metadata.commands import RegisterBroker
 from flotilla.node import Node, NodeParts
 from flotilla.peers.handshake import KnownPeer
 from flotilla.raft.options import RaftOptions
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.runtime.clock import Clock, LoopClock
-from flotilla.runtime.data_dir_identity import DataDir
-from flotilla.runtime.descriptors import budget_descriptors, descriptor_limit
+from flotilla.runtime.data_dir_identity import DataDir, PathFolder
+from flotilla.runtime.descriptors import budget_descriptors
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.observability.failures import watch
 from flotilla.runtime.observability.logs import get_logger
+from flotilla.storage.disk_folder import DiskFolder
 from flotilla.storage.options import StoreOptions
+from flotilla.storage.ports import Disk
 from flotilla.types.address import Address, parse_address
-from flotilla.types.errors import FlotillaError
+from flotilla.types.errors import DiskFullError, FlotillaError
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.limits import THRIFTY_BYTES_MAX
 from flotilla.types.settings import NodeSettings
@@ -64,6 +66,7 @@ class LoopConsensus:
         self.read = runtime.read
         self.change_members = runtime.change_members
         self.transfer = runtime.transfer
+        self.preload = runtime.driver.preload
         self.host = node.host
         self.snapshot = runtime.snapshot
         self.campaign = runtime.campaign
@@ -79,6 +82,9 @@ class LoopConsensus:
 
     def holds(self, group: GroupId) -> bool:
         return group in self._node.store.groups
+
+    def stalled(self) -> Mapping[GroupId, str]:
+        return self._runtime.driver.stalled
 
     def storage_error(self) -> FlotillaError | None:
         return self._runtime.driver.refusal
@@ -157,18 +163,19 @@ def _node_parts(settings: NodeSettings, options: ReplicaOptions, segments: int, 
 class Server:
     """One broker. `start` returns when it listens; it may not be part of a cluster yet."""
 
-    def __init__(self, settings: NodeSettings, clock: Clock | None = None) -> None:
-        """`clock` replaces the machine's, for tests."""
+    def __init__(self, settings: NodeSettings, clock: Clock | None = None, disk: Disk | None = None) -> None:
+        """`clock` replaces the machine's, for tests, and `disk` the data directory, for the simulator."""
         self.settings = settings
-        self._data = DataDir.claim(Path(settings.data_dir), settings.node_id, settings.cluster_name)
+        folder = PathFolder(Path(settings.data_dir)) if disk is None else DiskFolder(disk, settings.data_dir)
+        self._data = DataDir.claim(folder, settings.node_id, settings.cluster_name)
         self._machine = CatalogMachine()
         self._replica_options = _replica_options(settings)
         self.descriptors = budget_descriptors(
-            descriptor_limit(), segments_max=settings.open_files_max, has_grpc=settings.grpc_listen is not None
+            here().descriptors_max(), segments_max=settings.open_files_max, has_grpc=settings.grpc_listen is not None
         )
         incarnation = self._data.identity.incarnation
         parts = _node_parts(settings, self._replica_options, self.descriptors.segments, incarnation)
-        self.node = Node(parts, lambda group: self._machine if group == METADATA_GROUP else None, span_of)
+        self.node = Node(parts, lambda group: self._machine if group == METADATA_GROUP else None, span_of, disk)
         self.node.network.own.starts = self._count_start()
         self._consensus = LoopConsensus(self.node)
         self._outside = LoopOutside(self.node, clock or LoopClock())
@@ -184,7 +191,7 @@ class Server:
             facts_of,
             keeps_log,
             self._elsewhere,
-            Random(SystemRandom().getrandbits(128)),
+            here().chance(),
             settings.move_bytes_per_second,
             settings.timing.grace_ms,
         )
@@ -205,6 +212,7 @@ class Server:
             self._tcp.statistics,
             self.membership.hosts,
             self._outside.clock,
+            self.membership.is_registered,
             self.entry.reasons,
         )
         self.node.runtime.on_group_failed = self.membership.group_failed
@@ -218,7 +226,12 @@ class Server:
         self._own: RegisterBroker | None = None
         driver = self.node.runtime.driver
         self._event_log = EventLog(
-            settings.node_id, self.catalog, driver.replicas, driver.repaired, self._outside.clock
+            settings.node_id,
+            self.catalog,
+            driver.replicas,
+            driver.repaired,
+            self._consensus.stalled,
+            self._outside.clock,
         )
         self._stop_looking: Cancel | None = None
 
@@ -226,9 +239,7 @@ class Server:
         """The number of this start; 0 if the disk is full: then this start is not counted, and no peer judges it."""
         try:
             return self._data.count_start()
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
+        except DiskFullError:
             log.warning("the disk is full: this start is not counted", node=self.settings.node_id)
             return 0
 

@@ -12,6 +12,8 @@ work as in production. Only its clock can be turned, so that a delay of seven da
                 assert [message.payload for message in consumer.poll()] == [b"1"]
 
 Time also passes by itself. Closing the broker removes its folder.
+
+`simulate` runs a test's own coroutines against a whole cluster with faults, in simulated time (docs/simulation.md).
 """
 
 import asyncio
@@ -26,12 +28,24 @@ from flotilla.client.client import Client
 from flotilla.client.in_process import CLOCKS_HERE, LoopThread
 from flotilla.runtime.clock import TurnedClock
 from flotilla.server import Server
+from flotilla.sim.whole.scenario import SimulatedCluster, SimulatedProcess, SimulationFailedError, simulate
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import FlotillaError, NotLeaderError, UnavailableError
 from flotilla.types.ids import GroupId
 from flotilla.types.settings import NodeSettings
 
-__all__ = ["DAY_MS", "HOUR_MS", "MINUTE_MS", "SECOND_MS", "BrokerSettings", "LocalBroker"]
+__all__ = [
+    "DAY_MS",
+    "HOUR_MS",
+    "MINUTE_MS",
+    "SECOND_MS",
+    "BrokerSettings",
+    "LocalBroker",
+    "SimulatedCluster",
+    "SimulatedProcess",
+    "SimulationFailedError",
+    "simulate",
+]
 
 SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60 * SECOND_MS

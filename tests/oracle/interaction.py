@@ -48,6 +48,7 @@ from flotilla.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
 from flotilla.raft.roles import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
 from flotilla.types.errors import ConfigurationChangeError, FlotillaError, NotLeaderError
 from flotilla.types.ids import NO_NODE, Index, NodeId, Term
+from flotilla.types.snapshot_data import whole
 from tests.oracle.datadriven import Directive
 from tests.oracle.test_confchange_oracle import describe, parse_changes
 from tests.scenarios.cluster import Cluster, Member
@@ -207,7 +208,7 @@ class Interaction:
         snapshot = self.cluster.members[sender].store.newest_snapshot
         assert snapshot is not None
         term = self.cluster.node(sender).term
-        self.cluster.send([SnapshotChunk(sender, to, term, meta=snapshot.meta, offset=0, data=snapshot.data)])
+        self.cluster.send([SnapshotChunk(sender, to, term, meta=snapshot.meta, offset=0, data=whole(snapshot.data))])
 
     def compact(self, directive: Directive) -> str:
         node_id, index = map(int, directive.positional)

@@ -26,6 +26,7 @@ from flotilla.raft.node import RaftNode
 from flotilla.raft.options import RaftOptions
 from flotilla.raft.roles import ROLE_NAMES
 from flotilla.types.ids import Index, NodeId, Term
+from flotilla.types.snapshot_data import whole
 from tests.scenarios.notation import format_configuration, format_entry, format_message
 from tests.scenarios.safety import Safety
 from tests.scenarios.store import MemoryLog
@@ -133,7 +134,7 @@ class Member:
             self.take_snapshot()
 
     def _restore(self, snapshot: Snapshot) -> None:
-        self.state = snapshot.data.split(b"\n") if snapshot.data else []
+        self.state = whole(snapshot.data).split(b"\n") if snapshot.data else []
         self.applied = snapshot.meta.index
         self.configuration = snapshot.meta.configuration
 

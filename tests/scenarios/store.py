@@ -9,6 +9,7 @@ from copy import copy
 from flotilla.raft.messages import CONFIG, Configuration, Entry, HardState, Ready, Snapshot, SnapshotMeta
 from flotilla.types.errors import CorruptionError, StorageFailedError
 from flotilla.types.ids import Index, Term
+from flotilla.types.snapshot_data import whole
 
 
 class MemoryLog:
@@ -27,6 +28,8 @@ class MemoryLog:
         self.doubtful: set[Index] = set()
         #: Every read of an entry fails, as with too many open files.
         self.is_unreadable = False
+        #: Repaired entries that are not durable yet; a test sets it.
+        self.unsaved_bytes = 0
 
     def copy(self) -> "MemoryLog":
         twin = copy(self)
@@ -117,6 +120,9 @@ class MemoryLog:
             found.append(entry)
         return found
 
+    def unsaved_repair_bytes(self) -> int:
+        return self.unsaved_bytes
+
     def snapshot(self) -> SnapshotMeta | None:
         return None if self.newest_snapshot is None else self.newest_snapshot.meta
 
@@ -124,4 +130,4 @@ class MemoryLog:
         snapshot = self.newest_snapshot
         if snapshot is None or snapshot.meta.index != index:
             return None
-        return snapshot.data[offset : offset + length]
+        return whole(snapshot.data)[offset : offset + length]

@@ -13,10 +13,12 @@ from tests.tidy.tree import Module
 
 _PURE = ("types", "raft", "partition", "metadata")
 _CORE = (*_PURE, "codec", "replica")
-_ADAPTERS = ("storage", "peers", "runtime")
+_ADAPTERS = ("machine", "storage", "peers", "runtime")
 #: What a client reads and writes; the brokers' side of the codec is not for it.
 _CLIENT_CODEC = ("codec.batch", "codec.client", "codec.frames")
 
+#: Parts of the runtime without loop, thread and clock: the simulator runs them as they are.
+_REPLAYED_RUNTIME = ("runtime.confirmations", "runtime.crash_points", "runtime.driver", "runtime.pause_detector")
 #: Parts of the broker that decide and do nothing else: the simulator runs them as they are.
 _REPLAYED_BROKER = (
     "broker.cluster_clock",
@@ -32,6 +34,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "": ("types", "client"),
     # L0
     "types": (),
+    # The machine that everything but the pure cores runs on; the simulator has one of its own.
+    "machine": (),
     # L1: three pure cores that never meet.
     "raft": ("types",),
     "partition": ("types",),
@@ -42,25 +46,27 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # L3: adapters see each other through ports, never directly.
     "storage": ("types", "raft", "codec", "replica"),
     "peers": ("types", "raft", "codec", "replica"),
-    "runtime": ("types", "raft", "codec", "replica"),
+    "runtime": ("types", "machine", "raft", "codec", "replica"),
     # L4
-    "broker": (*_CORE, "runtime"),
+    "broker": (*_CORE, "machine", "runtime"),
     # L5
-    "client": ("types", *_CLIENT_CODEC),
-    "gateway": ("types", *_CLIENT_CODEC, "client"),
-    "frontends": ("types", "codec", "broker", "client", "gateway"),
+    "client": ("types", "machine", *_CLIENT_CODEC),
+    "gateway": ("types", "machine", *_CLIENT_CODEC, "client"),
+    "frontends": ("types", "machine", "codec", "broker", "client", "gateway"),
     "frontends.http.http1": (),
     # L6
     "spark": ("types", "client", "codec.batch"),
     "cli": (*_CORE, *_ADAPTERS, "broker", "frontends", "client", "gateway", "server", "spark"),
     "cli.sim": (*_CORE, *_ADAPTERS, "sim"),
     # Beside the layers: the simulator runs the real core, storage, driver and group commit on simulated devices.
-    "sim": (*_CORE, "storage", "runtime.driver", *_REPLAYED_BROKER),
+    "sim": (*_CORE, "storage", *_REPLAYED_RUNTIME, *_REPLAYED_BROKER),
+    # The whole product in simulated time.
+    "sim.whole": (*_CORE, *_ADAPTERS, "node", "broker", "frontends", "client", "gateway", "server", "sim"),
     # Composition roots, where everything meets.
     "node": (*_CORE, *_ADAPTERS),
     "cluster_entry": (*_CORE, *_ADAPTERS, "node", "broker", "client"),
     "server": (*_CORE, *_ADAPTERS, "node", "cluster_entry", "broker", "frontends", "client", "gateway"),
-    "testing": (*_CORE, *_ADAPTERS, "broker", "client", "server"),
+    "testing": (*_CORE, *_ADAPTERS, "broker", "client", "server", "sim.whole"),
 }
 
 #: Rows whose own part of the package is their folder alone: it could be taken out and used elsewhere.
@@ -68,6 +74,8 @@ APART = ("frontends.http.http1",)
 
 #: The folders whose private modules (`_name`) only these folders may import.
 PRIVATE: dict[str, tuple[str, ...]] = {"client": ("client", "gateway")}
+#: Modules that break private code on purpose.
+BREAKING = ("sim.whole.mutants",)
 
 #: Foreign packages and the folders that may import them.
 FOREIGN: dict[str, tuple[str, ...]] = {
@@ -127,7 +135,74 @@ CLOCKS = ("date.today", "datetime.now", "datetime.utcnow")
 #: Code that replays from a seed: the simulator and all that it may import. Disk, clock and randomness are passed in.
 REPLAYED = ("sim", *ALLOWED["sim"])
 #: Exceptions, which are the outside: the real disk, and the processes of a swarm.
-OUTSIDE_MODULES = ("storage.posix", "storage.system_calls", "sim.swarm")
+OUTSIDE_MODULES = ("storage.posix", "storage.system_calls", "sim.swarm", "sim.whole.swarm")
+
+
+#: What the simulation of the whole product runs.
+WHOLE = ("sim.whole", *ALLOWED["sim.whole"])
+#: Parts of it that it does not run, because they have threads, sockets or a process of their own: the blocking client,
+#: bulk transfers for Spark, gRPC with its C core, and the owner of a real process.
+BESIDE_WHOLE = (
+    "machine",
+    "client._blocking",
+    "client._core.loop_thread",
+    "client.bulk",
+    "client.client",
+    "client.in_process",
+    "client.producer._at_exit",
+    "client.producer._direct_connection",
+    "client.producer._fast_path",
+    "client.producer.sync",
+    "client.queue.sync",
+    "client.reader.sync",
+    "client.stream.sync",
+    "client.transaction.sync",
+    "client.worker",
+    "frontends.grpc",
+    "runtime.data_dir_identity",
+    "runtime.descriptors",
+    "runtime.observability.logs",
+    "runtime.observability.process_usage",
+    "runtime.process",
+    "runtime.settings_loader",
+    "runtime.start_watch",
+)
+#: Modules of the standard library that read clocks, draw, start threads or reach the system.
+REAL_MACHINE = (
+    "concurrent",
+    "ctypes",
+    "fcntl",
+    "multiprocessing",
+    "os",
+    "queue",
+    "random",
+    "resource",
+    "secrets",
+    "select",
+    "selectors",
+    "signal",
+    "socket",
+    "subprocess",
+    "tempfile",
+    "threading",
+    "time",
+    "uuid",
+)
+#: Names of them that are harmless: types, constants, and a module that is imported for these.
+MACHINE_NAMES = (
+    "random",
+    "random.Random",
+    "socket",
+    "socket.AF_INET",
+    "socket.EAI_NONAME",
+    "socket.IPPROTO_TCP",
+    "socket.SHUT_WR",
+    "socket.SOCK_STREAM",
+    "socket.AI_PASSIVE",
+    "socket.TCP_NODELAY",
+    "socket.gaierror",
+    "socket.socket",
+)
 
 
 class Import(NamedTuple):
@@ -171,13 +246,18 @@ def layer_violations(module: Module, packages: frozenset[str]) -> list[str]:
         if top == "flotilla":
             if not _is_allowed(below, row):
                 found.append(f"{module.path}:{line}: {row or 'the root'} must not import {target}")
-            elif _is_private(below) and module.folder not in PRIVATE[below.partition(".")[0]]:
+            elif _is_private(below) and not _may_open(module, below):
                 found.append(f"{module.path}:{line}: {target} is private")
         elif top not in sys.stdlib_module_names and module.folder not in FOREIGN.get(top, ()):
             found.append(f"{module.path}:{line}: {module.folder} must not import {top}")
         if target.startswith("flotilla.codec.generated") and module.folder != "codec":
             found.append(f"{module.path}:{line}: only codec imports generated code")
     return found
+
+
+def _may_open(module: Module, target: str) -> bool:
+    """Whether a module may import this private one."""
+    return module.folder in PRIVATE[target.partition(".")[0]] or _is_among(module.name, BREAKING)
 
 
 def _is_private(target: str) -> bool:
@@ -207,7 +287,27 @@ def _is_among(name: str, tops: tuple[str, ...]) -> bool:
 
 
 def is_replayed(module: Module) -> bool:
-    return _is_among(module.name, REPLAYED)
+    return _is_among(module.name, REPLAYED) and not _is_among(module.name, ("sim.whole",))
+
+
+def runs_whole(module: Module) -> bool:
+    """Whether the simulation of the whole product runs the module, on an event loop and a machine of its own."""
+    return _is_among(module.name, WHOLE) and not _is_among(module.name, (*OUTSIDE_MODULES, *BESIDE_WHOLE))
+
+
+def machine_violations(module: Module, packages: frozenset[str]) -> list[str]:
+    """Uses of the real machine where the simulator has another one."""
+    found = []
+    for target, line in imports(module, packages):
+        top = target.partition(".")[0]
+        if top in REAL_MACHINE and target not in MACHINE_NAMES:
+            found.append(f"{module.path}:{line}: imports {target}; flotilla.machine has what it needs")
+    for node in module.nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            used = f"{node.value.id}.{node.attr}"
+            if used in CLOCKS or (node.value.id in ("socket", "os") and used not in MACHINE_NAMES):
+                found.append(f"{module.path}:{node.lineno}: uses {used}")
+    return found
 
 
 def _reaches_outside(name: str) -> bool:

@@ -71,7 +71,7 @@ other replicas, each with `topic`, `partition` and the `ranges` of indexes.
 | `DISK_FULL`, `STORAGE_FAILED` | its disk refuses to write |
 | `NO_CLUSTER` | it is not part of a cluster, or the cluster is not initialised |
 | `NO_METADATA_LEADER` | it knows no leader of the cluster's metadata |
-| `NOT_REGISTERED` | the cluster has not registered it as a broker yet |
+| `NOT_REGISTERED` | the cluster has not registered this start of it as a broker yet |
 | `FAILED` | some of its replicas met an unexpected error; they are out of operation until the node starts again |
 | `DAMAGED` | some of its replicas repair their log |
 | `STALLED` | some of its replicas wait for a read that their disk has not returned within 3 seconds |
@@ -79,8 +79,8 @@ other replicas, each with `topic`, `partition` and the `ranges` of indexes.
 
 ### Warnings
 
-A node that is ready serves, but may have something to report. It warns of the partitions that it leads; `flotilla \
-cluster status` shows the warnings of all nodes.
+A node that is ready serves, but may have something to report. It warns of the partitions that it leads, and of \
+its own disk and clock; `flotilla cluster status` shows the warnings of all nodes.
 
 | code | what is wrong | what happens |
 | --- | --- | --- |
@@ -90,6 +90,9 @@ that are up; the exit code of `cluster status` is 4 until then |
 | `REPLICA_BEHIND` | a replica lacks entries, or is new and learns | it catches up |
 | `REPLICA_FORGETFUL` | a replica lost entries that it had acknowledged: check its disk | it learns them again and \
 then has a vote again; the exit code of `cluster status` is 4 until then |
+| `DISK_STALLED` | the disk of this node does not return a read of these partitions within 3 s, led here or \
+not; the files are named | leadership goes to a replica that lacks nothing; `/ready` lists \
+them as `STALLED` |
 """
 
 _METRICS = """\

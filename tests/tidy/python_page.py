@@ -69,6 +69,8 @@ def render() -> str:
 
 
 def _section(name: str, found: Any) -> str:
+    if inspect.isfunction(found):
+        return "\n".join([f"## {name}\n", _code(name, found), _text(found)])
     if not isinstance(found, type):
         return f"## {name}\n\n```text\n{name} = {_plain(str(found))}\n```\n"
     return "\n".join([f"## {name}\n", _text(found), *_content(name, found)])

@@ -108,6 +108,8 @@ def test_the_reference_of_errors_is_the_table() -> None:
 
 def shown(name: str, value: int) -> str:
     """A limit as people read it."""
+    if "BYTES" in name and value < limits.KIB:
+        return f"{value} bytes"
     if "BYTES" in name:
         return f"{value // limits.MIB} MiB" if value % limits.MIB == 0 else f"{value // limits.KIB} KiB"
     return f"{value:,}"

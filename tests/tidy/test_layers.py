@@ -10,8 +10,10 @@ from tests.tidy.imports import (
     OUTSIDE_MODULES,
     is_replayed,
     layer_violations,
+    machine_violations,
     order_violations,
     purity_violations,
+    runs_whole,
 )
 from tests.tidy.tree import ROOT, Module, package_modules, parse
 
@@ -37,9 +39,40 @@ def test_replayed_code_does_not_reach_outside(module: Module) -> None:
     assert order_violations(module) == []
 
 
+@pytest.mark.parametrize(
+    "module", [module for module in package_modules() if runs_whole(module)], ids=lambda module: module.path
+)
+def test_what_the_simulator_runs_whole_uses_no_real_machine(module: Module) -> None:
+    assert machine_violations(module, PACKAGES) == []
+    assert order_violations(module) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import time",
+        "from time import monotonic",
+        "import threading",
+        "from random import randint",
+        "from secrets import token_hex",
+        "import socket\nsocket.gethostname()",
+        "from concurrent.futures import ThreadPoolExecutor",
+        "x = datetime.now()",
+    ],
+)
+def test_a_use_of_the_real_machine_is_found(text: str) -> None:
+    assert machine_violations(parse(text, "src/flotilla/broker/broker.py"), ALL_PACKAGES)
+
+
+def test_the_simulator_runs_brokers_and_clients_whole() -> None:
+    whole = {module.name for module in package_modules() if runs_whole(module)}
+    assert whole >= {"server", "node", "broker.broker", "peers.link", "runtime.node", "gateway.gateway"}
+    assert whole >= {"frontends.tcp.server", "frontends.http.server", "client.async_client", "client.queue.aio"}
+
+
 def test_only_the_sim_verb_imports_the_simulator() -> None:
     rows = [row for row, allowed in ALLOWED.items() if "sim" in allowed]
-    assert rows == ["cli.sim"]
+    assert rows == ["cli.sim", "sim.whole"]
 
 
 def test_nothing_of_the_package_imports_tests() -> None:

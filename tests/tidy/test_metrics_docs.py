@@ -7,7 +7,13 @@ import re
 
 from flotilla.runtime.observability.metrics import METRICS
 from flotilla.types.errors import ALL_ERRORS
-from flotilla.types.operations.cluster import REPLICA_BEHIND, REPLICA_DOWN, REPLICA_FORGETFUL, UNDER_REPLICATED
+from flotilla.types.operations.cluster import (
+    DISK_STALLED,
+    REPLICA_BEHIND,
+    REPLICA_DOWN,
+    REPLICA_FORGETFUL,
+    UNDER_REPLICATED,
+)
 from tests.tidy.markdown import prose, table_rows
 from tests.tidy.metrics_page import PATH, render
 from tests.tidy.tree import ROOT, package_modules
@@ -57,7 +63,7 @@ def test_every_reason_is_explained() -> None:
 
 
 def test_every_warning_is_explained() -> None:
-    codes = {UNDER_REPLICATED, REPLICA_DOWN, REPLICA_BEHIND, REPLICA_FORGETFUL}
+    codes = {DISK_STALLED, UNDER_REPLICATED, REPLICA_DOWN, REPLICA_BEHIND, REPLICA_FORGETFUL}
     section = page().partition("### Warnings")[2].partition("## Metrics")[0]
     assert {code for row in table_rows(section) for code in re.findall(r"[A-Z_]{4,}", row[0])} == codes
 

@@ -15,6 +15,7 @@ from flotilla.broker.clock_warnings import clock_warnings
 from flotilla.broker.cluster.registration import Membership
 from flotilla.broker.cluster.topics import Topics
 from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
+from flotilla.broker.disk_warnings import disk_warnings
 from flotilla.broker.group_names import GroupNames
 from flotilla.broker.log_loads import LogLoads
 from flotilla.broker.metadata_reads import MetadataReads, WaitingRequest
@@ -76,7 +77,8 @@ class Broker:
         self._outside = outside
         self._found = found
         self._enter = enter
-        self._warnings = ReplicaWarnings(catalog, GroupNames(catalog), outside.is_up)
+        self._names = GroupNames(catalog)
+        self._warnings = ReplicaWarnings(catalog, self._names, outside.is_up)
         self._closed: FlotillaError | None = None
         self._loads = LogLoads(consensus, outside)
         self._metadata_reads = MetadataReads(catalog.machine, consensus, outside)
@@ -233,7 +235,8 @@ class Broker:
         metadata = self._consensus.replica(METADATA_GROUP)
         replicas = hosted if metadata is None else [metadata, *hosted]
         clocks = clock_warnings(self.node, self._outside.clock, self.membership.hosts.values())
-        done(NodeDescribed(self.node, [*self._warnings.take(replicas), *clocks]))
+        disk = disk_warnings(self.node, self._consensus.stalled(), self._names)
+        done(NodeDescribed(self.node, [*self._warnings.take(replicas), *disk, *clocks]))
 
     def _lost(self, host: PartitionHost) -> tuple[NodeId, ...]:
         """Replicas that came back without their disk and have not started again in this partition."""

@@ -20,6 +20,7 @@ from flotilla.replica.replica import Replica
 from flotilla.types.errors import FlotillaError, NotFoundError, NotLeaderError, UnavailableError
 from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId, Term
 from flotilla.types.operations import BrokerInfo, Metadata, PartitionInfo, TopicInfo
+from flotilla.types.snapshot_data import SnapshotData
 
 BROKER_STATES: Final = {ACTIVE: "active", DRAINING: "draining", LEAVING: "leaving"}
 #: The group of the cluster's metadata.
@@ -42,7 +43,7 @@ class CatalogMachine(MetadataMachine):
         self.on_changed()
         return result
 
-    def restore(self, data: bytes, decoded: tuple[Index, ClusterState] | None = None) -> None:
+    def restore(self, data: SnapshotData, decoded: tuple[Index, ClusterState] | None = None) -> None:
         super().restore(data, decoded)
         self.topics_index = self.applied
         self.on_changed()

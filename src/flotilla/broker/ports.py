@@ -1,6 +1,6 @@
 """Ports of the broker: what endpoints call, and what the broker needs of the node it runs on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from flotilla.broker.cluster_clock import ClusterClock
@@ -8,6 +8,7 @@ from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Configuration
 from flotilla.replica.ports import StateMachine
 from flotilla.replica.replica import Replica, ReplicaOptions
+from flotilla.replica.stored_state import StoredState
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.operations import Reply, Request
@@ -77,6 +78,9 @@ class Consensus(Protocol):
     def storage_error(self) -> FlotillaError | None:
         """Why this node's disk refuses writes; None: it does not."""
 
+    def stalled(self) -> Mapping[GroupId, str]:
+        """Groups whose disk has not returned a read in time, with the file."""
+
     def is_confirmed(self, group: GroupId) -> bool:
         """False: this node was paused and may have been replaced as leader; it is asking a quorum."""
 
@@ -109,8 +113,21 @@ class Consensus(Protocol):
     def transfer(self, group: GroupId, to: NodeId, reason: int) -> None:
         """`reason` is one of raft.reasons. Raises NotLeaderError or InvalidArgumentError."""
 
+    def preload(
+        self, group: GroupId, machine: StateMachine, done: Callable[[StoredState | FlotillaError], None]
+    ) -> bool:
+        """Reads and decodes the state of a group that the store holds on another thread, for `host`.
+
+        False: there is none. True: `done` is called once, on the loop, unless the node stops.
+        """
+
     def host(
-        self, group: GroupId, configuration: Configuration, machine: StateMachine, options: ReplicaOptions
+        self,
+        group: GroupId,
+        configuration: Configuration,
+        machine: StateMachine,
+        options: ReplicaOptions,
+        state: StoredState | None = None,
     ) -> None:
         """Becomes a member of a group; its log is new unless the store holds it already."""
 

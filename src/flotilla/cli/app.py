@@ -42,7 +42,7 @@ VERBS = {
     "demo": "demo.command:demo",
     "chaos": "chaos.command:chaos",
     "bench": "bench.command:bench",
-    "sim": "sim:sim",
+    "sim": "sim.command:sim",
     "config": "config:config_app",
     "version": "app:version",
 }

@@ -2,7 +2,7 @@
 
 `check` opens the store on a disk that is only read, exactly as a start would, and reads every entry. `repair` sets a
 store aside that a node must not start with; the node then joins its cluster like one whose disk was lost. Damage that a
-start repairs by itself, from the other replicas, is left to it.
+start repairs by itself, from the other replicas, is left to it. `recover` is for the only node whose data are left.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -12,11 +12,13 @@ from typing import Annotated, TypeAlias
 import typer
 
 from flotilla.broker.catalog import METADATA_GROUP
+from flotilla.cli.node_recovery import Recovery
+from flotilla.cli.node_recovery import recover as recover_survivor
 from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.output import print_done, print_json, print_table
 from flotilla.cli.terminal.servers import AsJson
 from flotilla.codec.batch.facts import span_of
-from flotilla.runtime.data_dir_identity import DataDir, DataDirIdentity, read_identity, store_problem
+from flotilla.runtime.data_dir_identity import DataDirIdentity, PathFolder, read_identity, set_aside, store_problem
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.overlay_disk import OverlayDisk
@@ -96,7 +98,7 @@ def repair(
     # Locked: no node runs on it meanwhile.
     disk = PosixDisk(str(directory))
     try:
-        folder = DataDir(directory, report.identity).set_aside()
+        folder = set_aside(directory)
     finally:
         disk.close()
     text = (
@@ -106,10 +108,54 @@ def repair(
     print_done({"is_repaired": True, "problem": report.problem, "set_aside": str(folder)}, text, as_json=as_json)
 
 
+@node_app.command("recover")
+def recover(
+    directory: Directory,
+    accept_data_loss: Annotated[
+        bool, typer.Option("--accept-data-loss", help="Do it. Without this, only say what it would do.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a stopped node the only member of its groups, because the disks of a majority are lost for good.
+
+    What only the lost nodes had is gone, also if it was acknowledged. The cluster gets a new id: nodes with old disks
+    are refused, and nodes with empty ones come back with `serve --join`. Run it on one node, the one that knows most.
+
+    Example: `flotilla node recover /var/lib/flotilla --accept-data-loss`
+    """
+    found = recover_survivor(directory, is_accepted=accept_data_loss)
+    if as_json:
+        print_json({"is_recovered": accept_data_loss, **asdict(found)})
+    else:
+        _show_recovery(found, directory)
+    if not accept_data_loss:
+        raise typer.Exit(FAILED.code)
+
+
+def _show_recovery(found: Recovery, directory: Path) -> None:
+    rows = [
+        (kept.name, kept.last_index, kept.committed, ", ".join(map(str, kept.voters)) or "-") for kept in found.kept
+    ]
+    print_table(("partition", "last entry here", "committed", "voters"), rows)
+    typer.echo("gone: what these voters stored after the last entry here, also if it was acknowledged")
+    if found.empty:
+        typer.echo(f"begin empty: {', '.join(found.empty)}")
+    if found.gone:
+        typer.echo(f"gone, until their topics are deleted: {', '.join(found.gone)}")
+    if found.cluster_id:
+        typer.echo(
+            f"node {found.node} is the only member of cluster {found.cluster_id} now; start it with --data-dir "
+            f"{directory}, and the others with empty data directories and --join"
+        )
+    else:
+        typer.echo("nothing was changed: repeat with --accept-data-loss, on the node that knows most, and on no other")
+
+
 def inspect(directory: Path) -> Report:
     """Raises InvalidArgumentError if that is not a data directory, StorageFailedError if a node runs on it."""
-    report = Report(read_identity(directory))
-    report.problem = store_problem(directory, report.identity)
+    data = PathFolder(directory)
+    report = Report(read_identity(data))
+    report.problem = store_problem(data, report.identity)
     disk = PosixDisk(str(directory))
     try:
         # Otherwise opening a store with many journal files would flush them all, in memory.

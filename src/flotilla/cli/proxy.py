@@ -18,7 +18,8 @@ from flotilla.cli.terminal.exit_codes import FAILED, OK
 from flotilla.cli.terminal.output import complain
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, Servers
 from flotilla.cli.terminal.stop_signals import log_hangup
-from flotilla.runtime.descriptors import budget_descriptors, descriptor_limit, raise_descriptor_limit
+from flotilla.machine import here
+from flotilla.runtime.descriptors import budget_descriptors, raise_descriptor_limit
 from flotilla.runtime.observability.logs import configure_logs, get_logger, remove_logs
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import InvalidArgumentError
@@ -84,7 +85,7 @@ async def _run(servers: str, listeners: dict[str, Address | None], *, stop_with_
     gateway = Gateway(lambda: addresses, "proxy")
     raise_descriptor_limit()
     # No store, but connections to brokers.
-    descriptors = budget_descriptors(descriptor_limit(), segments_max=0, has_grpc=True)
+    descriptors = budget_descriptors(here().descriptors_max(), segments_max=0, has_grpc=True)
     opened: dict[str, GrpcServer | HttpServer] = {
         "--grpc-listen": GrpcServer(gateway, connections_max=descriptors.grpc),
         "--http-listen": HttpServer(None, gateway, budget=ConnectionBudget(descriptors.clients)),

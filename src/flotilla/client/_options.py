@@ -1,18 +1,16 @@
 """Parts that both clients are made from: addresses, a session, time limits, and methods that take many options."""
 
 import inspect
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import wraps
-from random import Random, SystemRandom
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypedDict, TypeVar
 
-from flotilla.client._core.asyncio_network import now_ms
 from flotilla.client._core.seen_metadata import SeenMetadata
 from flotilla.client._core.session import Session
 from flotilla.client._core.session_options import SessionOptions
 from flotilla.client._duration import Duration, milliseconds
+from flotilla.machine import here
 from flotilla.types.address import Address
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import TIME_MS_MAX
@@ -67,10 +65,9 @@ def full_name(name: str) -> str:
 def new_session(
     addresses: Sequence[Address], name: str, *, is_gateway: bool = False, seen: SeenMetadata | None = None
 ) -> Session:
-    # From the system, so that two processes which began as one do not draw the same producer ids.
-    chance = Random(SystemRandom().getrandbits(128))
-    options = SessionOptions(name=full_name(name), host=socket.gethostname(), is_gateway=is_gateway)
-    return Session(addresses, chance, options, now_ms(), seen)
+    machine = here()
+    options = SessionOptions(name=full_name(name), host=machine.host_name(), is_gateway=is_gateway)
+    return Session(addresses, machine.chance(), options, machine.steady_ms(), seen)
 
 
 class TopicOptions(TypedDict, total=False):

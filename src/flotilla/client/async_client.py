@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Final, Self, TypeVar, Unpack
 
 from flotilla.client._core.asyncio_network import Network, R
 from flotilla.client._core.closing import TimeLimit, leaving
@@ -38,6 +38,7 @@ from flotilla.client.stream.aio import AsyncStreamConsumer
 from flotilla.client.stream.options import StreamOptions, stream_parameters
 from flotilla.client.transaction._core import Committed
 from flotilla.client.transaction.aio import AsyncTransaction, abort_transaction, commit_together, commit_transaction
+from flotilla.machine import steady_ms
 from flotilla.types.address import read_addresses
 from flotilla.types.errors import AlreadyExistsError, ConnectionClosedError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import Offset
@@ -46,6 +47,7 @@ from flotilla.types.operations import (
     CommitOffset,
     CreateTopic,
     DeleteTopic,
+    Metadata,
     Request,
     Route,
     TopicInfo,
@@ -53,6 +55,9 @@ from flotilla.types.operations import (
 )
 from flotilla.types.operations.queue import Explanation, GroupReset
 from flotilla.types.records import Record
+
+#: The pause after metadata that no quorum confirmed.
+CONFIRM_AGAIN_MS: Final = 50
 
 Consumer = TypeVar("Consumer", AsyncReader, AsyncQueueConsumer, AsyncStreamConsumer)
 
@@ -132,21 +137,28 @@ class AsyncClient:
         return await self._change_topic(DeleteTopic(topic), timeout_ms)
 
     async def topics(self, *, timeout_ms: Duration | None = None) -> list[TopicInfo]:
-        """All topics. Raises UnavailableError without a quorum of the metadata: the list may lack some then.
+        """All topics. Raises UnavailableError if no quorum of the metadata confirms in time that none is missing.
 
         `admin.metadata` returns what a node knows in any case.
         """
-        found = await self.admin.metadata(timeout_ms=timeout_ms)
-        if found.is_stale:
-            raise UnavailableError("no quorum of the metadata confirms that the list of topics is complete")
-        return found.topics
+        return (await self._confirmed_metadata([], timeout_ms)).topics
 
     async def describe_topic(self, topic: str, *, timeout_ms: Duration | None = None) -> TopicInfo:
-        """One topic. Raises NotFoundError."""
-        found = await self.admin.metadata([topic], timeout_ms=timeout_ms)
+        """One topic. Raises NotFoundError, and UnavailableError without a quorum of the metadata, as `topics`."""
+        found = await self._confirmed_metadata([topic], timeout_ms)
         if not found.topics:
             raise no_topic(topic)
         return found.topics[0]
+
+    async def _confirmed_metadata(self, topics: list[str], timeout_ms: Duration | None) -> Metadata:
+        end_ms = steady_ms() + self._limit_ms(timeout_ms)
+        while (left_ms := end_ms - steady_ms()) > 0:
+            found = await self.admin.metadata(topics, timeout_ms=left_ms)
+            if not found.is_stale:
+                return found
+            # A broker waits for a quorum before it answers, unless it is not part of a cluster yet.
+            await asyncio.sleep(CONFIRM_AGAIN_MS / 1000)
+        raise UnavailableError("no quorum of the metadata confirms what brokers know of topics")
 
     # Producing.
 

@@ -12,10 +12,10 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
+from flotilla.machine import here
+
 #: Connections accepted or refused in one iteration of the loop, for each address.
 ACCEPT_COUNT_MAX: Final = 32
-#: Connections that wait in the system to be accepted.
-_BACKLOG: Final = 1_024
 #: Without descriptors, accepting pauses for this long.
 _PAUSE_MS: Final = 100
 #: Bytes of a refused client that are read and dropped: closing with bytes unread would make the system drop the answer.
@@ -70,7 +70,7 @@ class Listener:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
             for family, _, _, _, address in dict.fromkeys(found):
-                self._sockets.append(_listening(family, address))
+                self._sockets.append(here().listen(family, address))
         except OSError:
             self.close()
             raise
@@ -159,18 +159,3 @@ class Listener:
     def _begun(self) -> asyncio.BaseProtocol:
         self._beginning_count -= 1
         return self._protocol()
-
-
-def _listening(family: int, address: tuple[object, ...]) -> socket.socket:
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listening.bind(address)
-        listening.listen(_BACKLOG)
-        listening.setblocking(False)
-    except OSError:
-        listening.close()
-        raise
-    return listening

@@ -15,7 +15,7 @@ from itertools import count
 from typing import Final, TypeVar, cast
 
 from flotilla.client._core.answer import Answer
-from flotilla.client._core.asyncio_network import Network, now_ms, time_of_day_ms
+from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.calls import outcome_unknown
 from flotilla.client._core.local_link import LocalEndpoint
 from flotilla.client._core.positions import find_topic
@@ -29,6 +29,7 @@ from flotilla.gateway.long_poll_connections import LongPollConnection, LongPollC
 from flotilla.gateway.poll import GatewayPoll
 from flotilla.gateway.produce import GatewayProducers, PendingRecords
 from flotilla.gateway.subscription import GatewaySubscription
+from flotilla.machine import now_ms, steady_ms
 from flotilla.types import operations as ops
 from flotilla.types.address import Address
 from flotilla.types.errors import (
@@ -105,7 +106,7 @@ class Gateway:
         """By the clock of this machine until a broker has reported its time."""
         if self._clock is not None:
             return self._clock()
-        return time_of_day_ms() + (0 if self._main is None else self._main.network.difference.most_ms)
+        return now_ms() + (0 if self._main is None else self._main.network.difference.most_ms)
 
     # Any request.
 
@@ -135,7 +136,7 @@ class Gateway:
         except asyncio.CancelledError:
             if call.wait_ms:
                 # It must not occupy the broker, either.
-                network.session.withdraw(call, now_ms())
+                network.session.withdraw(call, steady_ms())
                 network.wake()
             else:
                 network.session.cancel(call)
@@ -266,7 +267,7 @@ class Gateway:
             elif isinstance(result, Polled):
                 self._leases.release(request, result)
 
-        network.session.now_ms = now_ms()
+        network.session.now_ms = steady_ms()
         poll = GatewayPoll(
             network.session,
             request,
@@ -280,7 +281,7 @@ class Gateway:
         try:
             result = await future
         except asyncio.CancelledError:
-            network.session.now_ms = now_ms()
+            network.session.now_ms = steady_ms()
             poll.abandon()
             network.wake()
             if future.done() and not future.cancelled() and isinstance(found := future.result(), Polled):

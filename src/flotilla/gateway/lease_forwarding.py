@@ -8,9 +8,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.gateway.forwarded_leases import ForwardedLease, ForwardedLeases, forward
+from flotilla.machine import steady_ms
 from flotilla.types.address import Address
 from flotilla.types.operations import Reply, Route
 from flotilla.types.operations.queue import (
@@ -38,7 +39,7 @@ class LeaseForwarding:
 
     def forward(self, request: Poll | Subscribe, network: Network, given: Polled | Pushed) -> list[ForwardedLease]:
         """Notes the leases of messages that are delivered to a caller."""
-        time_ms = now_ms()
+        time_ms = steady_ms()
         until_ms = time_ms + given.visibility_ms
         leases = []
         for delivery in given.deliveries:
@@ -53,13 +54,12 @@ class LeaseForwarding:
         request = call.request
         if not isinstance(request, Settle | Extend) or not isinstance(reply, Settled):
             return
-        if call.is_unsure:
-            # After an attempt without an answer, a refused message was most likely settled by that attempt.
-            reply.expired = []
         if isinstance(request, Settle):
+            if call.is_unsure:
+                reply.expired = reply.refused_again(request.kind)
             self._leases.settled(request.topic, request.group, request.partition, request.leases)
         else:
-            self._leases.extended(request, now_ms() + request.visibility_ms)
+            self._leases.extended(request, steady_ms() + request.visibility_ms)
             self._leases.settled(request.topic, request.group, request.partition, reply.expired)
 
     def release(self, request: Poll | Subscribe, polled: Polled) -> None:
@@ -95,7 +95,7 @@ class LeaseForwarding:
         network = self._network()
         if network is None:
             return
-        for request in self._leases.presentations(leases, now_ms()):
+        for request in self._leases.presentations(leases, steady_ms()):
 
             def done(result: CallResult, request: Extend = request) -> None:
                 if isinstance(result, Settled):

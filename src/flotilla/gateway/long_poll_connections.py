@@ -7,8 +7,9 @@ network of its own, with its own view of the cluster.
 
 from collections.abc import Callable
 
-from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.calls import CallResult
+from flotilla.machine import steady_ms
 from flotilla.types.address import Address
 from flotilla.types.errors import OverloadedError
 from flotilla.types.operations import GetMetadata, Metadata
@@ -39,7 +40,7 @@ class LongPollConnection:
             # The caller looks it up itself; nothing is kept of a topic that may not exist.
             self._asked_ms.pop(topic, None)
             return
-        time_ms = now_ms()
+        time_ms = steady_ms()
         if time_ms - self._asked_ms.setdefault(topic, time_ms) < FRESH_MS:
             return
         self._asked_ms[topic] = time_ms

@@ -10,11 +10,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Self
 
-from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.timers import Alarm, earliest_ms
 from flotilla.client.queue._polls import Polls
 from flotilla.client.queue.options import LONG_POLL_MS, POLL_MESSAGES_MAX
 from flotilla.gateway.forwarded_leases import ForwardedLease
+from flotilla.machine import steady_ms
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.limits import MIB
 from flotilla.types.operations.queue import RELEASE, Delivery, Poll, Polled, Pushed, Settle, Subscribe
@@ -67,7 +68,7 @@ class GatewaySubscription:
         self._is_closed = False
         self._is_scheduled = False
         self._alarm = Alarm(network.session.timers, self._on_alarm)
-        network.session.now_ms = now_ms()
+        network.session.now_ms = steady_ms()
         self._polls = Polls(
             network.session,
             request.topic,
@@ -119,7 +120,7 @@ class GatewaySubscription:
         self._is_closed = True
         self._alarm.set(None)
         if not self._network.session.is_closed:
-            self._network.session.now_ms = now_ms()
+            self._network.session.now_ms = steady_ms()
             self._polls.withdraw()
             self._network.wake()
         self._release_waiting(len(self._waiting))
@@ -134,7 +135,7 @@ class GatewaySubscription:
 
     def _on_credit(self) -> None:
         self._is_scheduled = False
-        self._network.session.now_ms = now_ms()
+        self._network.session.now_ms = steady_ms()
         self._pump()
         self._network.perform()
 

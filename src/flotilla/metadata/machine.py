@@ -56,6 +56,7 @@ from flotilla.metadata.transactions import Transaction
 from flotilla.metadata.values import ACTIVE, Broker, Cluster, Partition, Topic
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.ids import Index, NodeId
+from flotilla.types.snapshot_data import SnapshotData
 from flotilla.types.topics import check_settings
 
 
@@ -140,14 +141,14 @@ class MetadataMachine:
         frozen = freeze(self.applied, self.state)
         return lambda: (encode(frozen),)
 
-    def decode(self, data: bytes) -> tuple[Index, ClusterState]:
+    def decode(self, data: SnapshotData) -> tuple[Index, ClusterState]:
         """The state of a snapshot, for `restore`. Depends on the bytes alone: any thread may call it.
 
         Raises CorruptionError when the bytes are no snapshot.
         """
         return decode_snapshot(data) if data else (0, ClusterState())
 
-    def restore(self, data: bytes, decoded: tuple[Index, ClusterState] | None = None) -> None:
+    def restore(self, data: SnapshotData, decoded: tuple[Index, ClusterState] | None = None) -> None:
         """Raises CorruptionError and keeps the state when the bytes are no snapshot."""
         self.applied, self.state = decoded or self.decode(data)
 

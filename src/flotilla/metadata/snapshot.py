@@ -16,6 +16,7 @@ from flotilla.metadata.transactions import Transaction
 from flotilla.metadata.values import Broker, Cluster, Partition, Tombstone, Topic
 from flotilla.types.errors import CorruptionError, InvalidArgumentError
 from flotilla.types.ids import GroupId, Index, NodeId
+from flotilla.types.snapshot_data import SnapshotData, whole
 
 VERSION: Final = 2
 
@@ -119,9 +120,9 @@ def _by_key(table: dict[int, _Value]) -> tuple[_Value, ...]:
     return tuple([value for _, value in sorted(table.items())])
 
 
-def decode_snapshot(data: bytes) -> tuple[Index, ClusterState]:
+def decode_snapshot(data: SnapshotData) -> tuple[Index, ClusterState]:
     """The applied index and the state. Raises CorruptionError."""
-    reader = Reader(data)
+    reader = Reader(whole(data))
     try:
         version = reader.integer()
         if version != VERSION:

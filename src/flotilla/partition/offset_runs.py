@@ -60,22 +60,22 @@ class _Leaf(Generic[_V]):
 class FrozenRuns(Generic[_V]):
     """Runs as they were when the view was taken, column by column. Any thread may read it."""
 
-    __slots__ = ("_leaves",)
+    __slots__ = ("leaves",)
 
     def __init__(self, leaves: "list[_Leaf[_V]]") -> None:
-        self._leaves = leaves
+        self.leaves = leaves
 
     def __len__(self) -> int:
-        return sum(len(leaf.values) for leaf in self._leaves)
+        return sum(len(leaf.values) for leaf in self.leaves)
 
     def firsts(self) -> "Iterator[array[int]]":
-        return (leaf.firsts for leaf in self._leaves)
+        return (leaf.firsts for leaf in self.leaves)
 
     def ends(self) -> "Iterator[array[int]]":
-        return (leaf.ends for leaf in self._leaves)
+        return (leaf.ends for leaf in self.leaves)
 
     def values(self) -> Iterator[list[_V]]:
-        return (leaf.values for leaf in self._leaves)
+        return (leaf.values for leaf in self.leaves)
 
 
 class _Runs(Generic[_V]):

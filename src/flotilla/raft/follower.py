@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flotilla.raft import election
+from flotilla.raft.incoming_snapshot import IncomingSnapshot
 from flotilla.raft.messages import (
     Append,
     AppendReply,
@@ -123,16 +124,17 @@ def receive_chunk(node: RaftState, chunk: SnapshotChunk) -> Snapshot | None:
     meta = chunk.meta
     if meta.size_bytes > node.options.snapshot_bytes_max:
         return None
-    if node.incoming is None or node.incoming[0].meta != meta:
-        node.incoming = (chunk, bytearray())
-    received = node.incoming[1]
-    if chunk.offset == len(received):
-        received += chunk.data
-    if len(received) < meta.size_bytes:
-        node.messages.append(SnapshotReply(node.id, chunk.sender, node.term, index=meta.index, offset=len(received)))
+    incoming = node.incoming
+    if incoming is None or incoming.meta != meta:
+        incoming = node.incoming = IncomingSnapshot(chunk)
+    incoming.add(chunk)
+    if incoming.size_bytes < meta.size_bytes:
+        term = node.term if chunk.term else 0
+        offset = incoming.size_bytes
+        node.messages.append(SnapshotReply(node.id, chunk.sender, term, index=meta.index, offset=offset))
         return None
     node.incoming = None
-    return Snapshot(meta, bytes(received))
+    return Snapshot(meta, tuple(incoming.pieces))
 
 
 def _on_verify_request(node: RaftState, request: VerifyRequest) -> None:

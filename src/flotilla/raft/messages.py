@@ -7,6 +7,7 @@ made per append and per heartbeat; long-lived values (hard state, configuration)
 from dataclasses import dataclass, field
 
 from flotilla.types.ids import NO_NODE, Index, NodeId, Term
+from flotilla.types.snapshot_data import SnapshotData
 
 #: The kinds of entries. DATA belongs to the state machine; a NOOP opens a leader's term; CONFIG changes members.
 DATA = 1
@@ -99,7 +100,7 @@ class Snapshot:
     """A complete snapshot, ready to be installed."""
 
     meta: SnapshotMeta
-    data: bytes
+    data: SnapshotData
 
 
 @dataclass(slots=True)
@@ -177,7 +178,7 @@ class Quiesce(Message):
 
 @dataclass(slots=True)
 class SnapshotChunk(Message):
-    """Bytes [offset, offset + len(data)) of the snapshot named by `meta`."""
+    """Bytes [offset, offset + len(data)) of the snapshot named by `meta`. Term 0: the sender does not lead."""
 
     meta: SnapshotMeta
     offset: int

@@ -20,7 +20,7 @@ state and the changes of role are in `state.py`; the term of a message is checke
 from collections.abc import Callable
 from typing import Any, Final
 
-from flotilla.raft import election, follower, leader, proposals, reasons, repair, replication
+from flotilla.raft import election, follower, leader, proposals, reasons, replication
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import (
     CONFIG,
@@ -36,10 +36,12 @@ from flotilla.raft.messages import (
     RepairReply,
     RepairRequest,
     SnapshotChunk,
+    SnapshotReply,
     VerifyRequest,
     VoteReply,
     VoteRequest,
 )
+from flotilla.raft.repair import member_snapshots, repair
 from flotilla.raft.roles import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
 from flotilla.raft.state import RaftState
 from flotilla.types.ids import NO_NODE, Index, NodeId
@@ -79,7 +81,7 @@ class RaftNode(RaftState):
                 repair.leader_asks(self)
             repair.serve(self, message)  # type: ignore[arg-type]
             return
-        if self.damaged and kind is not VoteRequest:
+        if (self.damaged or self.unsettled) and kind is not VoteRequest and not repair.is_over(self):
             repair.step(self, message)
             return
         if kind is RepairReply:
@@ -98,7 +100,7 @@ class RaftNode(RaftState):
         if self.quiescent or self.installing is not None:
             return
         self.election_elapsed += 1
-        if self.damaged:
+        if self.damaged or (self.unsettled and not repair.is_over(self)):
             repair.tick(self)
         elif self.role == LEADER:
             leader.tick(self)
@@ -130,7 +132,8 @@ class RaftNode(RaftState):
 
     def campaign(self) -> None:
         """Stands for election now, with a pre-vote, without waiting for the timeout."""
-        if not self.damaged and self.installing is None and self.role != LEADER and not self.is_reluctant:
+        is_intact = not self.damaged and not self.unsettled
+        if is_intact and self.installing is None and self.role != LEADER and not self.is_reluctant:
             self.wake()
             self.leadership.standing = reasons.STARTED
             election.start(self)
@@ -172,6 +175,8 @@ class RaftNode(RaftState):
             replication.send_loaded_chunks(self)
         if self.received is not None:
             repair.install_received(self)
+        if self.repair_waiting:
+            repair.serve_waiting(self)
 
     # Outputs.
 
@@ -219,6 +224,7 @@ class RaftNode(RaftState):
             committed,
             self.read_states,
         )
+        self.unsettled |= bool(self.repaired)
         self.messages, self.repaired, self.read_states, self.truncate_from = [], [], [], 0
         return ready
 
@@ -250,7 +256,11 @@ class RaftNode(RaftState):
                 return True
             self.become_follower(message.term, message.sender if kind in FROM_LEADER else NO_NODE)
             return True
-        if kind in FROM_LEADER:
+        if message.term == 0:
+            # Outside of terms. A chunk comes too late: the damage has been repaired.
+            if isinstance(message, SnapshotReply):
+                member_snapshots.serve(self, message)
+        elif kind in FROM_LEADER:
             # The reply brings the newer term to a leader of an older one. Without it a node that came
             # back with a higher term could neither win an election nor catch up.
             self.after_sync.append(AppendReply(self.id, message.sender, self.term, index=0, accepted=False))
@@ -314,6 +324,7 @@ class RaftNode(RaftState):
         self._install_number = 0
         self.log.restore(meta, suffix)
         self.damaged = []
+        self.unsettled = False
         self.doubtful.clear()
         self.lacking.clear()
         self.election_elapsed = 0

@@ -3,6 +3,7 @@
 The numbers travel with a transfer of leadership (`TimeoutNow`), so they never change.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 UNKNOWN: Final = 0
@@ -77,3 +78,9 @@ class LeadershipReasons:
     def _count(self, begins: bool, reason: int) -> None:
         self.latest = reason
         self.counts[begins, reason] = self.counts.get((begins, reason), 0) + 1
+
+
+def add_counts(counts: dict[tuple[bool, int], int], others: Mapping[tuple[bool, int], int]) -> None:
+    """Adds the counts of another replica."""
+    for key, count in others.items():
+        counts[key] = counts.get(key, 0) + count

@@ -1,7 +1,7 @@
 """The state of one replica in consensus, and the transitions that every role shares.
 
 `RaftState` holds every field and changes role in one `become_*` method per role. The modules beside it (`election`,
-`follower`, `leader`, `proposals`, `repair`, `replication`, `thrifty`) are functions on it. `RaftNode` in `node.py`
+`follower`, `leader`, `proposals`, `repair/`, `replication`, `thrifty`) are functions on it. `RaftNode` in `node.py`
 is the same object with its inputs and outputs.
 """
 
@@ -9,8 +9,9 @@ from collections import deque
 from random import Random
 
 from flotilla.raft import quorum, reasons
+from flotilla.raft.incoming_snapshot import IncomingSnapshot
 from flotilla.raft.log import RaftLog
-from flotilla.raft.messages import Configuration, Entry, HardState, Message, ReadState, Snapshot, SnapshotChunk
+from flotilla.raft.messages import Configuration, Entry, HardState, Message, ReadState, RepairRequest, Snapshot
 from flotilla.raft.options import UNLIMITED_BYTES, RaftOptions
 from flotilla.raft.progress import Departure, Progress
 from flotilla.raft.reads import ReadQueue
@@ -70,7 +71,9 @@ class RaftState:
         "reads",
         "received",
         "repair_asked",
+        "repair_stalls",
         "repair_ticks",
+        "repair_waiting",
         "repaired",
         "role",
         "snapshot_wanted",
@@ -79,6 +82,7 @@ class RaftState:
         "truncate_from",
         "uncommitted",
         "uncommitted_bytes",
+        "unsettled",
         "vote",
         "votes",
     )
@@ -152,8 +156,8 @@ class RaftState:
         #: Peers whose link is known to be down.
         self.down_peers: set[NodeId] = set()
 
-        #: A snapshot that is being received: its first chunk, and the bytes so far.
-        self.incoming: tuple[SnapshotChunk, bytearray] | None = None
+        #: A snapshot that is being received.
+        self.incoming: IncomingSnapshot | None = None
         #: Repair: a complete snapshot, its sender, and the intact entries after it that were read so far.
         self.received: tuple[Snapshot, NodeId, list[Entry]] | None = None
         #: A complete snapshot, the intact entries after it that stay, and its sender, while the caller installs it.
@@ -174,10 +178,16 @@ class RaftState:
         self.doubtful: set[Index] = {index for low, high in doubtful for index in range(low, high)}
         #: The voters without an intact copy of the first doubtful entry.
         self.lacking: set[NodeId] = set()
-        #: The piece of the damage that each member was asked for.
-        self.repair_asked: dict[NodeId, tuple[Index, Index]] = {}
+        #: Requests for entries that are being loaded here, by sender and first entry.
+        self.repair_waiting: dict[tuple[NodeId, Index], RepairRequest] = {}
+        #: The pieces of the damage that each member was asked for.
+        self.repair_asked: dict[NodeId, list[tuple[Index, Index]]] = {}
+        #: How often a member was asked in vain for the next chunk of its snapshot.
+        self.repair_stalls = 0
         #: Damaged entries that were fetched again, for the next Ready.
         self.repaired: list[Entry] = []
+        #: The store may have repaired entries that are not durable yet. Until they are, this node only votes.
+        self.unsettled = False
 
     def _begin_outputs(self, hard_state: HardState) -> None:
         #: This node leads only if no other node does: its disk is full. Set by the caller.
@@ -295,7 +305,7 @@ class RaftState:
         A leader that removes itself may hold the only copy of that change. Until it commits no other
         voter can win, so the removed leader must stand (thesis 4.2.2).
         """
-        if self.damaged or self.installing is not None or self.forgotten > self._last_position():
+        if self.damaged or self.unsettled or self.installing is not None or self.forgotten > self._last_position():
             return False
         for index, configuration in reversed(self.log.configurations):
             if configuration.is_voter(self.id):

@@ -27,6 +27,9 @@ class StoredLog(Protocol):
         Raises CorruptionError with the damaged range when a checksum does not match, and NotLoadedError.
         """
 
+    def unsaved_repair_bytes(self) -> int:
+        """The size of the repaired entries that a crash would lose. No later `save` makes these durable any sooner."""
+
     def snapshot(self) -> SnapshotMeta | None:
         """The newest durable snapshot."""
 

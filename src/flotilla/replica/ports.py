@@ -5,13 +5,14 @@ crash between any two of them: *plan* on the loop (memory only), *run* on any th
 touching nothing but the job), *finish* on the loop (memory only).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from flotilla.raft.messages import Configuration, Entry, HardState, Message, Snapshot, SnapshotMeta
 from flotilla.raft.stored_log import StoredLog
 from flotilla.types.ids import GroupId, Index, NodeId, Term
+from flotilla.types.snapshot_data import SnapshotData
 
 
 @dataclass(slots=True)
@@ -104,6 +105,10 @@ class Scrubbed(NamedTuple):
     passes: int
 
 
+class UnstorableError(Exception):
+    """An entry of a group cannot be described, so nothing of the call was saved. It concerns that group alone."""
+
+
 class Store(Protocol):
     """All groups of one node."""
 
@@ -126,7 +131,10 @@ class Store(Protocol):
         truncate_from: Index = 0,
         snapshot: SnapshotMeta | None = None,
     ) -> None:
-        """Adds to the next block, in memory only. `snapshot`: its file is durable, and the log is reset to it."""
+        """Adds to the next block, in memory only. `snapshot`: its file is durable, and the log is reset to it.
+
+        Raises UnstorableError.
+        """
 
     def take_damage(self) -> list[tuple[GroupId, Index, Index]]:
         """The damage that any reader has found since the last call: group and range of entries."""
@@ -168,6 +176,9 @@ class Store(Protocol):
     def is_low(self) -> bool:
         """The disk was full: only entries that free space may still be written."""
 
+    def admits(self, entries: list[Entry]) -> int:
+        """How many of a leader's entries may be stored now, from the first on: all, unless the disk is full."""
+
     def plan_maintenance(self, *, is_retry: bool = False) -> Job | None:
         """A job that flushes full journals into segments and recycles files. None: nothing to do, or a job runs.
 
@@ -203,6 +214,11 @@ class LinkEvents(Protocol):
         """The peer refused this node, or another node answered; reported once for each reason."""
 
 
+#: A state that was replaced. Iterating over it frees its memory, a little with each step, on any thread: for a million
+#: items that takes tens of milliseconds.
+Remains: TypeAlias = Iterator[None]
+
+
 class StateMachine(Protocol):
     """The state that a group replicates. Deterministic; `apply` is total and never raises."""
 
@@ -218,14 +234,14 @@ class StateMachine(Protocol):
         Taking it is quick, whatever the size of the state; any thread may call the function while entries are applied.
         """
 
-    def decode(self, data: bytes) -> Any:
+    def decode(self, data: SnapshotData) -> Any:
         """The state in a snapshot, for `restore`. Depends on the bytes alone, so any thread may call it.
 
         Raises CorruptionError.
         """
 
-    def restore(self, data: bytes, decoded: Any = None) -> None:
+    def restore(self, data: SnapshotData, decoded: Any = None) -> Remains | None:
         """Replaces the state; empty data means the state before the first entry. `decoded` is what `decode` returned.
 
-        Raises CorruptionError.
+        Returns the old state if freeing it may take long. Raises CorruptionError.
         """

@@ -6,7 +6,7 @@ It can be driven by hand: propose, take `raft.ready()`, store it, `apply` the co
 while the entry was in flight, and the next leader may or may not have it).
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -16,7 +16,8 @@ from flotilla.raft.messages import CONFIG, DATA, Configuration, Entry, ReadState
 from flotilla.raft.node import RaftNode
 from flotilla.raft.options import RaftOptions
 from flotilla.raft.roles import LEADER
-from flotilla.replica.ports import GroupLog, PendingSnapshot, StateMachine
+from flotilla.replica.ports import GroupLog, PendingSnapshot, Remains, StateMachine
+from flotilla.replica.stored_state import StoredState, read_state
 from flotilla.types.errors import (
     ConfigurationChangeError,
     CorruptionError,
@@ -27,6 +28,7 @@ from flotilla.types.errors import (
 )
 from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId, Offset, Term
 from flotilla.types.limits import MIB
+from flotilla.types.snapshot_data import pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +52,6 @@ def _configuration(entry: Entry) -> Configuration | None:
     return decode_configuration(entry.data) if entry.kind == CONFIG else None
 
 
-def _read_snapshot(log: GroupLog) -> tuple[Snapshot | None, bool]:
-    """The state to start from, and whether it is lost: then the leader's must replace it."""
-    try:
-        return log.read_snapshot(), False
-    except CorruptionError:
-        return None, True
-
-
 class Replica:
     def __init__(
         self,
@@ -67,15 +61,18 @@ class Replica:
         machine: StateMachine,
         random: Random,
         options: ReplicaOptions,
+        state: StoredState | None = None,
     ) -> None:
+        """`state` is what `read_state` returned for this log and machine."""
         recovered = log.recovered()
-        snapshot, is_state_lost = _read_snapshot(log)
+        state = state or read_state(log, machine)
+        snapshot = state.snapshot
         self.group = group
         self.log = log
         self.machine = machine
         self.options = options
         if snapshot is not None:
-            machine.restore(snapshot.data)
+            machine.restore(snapshot.data, state.decoded)
         applied = snapshot.meta.index if snapshot is not None else log.first_index() - 1
         #: The state machine holds the effect of every entry up to here.
         self.applied: Index = applied
@@ -90,7 +87,7 @@ class Replica:
             applied=applied,
             damaged=recovered.damaged,
             doubtful=recovered.doubtful,
-            is_state_lost=is_state_lost,
+            is_state_lost=state.is_lost,
         )
         #: (token, result) of replies that are due, in order.
         self.replies: list[tuple[object, object]] = []
@@ -178,14 +175,26 @@ class Replica:
         raft = self.raft
         return raft.role == LEADER and self.applied >= raft.log.base and raft.log.term(self.applied) == raft.term
 
-    def heir(self) -> NodeId:
+    def heir(self, excluded: Container[NodeId] = ()) -> NodeId:
         """The reachable voter with the most complete log; NO_NODE if there is none or this replica does not lead."""
+        line = [node for node in self._line() if node not in excluded]
+        return max(line, key=lambda node: self.raft.progress[node].match, default=NO_NODE)
+
+    def heirs(self) -> list[NodeId]:
+        """The reachable voters that lack no more than is in flight, or the best one, in the order of succession."""
+        raft, best = self.raft, self.heir()
+        if best == NO_NODE:
+            return []
+        enough = min(raft.log.committed, raft.progress[best].match)
+        return [node for node in self._line() if raft.progress[node].match >= enough]
+
+    def _line(self) -> list[NodeId]:
+        """The reachable voters in the order of succession; none if this replica does not lead."""
         raft = self.raft
         if raft.role != LEADER:
-            return NO_NODE
+            return []
         line = raft.configuration.successors(raft.id, raft.options.succession_turn)
-        heirs = [node for node in line if node in raft.configuration.voters and node not in raft.down_peers]
-        return max(heirs, key=lambda node: raft.progress[node].match, default=NO_NODE)
+        return [node for node in line if node in raft.configuration.voters and node not in raft.down_peers]
 
     def quicker_heir(self) -> NodeId:
         """An heir that has on its disk what is still to be written here; NO_NODE if there is none."""
@@ -194,10 +203,10 @@ class Replica:
         is_quicker = heir != NO_NODE and raft.progress[heir].match > raft.log.durable
         return heir if is_quicker and raft.transferee == NO_NODE else NO_NODE
 
-    def complete_heir(self) -> NodeId:
+    def complete_heir(self, excluded: Container[NodeId]) -> NodeId:
         """An heir that lacks nothing; NO_NODE if there is none, or leadership is being transferred."""
         raft = self.raft
-        heir = self.heir()
+        heir = self.heir(excluded)
         is_complete = heir != NO_NODE and raft.progress[heir].match >= raft.log.committed
         return heir if is_complete and raft.transferee == NO_NODE else NO_NODE
 
@@ -366,20 +375,21 @@ class Replica:
     def receive_snapshot(self, snapshot: Snapshot) -> PendingSnapshot:
         """A leader's snapshot, to be written and then restored. It is decoded by the thread that writes it."""
 
-        def encode() -> Iterator[bytes]:
+        def encode() -> Iterable[bytes]:
             try:
                 self._decoded = self.machine.decode(snapshot.data)
             except CorruptionError:
                 # `restore` meets it again, where it concerns this replica alone.
                 self._decoded = None
-            yield snapshot.data
+            return pieces(snapshot.data)
 
         return PendingSnapshot(snapshot.meta, encode)
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """A leader's snapshot replaces this replica's state."""
+    def restore(self, snapshot: Snapshot) -> Remains | None:
+        """A leader's snapshot replaces this replica's state. Returns what is left of the old one."""
         decoded, self._decoded = self._decoded, None
-        self.machine.restore(snapshot.data, decoded)
+        remains = self.machine.restore(snapshot.data, decoded)
         self.applied = snapshot.meta.index
         self._snapshot_index = snapshot.meta.index
         self._snapshot_bytes = self._applied_bytes
+        return remains

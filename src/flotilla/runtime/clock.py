@@ -5,18 +5,12 @@ week, and all timers that are due by then run at once, in order.
 """
 
 import asyncio
-import time
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from typing import Protocol
 
-#: Linux counts suspended time in a clock of its own, and macOS in this one, unlike `time.monotonic`.
-_UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def steady_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
+from flotilla.machine import here
 
 
 class Clock(Protocol):
@@ -36,14 +30,17 @@ class Clock(Protocol):
 
 
 class LoopClock:
+    def __init__(self) -> None:
+        self._machine = here()
+
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return self._machine.now_ms()
 
     def steady_ms(self) -> int:
-        return steady_ms()
+        return self._machine.steady_ms()
 
     def uptime_ms(self) -> int:
-        return time.clock_gettime_ns(_UPTIME) // 1_000_000
+        return self._machine.uptime_ns() // 1_000_000
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Callable[[], None]:
         loop = asyncio.get_running_loop()

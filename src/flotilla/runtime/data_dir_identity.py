@@ -9,14 +9,16 @@ directory whose store was deleted, or replaced by an older one, is noticed: it w
 entries. A whole directory that was put back is noticed by the other nodes, which remember its newest start.
 """
 
+import errno
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from secrets import randbits
+from typing import Protocol
 
-from flotilla.types.errors import CorruptionError, InvalidArgumentError
+from flotilla.machine import here
+from flotilla.types.errors import CorruptionError, DiskFullError, InvalidArgumentError
 from flotilla.types.ids import NodeId
 
 IDENTITY_FILE = "identity.json"
@@ -44,43 +46,56 @@ class DataDirIdentity:
     founders: Mapping[NodeId, int] = field(default_factory=dict)
 
 
+class Folder(Protocol):
+    """A data directory; its text is its path."""
+
+    def has(self, name: str) -> bool: ...
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None: there is none."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Replaces a file, atomically and durably. Raises DiskFullError."""
+
+
 class DataDir:
     """A claimed directory. Every change of its identity is durable when the method returns."""
 
-    def __init__(self, path: Path, identity: DataDirIdentity) -> None:
-        self.path = path
+    def __init__(self, folder: Folder, identity: DataDirIdentity) -> None:
+        self._folder = folder
         self.identity = identity
 
     @classmethod
-    def claim(cls, path: Path, node: NodeId, cluster: str) -> "DataDir":
+    def claim(cls, folder: Folder, node: NodeId, cluster: str) -> "DataDir":
         """Writes the identity into a new directory, checks it in an old one. The store is not touched.
 
         Raises InvalidArgumentError when the data belongs to another node or cluster, CorruptionError when identity and
         store do not belong together.
         """
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not (path / IDENTITY_FILE).exists():
-            if (path / "journal").exists():
-                raise InvalidArgumentError(f"{path} holds data without an identity; it is not a node's data directory")
-            created = cls(path, DataDirIdentity(node, cluster))
+        if not folder.has(IDENTITY_FILE):
+            if folder.has("journal"):
+                raise InvalidArgumentError(
+                    f"{folder} holds data without an identity; it is not a node's data directory"
+                )
+            created = cls(folder, DataDirIdentity(node, cluster))
             created.renew()
             return created
-        found = cls(path, read_identity(path))
+        found = cls(folder, read_identity(folder))
         identity = found.identity
         if identity.cluster != cluster:
-            raise InvalidArgumentError(f"{path} belongs to cluster {identity.cluster!r}, not {cluster!r}")
+            raise InvalidArgumentError(f"{folder} belongs to cluster {identity.cluster!r}, not {cluster!r}")
         if identity.node != node:
-            raise InvalidArgumentError(f"{path} belongs to node {identity.node}, not {node}")
-        problem = store_problem(path, identity)
+            raise InvalidArgumentError(f"{folder} belongs to node {identity.node}, not {node}")
+        problem = store_problem(folder, identity)
         if problem:
-            raise CorruptionError(f"{problem}: votes and acknowledged entries may be lost; {_ADVICE.format(path)}")
+            raise CorruptionError(f"{problem}: votes and acknowledged entries may be lost; {_ADVICE.format(folder)}")
         return found
 
     def count_start(self) -> int:
         """The number of this start. Call it with the store open, before the node takes part in anything."""
-        starts = max(self.identity.starts, read_starts(self.path) or 0) + 1
+        starts = max(self.identity.starts, read_starts(self._folder) or 0) + 1
         # First the store: a crash in between leaves a store that is ahead, which is harmless.
-        _write_file(self.path / STARTS_FILE, f"{starts}\n")
+        self._folder.write(STARTS_FILE, b"%d\n" % starts)
         self._put(replace(self.identity, starts=starts))
         return starts
 
@@ -91,31 +106,23 @@ class DataDir:
         """Raises CorruptionError when the directory belongs to another cluster of the same name."""
         known = self.identity.cluster_id
         if known and known != cluster_id:
-            raise CorruptionError(f"{self.path} belongs to cluster {known}, but its store to cluster {cluster_id}")
+            raise CorruptionError(f"{self._folder} belongs to cluster {known}, but its store to cluster {cluster_id}")
         if not known:
             self._put(replace(self.identity, cluster_id=cluster_id))
+
+    def recovered(self, cluster_id: str) -> None:
+        """The directory is all that is left of its cluster. It becomes another one, which no old member belongs to."""
+        self._put(replace(self.identity, cluster_id=cluster_id, founders={}))
 
     def renew(self) -> None:
         """A new number, for an empty store: the node has to be admitted by its cluster again."""
         # 0 stands for an unknown incarnation.
-        incarnation = randbits(_INCARNATION_BITS) | 1
+        incarnation = here().chance().getrandbits(_INCARNATION_BITS) | 1
         self._put(replace(self.identity, incarnation=incarnation, starts=0, founders={}))
 
-    def set_aside(self) -> Path:
-        """Moves the store into a folder of its own and renews the identity. Nothing is deleted. Returns the folder."""
-        number = 1
-        while (self.path / f"set-aside-{number}").exists():
-            number += 1
-        folder = self.path / f"set-aside-{number}"
-        # First the identity: after a crash in between, the node counts as one without its store.
+    def expect_store(self) -> None:
+        """From now on the directory counts as damaged without a store of its last start."""
         self._put(replace(self.identity, starts=max(1, self.identity.starts)))
-        folder.mkdir(mode=0o700)
-        for part in STORE_PARTS:
-            if (self.path / part).exists():
-                (self.path / part).rename(folder / part)
-        _sync_directory(self.path)
-        self.renew()
-        return folder
 
     def _put(self, identity: DataDirIdentity) -> None:
         fields = {
@@ -126,15 +133,37 @@ class DataDir:
             "starts": identity.starts,
             "founders": {str(node): number for node, number in sorted(identity.founders.items())},
         }
-        _write_file(self.path / IDENTITY_FILE, json.dumps(fields))
+        self._folder.write(IDENTITY_FILE, json.dumps(fields).encode())
         self.identity = identity
 
 
-def read_identity(path: Path) -> DataDirIdentity:
+def set_aside(path: Path) -> Path:
+    """Moves a store into a folder of its own and renews the identity. Nothing is deleted. Returns the folder."""
+    folder = PathFolder(path)
+    identity = read_identity(folder)
+    number = 1
+    while folder.has(f"set-aside-{number}"):
+        number += 1
+    aside = path / f"set-aside-{number}"
+    data = DataDir(folder, identity)
+    # First the identity: after a crash in between, the node counts as one without its store.
+    data.expect_store()
+    aside.mkdir(mode=0o700)
+    for part in STORE_PARTS:
+        if folder.has(part):
+            (path / part).rename(aside / part)
+    _sync_directory(path)
+    data.renew()
+    return aside
+
+
+def read_identity(folder: Folder) -> DataDirIdentity:
     """Raises InvalidArgumentError when the file is absent or damaged."""
-    file = path / IDENTITY_FILE
+    content = folder.read(IDENTITY_FILE)
+    if content is None:
+        raise InvalidArgumentError(f"{folder} has no {IDENTITY_FILE}; it is not a node's data directory")
     try:
-        fields = json.loads(file.read_text(encoding="utf-8"))
+        fields = json.loads(content)
         return DataDirIdentity(
             node=int(fields["node"]),
             cluster=str(fields["cluster"]),
@@ -143,41 +172,63 @@ def read_identity(path: Path) -> DataDirIdentity:
             starts=int(fields["starts"]),
             founders={int(node): int(number) for node, number in fields["founders"].items()},
         )
-    except FileNotFoundError:
-        raise InvalidArgumentError(f"{path} has no {IDENTITY_FILE}; it is not a node's data directory") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidArgumentError(f"{file} is damaged: {error}") from error
+        raise InvalidArgumentError(f"{folder}/{IDENTITY_FILE} is damaged: {error}") from error
 
 
-def read_starts(path: Path) -> int | None:
+def read_starts(folder: Folder) -> int | None:
     """The starts that the store has counted; None: it has no readable count."""
     try:
-        return int((path / STARTS_FILE).read_text(encoding="ascii"))
-    except (FileNotFoundError, ValueError):
+        return int(folder.read(STARTS_FILE) or b"")
+    except ValueError:
         return None
 
 
-def store_problem(path: Path, identity: DataDirIdentity) -> str:
+def store_problem(folder: Folder, identity: DataDirIdentity) -> str:
     """Why the store is not the one that the identity belongs to; empty: it is."""
     if not identity.starts:
         return ""
-    counted = read_starts(path)
+    counted = read_starts(folder)
     if counted is None:
-        return f"{path} has an identity, but not the store that belongs to it"
+        return f"{folder} has an identity, but not the store that belongs to it"
     if counted < identity.starts:
-        return f"the store in {path} is of start {counted}, and its identity of start {identity.starts}"
+        return f"the store in {folder} is of start {counted}, and its identity of start {identity.starts}"
     return ""
 
 
-def _write_file(path: Path, text: str) -> None:
-    """Atomic: writes a new file, syncs it, renames it, syncs the directory."""
-    beside = path.with_suffix(".new")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.rename(path)
-    _sync_directory(path.parent)
+class PathFolder:
+    """A folder of the file system, which is made if it is absent."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def has(self, name: str) -> bool:
+        return (self._path / name).exists()
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self._path / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        target = self._path / name
+        beside = target.with_suffix(".new")
+        try:
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with beside.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.rename(target)
+            _sync_directory(target.parent)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskFullError(f"write {target}: {error.strerror}") from error
+            raise
 
 
 def _sync_directory(path: Path) -> None:

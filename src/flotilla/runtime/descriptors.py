@@ -20,8 +20,6 @@ _PEERS_MIN: Final = 16
 _SEGMENTS_MIN: Final = 8
 #: A process that may open fewer does not start.
 LIMIT_MIN: Final = 192
-#: Where the system has no limit.
-_UNLIMITED: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +46,6 @@ def budget_descriptors(limit: int, *, segments_max: int, has_grpc: bool) -> Desc
     left = limit - RESERVE - segments - peers
     grpc = left // 4 if has_grpc else 0
     return DescriptorBudget(limit, segments, peers, grpc, left - grpc)
-
-
-def descriptor_limit() -> int:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _UNLIMITED if soft == resource.RLIM_INFINITY else min(soft, _UNLIMITED)
 
 
 def raise_descriptor_limit() -> None:

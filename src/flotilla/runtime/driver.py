@@ -12,17 +12,21 @@ operation here until the node starts again, as if its node had crashed, and all 
 store, has no such boundary: its exceptions leave the driver.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import Random
-from typing import Concatenate, ParamSpec, Protocol
+from typing import Concatenate, ParamSpec
 
 from flotilla.raft import reasons
 from flotilla.raft.membership import ConfigurationChange
-from flotilla.raft.messages import Entry, Message, ReadState, Ready
+from flotilla.raft.messages import Append, Entry, Message, ReadState, Ready, Snapshot
 from flotilla.raft.roles import LEADER
-from flotilla.replica.ports import Block, Job, Load, StateMachine, Store
+from flotilla.replica.ports import Block, Job, Load, StateMachine, Store, UnstorableError
 from flotilla.replica.replica import Replica, ReplicaOptions
+from flotilla.replica.saving import admitted, save
+from flotilla.replica.stored_state import StateLoad, StoredState
+from flotilla.runtime.driver_ports import DriverPorts
+from flotilla.runtime.loads_in_flight import LoadsInFlight
 from flotilla.types.errors import DiskFullError, FlotillaError, NotLeaderError
 from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId
 from flotilla.types.limits import LOAD_MS_MAX
@@ -30,43 +34,6 @@ from flotilla.types.timing import TICK_MS
 
 #: Thrifty replication: an entry without a quorum after this long goes to the lagging voters as well.
 THRIFTY_PATIENCE_MS = 3
-
-#: One after each step of the pump. `saved` is before the sync, `synced` after it.
-CRASH_POINTS = (
-    "saved",
-    "syncing",
-    "synced",
-    "sent",
-    "applied",
-    "replied",
-    "installing",
-    "installed",
-    "snapshot",
-    "maintained",
-)
-
-
-class DriverPorts(Protocol):
-    """The I/O of the driver. No call may re-enter the driver."""
-
-    def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None: ...
-
-    def write(self, block: Block) -> None:
-        """Starts `store.write_block(block)`; `block_written` reports its end."""
-
-    def run(self, job: Job) -> None:
-        """Starts `job.run()`; `job_done` reports its end."""
-
-    def load(self, load: Load) -> None:
-        """Starts `load.run()`, which may take any time; `load_done` reports its end."""
-
-    def reply(self, token: object, result: object) -> None: ...
-
-    def crash_point(self, name: str) -> None: ...
-
-    def group_failed(self, group: GroupId, failure: Exception) -> None:
-        """The group was cut off. It may raise instead of going on."""
-
 
 P = ParamSpec("P")
 
@@ -78,6 +45,8 @@ class DriverOptions:
     retry_ticks: int = 10
     #: A group with a load that takes longer has stalled.
     load_ticks_max: int = LOAD_MS_MAX // TICK_MS
+    #: A stalled leader transfers leadership to the same node again after this many ticks.
+    heir_rest_ticks: int = 30_000 // TICK_MS
 
 
 class Driver:
@@ -105,9 +74,10 @@ class Driver:
         self._saved: list[tuple[Replica, Ready]] = []
         self._writing: list[tuple[Replica, Ready]] = []
         self._block: Block | None = None
+        #: The block could not be written, and nobody writes it now.
+        self._is_block_waiting = False
         #: Ticks since the block was started, and a leaky count of the ticks in which this disk delayed a commit.
-        self._block_ticks = 0
-        self._held_up_ticks = 0
+        self._block_ticks = self._held_up_ticks = 0
         self._outbox: dict[NodeId, list[tuple[GroupId, Message]]] = {}
         #: To be applied in this turn, and after everything else.
         self._committed: list[tuple[Replica, list[Entry]]] = []
@@ -122,19 +92,35 @@ class Driver:
         #: The disk was full when the last block was written.
         self._is_low = False
         self._retry_jobs: list[Job] = []
-        #: Reads of logs in flight, with their age in ticks.
-        self._loads: dict[Load, int] = {}
+        #: Reads of logs.
+        self._loads = LoadsInFlight(options.load_ticks_max, options.heir_rest_ticks)
 
     # Inputs: they only record work.
 
-    def add_replica(self, group: GroupId, machine: StateMachine, options: ReplicaOptions | None = None) -> Replica:
-        """Takes part in a group that the store holds."""
+    def add_replica(
+        self,
+        group: GroupId,
+        machine: StateMachine,
+        options: ReplicaOptions | None = None,
+        state: StoredState | None = None,
+    ) -> Replica:
+        """Takes part in a group that the store holds. `state` comes from `preload`."""
         options = options or self._options.replica
-        replica = Replica(group, self.node, self._store.groups[group], machine, self._random, options)
+        replica = Replica(group, self.node, self._store.groups[group], machine, self._random, options, state)
         replica.raft.is_reluctant = self._is_low
         self.replicas[group] = replica
         self._touch(replica)
         return replica
+
+    def preload(
+        self, group: GroupId, machine: StateMachine, done: Callable[[StoredState | FlotillaError], None]
+    ) -> bool:
+        """Reads and decodes the state for `add_replica`, as a load: the disk may hang. False: there is none."""
+        log = self._store.groups.get(group)
+        if log is None or log.snapshot() is None:
+            return False
+        self._start_load(StateLoad(group, log, machine, done))
+        return True
 
     def remove_replica(self, group: GroupId) -> None:
         """Leaves a group and removes its data."""
@@ -146,13 +132,13 @@ class Driver:
         """How often leadership of a group began (True) or ended (False) here, for each of raft.reasons."""
         counts = dict(self._past_leaderships)
         for replica in self.replicas.values():
-            _add(counts, replica.raft.leadership.counts)
+            reasons.add_counts(counts, replica.raft.leadership.counts)
         return counts
 
     def _forget(self, group: GroupId) -> None:
         replica = self.replicas.get(group)
         if replica is not None:
-            _add(self._past_leaderships, replica.raft.leadership.counts)
+            reasons.add_counts(self._past_leaderships, replica.raft.leadership.counts)
         for table in (self.replicas, self._touched, self._awake, self.repaired, self._lagging):
             table.pop(group, None)
         self._deferred = [(replica, entries) for replica, entries in self._deferred if replica.group != group]
@@ -166,6 +152,8 @@ class Driver:
         self.start_loads()
 
     def _step(self, replica: Replica, message: Message) -> None:
+        if self._is_low and isinstance(message, Append):
+            message = admitted(self._store, message)
         replica.raft.step(message)
         self._touch_if_ready(replica)
 
@@ -401,19 +389,18 @@ class Driver:
         if ready.snapshot is not None:
             # The Ready of a snapshot is alone, and the snapshot's file is written first.
             return
-        if ready.committed:
-            self._take_committed(replica, ready.committed)
         must_save = ready.must_save
         if must_save:
-            self._store.save(
-                replica.group,
-                hard_state=ready.hard_state,
-                entries=ready.entries,
-                repaired=ready.repaired,
-                truncate_from=ready.truncate_from,
-            )
+            try:
+                save(self._store, replica.group, ready)
+            except UnstorableError as failure:
+                self.cut_off(replica.group, failure)
+                return
+        if ready.committed:
+            self._take_committed(replica, ready.committed)
         if ready.repaired:
             self.repaired[replica.group] = self.repaired.get(replica.group, 0) + len(ready.repaired)
+            self._maintain()
         if must_save or replica.unadvanced:
             self._saved.append((replica, ready))
             replica.unadvanced += 1
@@ -523,40 +510,45 @@ class Driver:
     def start_loads(self) -> None:
         """Starts the loads that readers have requested."""
         for load in self._store.take_loads():
-            self._loads[load] = 0
-            self._ports.load(load)
+            self._start_load(load)
+
+    def _start_load(self, load: Load) -> None:
+        self._loads.begin(load)
+        self._ports.load(load)
 
     @property
     def stalled(self) -> dict[GroupId, str]:
         """Groups whose disk has not returned a read in time, with the file."""
-        ticks_max = self._options.load_ticks_max
-        return {load.group: load.path for load, ticks in self._loads.items() if ticks >= ticks_max}
+        return self._loads.stalled
 
     def _watch_loads(self) -> None:
         """Transfers leadership of a stalled group to a voter that lacks nothing: its readers would wait in vain here.
 
         A voter that lacks entries might wait for the same file.
         """
-        for load in self._loads:
-            self._loads[load] += 1
+        self._loads.tick()
         for group in self.stalled:
             replica = self.replicas.get(group)
-            if replica is not None and (heir := replica.complete_heir()) != NO_NODE:
+            heir = NO_NODE if replica is None else replica.complete_heir(self._loads.tried_heirs(group))
+            if replica is not None and heir != NO_NODE:
+                self._loads.try_heir(group, heir)
                 self._contained(self._transfer, replica, heir, reasons.SLOW_DISK)
 
     def scrub(self) -> bool:
         """Starts to verify the next piece of stored data. False: the pass has ended, or a piece is in flight."""
-        if any(load.is_background for load in self._loads):
+        if self._loads.is_scrubbing:
             return False
         load = self._store.plan_scrub()
         if load is not None:
-            self._loads[load] = 0
-            self._ports.load(load)
+            self._start_load(load)
         return load is not None
 
     def load_done(self, load: Load, error: FlotillaError | None = None) -> FlotillaError | None:
         """The load has ended. Its reader may try again, unless this returns an error."""
-        del self._loads[load]
+        self._loads.end(load)
+        if isinstance(load, StateLoad):
+            load.finish(error)
+            return None
         replica = self.replicas.get(load.group)
         if load.is_background:
             if self._store.finish_scrub(load) and replica is not None:
@@ -588,6 +580,11 @@ class Driver:
         replica.unadvanced += 1
         pending = replica.receive_snapshot(ready.snapshot)
         self._run(self._store.plan_snapshot(replica.group, pending), replica, ready)
+
+    def _restore(self, replica: Replica, snapshot: Snapshot) -> None:
+        remains = replica.restore(snapshot)
+        if remains is not None:
+            self._ports.discard(remains)
 
     def _maintain(self, *, is_retry: bool = False) -> None:
         job = self._store.plan_maintenance(is_retry=is_retry)
@@ -621,8 +618,12 @@ class Driver:
             self._contained(Replica.snapshot_taken, replica, meta)
         else:
             assert ready.snapshot is not None
-            self._store.save(replica.group, snapshot=meta, hard_state=ready.hard_state, entries=ready.entries)
-            self._contained(Replica.restore, replica, ready.snapshot)
+            try:
+                save(self._store, replica.group, ready, meta)
+            except UnstorableError as failure:
+                self.cut_off(replica.group, failure)
+                return
+            self._contained(self._restore, replica, ready.snapshot)
             self._saved.append((replica, ready))
         self._touch(replica)
 
@@ -663,6 +664,7 @@ class Driver:
     def _fail(self, error: FlotillaError) -> None:
         """Nothing is acknowledged while the disk fails: other nodes must lead. The same block is retried later."""
         self.storage_error = error
+        self._is_block_waiting = True
         self._retry_in_ticks = self._options.retry_ticks
         for replica in list(self.replicas.values()):
             self._contained(self._step_down, replica, reasons.FAILING_DISK)
@@ -691,10 +693,6 @@ class Driver:
         jobs, self._retry_jobs = self._retry_jobs, []
         for job in jobs:
             self._ports.run(job)
-        if self.storage_error is not None and self._block is not None:
+        if self._is_block_waiting and self._block is not None:
+            self._is_block_waiting = False
             self._ports.write(self._block)
-
-
-def _add(counts: dict[tuple[bool, int], int], others: Mapping[tuple[bool, int], int]) -> None:
-    for key, count in others.items():
-        counts[key] = counts.get(key, 0) + count

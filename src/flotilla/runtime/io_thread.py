@@ -6,29 +6,20 @@ ends. Work that nothing waits for, such as a mark that a block is durable, runs 
 is idle.
 
 A node has two: one for the journal, whose write-and-sync every request waits for, and one for long
-background jobs. A round trip through a thread of our own took 13 us, through an executor 91.
+background jobs.
 """
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import Callable
-from enum import Enum
-from queue import SimpleQueue
-from time import perf_counter_ns
+from functools import partial
 from typing import Generic, TypeVar
 
+from flotilla.machine import Lane, here
 from flotilla.runtime.observability.histogram import DurationHistogram
 from flotilla.types.errors import FlotillaError
 
 T = TypeVar("T")
-
-
-class Order(Enum):
-    """Orders to the thread, beside the items."""
-
-    TIDY = 1
-    END = 2
 
 
 class IoThread(Generic[T]):
@@ -54,8 +45,11 @@ class IoThread(Generic[T]):
         self._tidy = tidy
         #: An item has run since the last tidying.
         self._is_untidy = False
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._inbox: SimpleQueue[T | Order] = SimpleQueue()
+        self._name = name
+        self._lane: Lane | None = None
+        self._elapsed_ns = here().elapsed_ns
+        #: A bug has ended it.
+        self._is_broken = False
         self._outcomes: deque[tuple[T, FlotillaError | None]] = deque()
         #: `_deliver` is scheduled on the loop and has not begun.
         self._is_woken = False
@@ -65,22 +59,23 @@ class IoThread(Generic[T]):
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._thread.start()
+        self._lane = here().lane(self._name)
 
     def submit(self, item: T) -> None:
+        assert self._lane is not None
         self._pending_count += 1
-        self._inbox.put(item)
+        self._lane.put(partial(self._work, item))
 
     def do(self, item: T) -> FlotillaError | None:
         """Runs the item now and returns its outcome. On the loop only while the thread is idle."""
-        started_us = perf_counter_ns() // 1000
+        started_us = self._elapsed_ns() // 1000
         error: FlotillaError | None = None
         try:
             self._run(item)
         except FlotillaError as failure:
             error = failure
             self.failed_count += 1
-        ended_us = perf_counter_ns() // 1000
+        ended_us = self._elapsed_ns() // 1000
         self.last_us = (started_us, ended_us)
         self.durations.record(ended_us - started_us)
         self._is_untidy = True
@@ -88,39 +83,50 @@ class IoThread(Generic[T]):
 
     def tidy_up(self) -> None:
         """Tidies up after the last items, if the thread is idle and that has not happened yet."""
-        if self._is_untidy and not self._pending_count:
+        if self._is_untidy and not self._pending_count and self._lane is not None:
             self._is_untidy = False
             self.is_tidying = True
-            self._inbox.put(Order.TIDY)
+            self._lane.put(self._work_tidy)
 
     async def stop(self) -> None:
         """Finishes and reports all items, also those submitted meanwhile; then ends the thread."""
         loop = asyncio.get_running_loop()
-        while self._pending_count and self._thread.is_alive():
+        while self._pending_count and not self._is_broken and self._lane is not None:
             # A report may submit more.
             self._idle = loop.create_future()
             await self._idle
         self.tidy_up()
-        self._inbox.put(Order.END)
-        if self._thread.is_alive():
-            self._thread.join()
+        if self._lane is not None:
+            self._lane.close()
 
-    def _work(self) -> None:
+    def _work(self, item: T) -> None:
         assert self._loop is not None
-        while (item := self._inbox.get()) is not Order.END:
-            try:
-                if item is Order.TIDY:
-                    self._tidy()
-                    self.is_tidying = False
-                    continue
-                error = self.do(item)
-            except Exception as failure:
-                self._loop.call_soon_threadsafe(self._break, failure)
-                return
-            self._outcomes.append((item, error))
-            if not self._is_woken:
-                self._is_woken = True
-                self._loop.call_soon_threadsafe(self._deliver)
+        if self._is_broken:
+            return
+        try:
+            error = self.do(item)
+        except Exception as failure:
+            self._end(failure)
+            return
+        self._outcomes.append((item, error))
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon_threadsafe(self._deliver)
+
+    def _work_tidy(self) -> None:
+        if self._is_broken:
+            return
+        try:
+            self._tidy()
+        except Exception as failure:
+            self._end(failure)
+        else:
+            self.is_tidying = False
+
+    def _end(self, failure: Exception) -> None:
+        assert self._loop is not None
+        self._is_broken = True
+        self._loop.call_soon_threadsafe(self._break, failure)
 
     def _deliver(self) -> None:
         # Cleared first: an outcome that arrives from here on schedules another call.

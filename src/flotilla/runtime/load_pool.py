@@ -6,11 +6,11 @@ exception that is not a typed error is a bug, and ends the one load: nothing tha
 """
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
+from functools import partial
 
+from flotilla.machine import Lane, here
 from flotilla.replica.ports import Load
 from flotilla.runtime.observability.logs import get_logger
 from flotilla.types.errors import FlotillaError, StorageFailedError
@@ -30,9 +30,11 @@ class LoadPool:
         """`done` is called on the loop that called start()."""
         self._done = done
         self._threads_max = threads_max
-        self._threads: list[threading.Thread] = []
-        self._inbox: SimpleQueue[Load | None] = SimpleQueue()
-        #: By group: its load in a thread or in the inbox, then those that wait for it. Background loads have a lane of
+        self._threads: list[Lane] = []
+        self._idle: list[Lane] = []
+        #: Loads that no thread is free for.
+        self._waiting: deque[Load] = deque()
+        #: By group: its load in a thread or next for one, then those that wait for it. Background loads have a lane of
         #: their own.
         self._lanes: dict[GroupId, deque[Load]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -46,48 +48,53 @@ class LoadPool:
             lane.append(load)
             return
         self._lanes[_lane_of(load)] = deque((load,))
-        self._inbox.put(load)
-        if len(self._threads) < min(len(self._lanes), self._threads_max):
-            thread = threading.Thread(target=self._work, name=f"load-{len(self._threads) + 1}", daemon=True)
+        if not self._idle and len(self._threads) < self._threads_max:
+            thread = here().lane(f"load-{len(self._threads) + 1}")
             self._threads.append(thread)
-            thread.start()
+            self._idle.append(thread)
+        self._waiting.append(load)
+        self._hand_out()
 
     def stop(self) -> None:
         """Nothing more is reported."""
         loop, self._loop = self._loop, None
-        for _ in self._threads:
-            self._inbox.put(None)
         for thread in self._threads if loop is not None else ():
-            thread.join(_JOIN_S)
+            thread.close(_JOIN_S)
 
-    def _work(self) -> None:
-        while (load := self._inbox.get()) is not None:
-            error: FlotillaError | None = None
-            try:
-                load.run()
-            except FlotillaError as failure:
-                error = failure
-            except Exception as failure:
-                log.exception("a load failed", group=load.group, path=load.path)
-                error = StorageFailedError(f"reading {load.path} failed: {failure!r}")
-            loop = self._loop
-            if loop is None:
-                return
-            try:
-                loop.call_soon_threadsafe(self._deliver, load, error)
-            except RuntimeError:
-                # The loop was closed meanwhile.
-                return
+    def _hand_out(self) -> None:
+        while self._idle and self._waiting:
+            thread = self._idle.pop()
+            thread.put(partial(self._work, thread, self._waiting.popleft()))
 
-    def _deliver(self, load: Load, error: FlotillaError | None) -> None:
+    def _work(self, thread: Lane, load: Load) -> None:
+        error: FlotillaError | None = None
+        try:
+            load.run()
+        except FlotillaError as failure:
+            error = failure
+        except Exception as failure:
+            log.exception("a load failed", group=load.group, path=load.path)
+            error = StorageFailedError(f"reading {load.path} failed: {failure!r}")
+        loop = self._loop
+        if loop is None:
+            return
+        try:
+            loop.call_soon_threadsafe(self._deliver, thread, load, error)
+        except RuntimeError:
+            # The loop was closed meanwhile.
+            return
+
+    def _deliver(self, thread: Lane, load: Load, error: FlotillaError | None) -> None:
         if self._loop is None:
             return
+        self._idle.append(thread)
         lane = self._lanes[_lane_of(load)]
         lane.popleft()
         if lane:
-            self._inbox.put(lane[0])
+            self._waiting.append(lane[0])
         else:
             del self._lanes[_lane_of(load)]
+        self._hand_out()
         self._done(load, error)
 
 

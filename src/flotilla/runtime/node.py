@@ -19,19 +19,18 @@ was paused keeps its leadership, but does not act on it (`is_confirmed`) before 
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from random import Random
-from time import perf_counter_ns
 from typing import Concatenate, ParamSpec
 
+from flotilla.machine import here, steady_ms
 from flotilla.raft import reasons
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Message
-from flotilla.raft.roles import LEADER
-from flotilla.replica.ports import Block, Job, Load, Store
+from flotilla.replica.ports import Block, Job, Load, Remains, Store
 from flotilla.replica.replica import Replica
-from flotilla.runtime.clock import steady_ms
+from flotilla.runtime.confirmations import Confirmations
 from flotilla.runtime.driver import THRIFTY_PATIENCE_MS, Driver, DriverOptions
+from flotilla.runtime.heirs import spread_heirs
 from flotilla.runtime.inline_writes import InlineWrites
 from flotilla.runtime.io_thread import IoThread
 from flotilla.runtime.load_pool import LoadPool
@@ -64,6 +63,19 @@ def _run_job(job: Job) -> None:
     except Exception as failure:
         log.error("a background job failed unexpectedly", job=type(job).__name__, error=failure)
         raise StorageFailedError(f"a background job failed: {failure!r}") from failure
+
+
+class Discard:
+    """Frees the memory of a state that was replaced. Nobody waits for it."""
+
+    __slots__ = ("_remains",)
+
+    def __init__(self, remains: Remains) -> None:
+        self._remains = remains
+
+    def run(self) -> None:
+        for _ in self._remains:
+            pass
 
 
 def _no_broker(_: GroupId) -> None:
@@ -104,13 +116,8 @@ class NodeRuntime:
         self.on_group_failed: Callable[[GroupId], None] = _no_broker
         self._links = links
         self._ticker = Ticker(self._tick, timing.tick_ms)
-        self._pause_detector = PauseDetector(timing.pause_ms)
-        #: By group: how often the links left no quorum while this node led.
-        self._interruptions: dict[GroupId, int] = {}
-        #: By group: the count of pauses and interruptions when this node last asked a quorum, and when a quorum last
-        #: confirmed it. Before the first one nothing needs to be confirmed.
-        self._asked_doubts: dict[GroupId, int] = {}
-        self._confirmed_doubts: dict[GroupId, int] = {}
+        self._pause_detector = PauseDetector(timing.pause_ms, here().uptime_ns)
+        self._confirmations = Confirmations(self.driver, self._pause_detector, self._ask_quorum)
         self._loop: asyncio.AbstractEventLoop | None = None
         #: The scheduled turn, until it begins.
         self._due_turn: asyncio.Handle | None = None
@@ -119,6 +126,7 @@ class NodeRuntime:
         #: The block that is written at the end of the turn.
         self._unwritten: Block | None = None
         self._inline_writes = InlineWrites()
+        self._elapsed_ns = here().elapsed_ns
         self._pending = PendingRequests()
         self._replies: list[tuple[PendingRequest, object]] = []
         #: Set while a caller waits for the end of the next turn.
@@ -222,8 +230,7 @@ class NodeRuntime:
         for request in self._pending.of_group(group):
             self.reply(request, reason)
         self._tell_loaded(group, reason)
-        for table in (self._interruptions, self._asked_doubts, self._confirmed_doubts):
-            table.pop(group, None)
+        self._confirmations.forget(group)
 
     def snapshot(self, group: GroupId) -> None:
         self._input_of(group, self.driver.snapshot)
@@ -254,23 +261,10 @@ class NodeRuntime:
 
         Called before each answer that does not go through a quorum.
         """
-        if group in self.driver.failed:
-            return False
-        doubts = self._pause_detector.pauses() + self._interruptions.get(group, 0)
-        if self._confirmed_doubts.get(group, 0) == doubts:
-            return True
-        if self._asked_doubts.get(group, 0) != doubts and self.driver.replicas[group].raft.role == LEADER:
-            self._asked_doubts[group] = doubts
-            request = self._pending.add(group, partial(self._confirm, group, doubts), is_read=True)
-            self._input_of(group, self.driver.confirm, request)
-        return False
+        return self._confirmations.is_confirmed(group)
 
-    def _confirm(self, group: GroupId, doubts: int, result: object) -> None:
-        if isinstance(result, FlotillaError):
-            # This node does not lead any more, or too many reads are pending: the next caller retries.
-            self._asked_doubts.pop(group, None)
-        else:
-            self._confirmed_doubts[group] = doubts
+    def _ask_quorum(self, group: GroupId, reply: Reply) -> None:
+        self._input_of(group, self.driver.confirm, self._pending.add(group, reply, is_read=True))
 
     # Events of the links, the clock and the threads.
 
@@ -286,10 +280,7 @@ class NodeRuntime:
     def peer_down(self, peer: NodeId) -> None:
         log.info("peer down", node=self.node, peer=peer)
         self._input(self.driver.peer_down, peer)
-        for group, replica in self.driver.replicas.items():
-            if replica.raft.role == LEADER and not replica.raft.reaches_quorum():
-                # Voters that lost their link to a leader elect another one at once.
-                self._interruptions[group] = self._interruptions.get(group, 0) + 1
+        self._confirmations.link_lost()
 
     def peer_refused(self, peer: NodeId, address: str, reason: str) -> None:
         log.warning("refused a peer", node=self.node, peer=peer, address=address, reason=reason)
@@ -301,17 +292,9 @@ class NodeRuntime:
         self._pause_detector.tick()
         for _ in range(count):
             self._input(self.driver.tick)
-        self._note_stalled()
+        self._stalled = self.driver.stalled
         self._record(self.scrubbing.tick)
         self.journal.tidy_up()
-
-    def _note_stalled(self) -> None:
-        stalled = self.driver.stalled
-        for group in stalled.keys() - self._stalled.keys():
-            log.error("the disk does not return a read", node=self.node, group=group, path=stalled[group])
-        for group in self._stalled.keys() - stalled.keys():
-            log.info("the disk returns reads again", node=self.node, group=group)
-        self._stalled = stalled
 
     def _block_written(self, block: Block, error: FlotillaError | None) -> None:
         is_turn_due = self._due_turn is not None
@@ -330,6 +313,8 @@ class NodeRuntime:
             log.info("journal writes work again", node=self.node)
 
     def _job_done(self, job: Job, error: FlotillaError | None) -> None:
+        if isinstance(job, Discard):
+            return
         self._input(self.driver.job_done, job, error)
 
     def _load_done(self, load: Load, error: FlotillaError | None) -> None:
@@ -433,7 +418,7 @@ class NodeRuntime:
 
     def _write(self, block: Block) -> None:
         """On the loop or on the journal's thread. Called after sending, while the peers write to their disks."""
-        if not self.journal.is_tidying and self._inline_writes.allows(block.size_bytes, perf_counter_ns() // 1000):
+        if not self.journal.is_tidying and self._inline_writes.allows(block.size_bytes, self._elapsed_ns() // 1000):
             self._note_written(block, self.journal.do(block))
             self._hurry()
         else:
@@ -459,6 +444,9 @@ class NodeRuntime:
     def load(self, load: Load) -> None:
         self.loads.submit(load)
 
+    def discard(self, remains: Remains) -> None:
+        self.background.submit(Discard(remains))
+
     def reply(self, token: object, result: object) -> None:
         assert isinstance(token, PendingRequest)
         self._replies.append((token, result))
@@ -480,14 +468,14 @@ class NodeRuntime:
     # The end.
 
     async def hand_over(self, within_ms: int = HAND_OVER_MS) -> None:
-        """Transfers leadership of each group to its best voter, and waits until all have taken over, or `within_ms`."""
+        """Transfers leadership of each group to a good voter, and waits until all have taken over, or `within_ms`."""
+        replicas = self.driver.replicas
+        heirs = {replica.group: replica.heirs() for replica in replicas.values()}
         given: list[Replica] = []
-        for replica in self.driver.replicas.values():
-            heir = replica.heir()
-            if heir != NO_NODE:
-                self.driver.transfer(replica.group, heir, reasons.SHUTDOWN)
-                self._schedule_turn()
-                given.append(replica)
+        for group, heir in spread_heirs((replica.raft.leader for replica in replicas.values()), heirs).items():
+            given.append(replicas[group])
+            self.driver.transfer(group, heir, reasons.SHUTDOWN)
+            self._schedule_turn()
         loop = asyncio.get_running_loop()
         until_s = loop.time() + within_ms / 1000
         while any(replica.raft.leader in (NO_NODE, self.node) for replica in given) and loop.time() < until_s:

@@ -13,25 +13,18 @@ The clock goes on while the machine is suspended, where the system has such a cl
 clock is stopped with it cannot notice that from inside.
 """
 
-import time
 from collections.abc import Callable
-
-_CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def awake_ns() -> int:
-    """Monotonic time that includes suspension of the machine."""
-    return time.clock_gettime_ns(_CLOCK_ID)
 
 
 class PauseDetector:
     __slots__ = ("_clock", "_pauses", "_seen_ns", "_unseen_ns_max")
 
-    def __init__(self, unseen_ms_max: int, clock: Callable[[], int] = awake_ns) -> None:
+    def __init__(self, unseen_ms_max: int, clock: Callable[[], int]) -> None:
+        """`clock` gives nanoseconds."""
         assert unseen_ms_max > 0
         self._unseen_ns_max = unseen_ms_max * 1_000_000
         self._clock = clock
-        self._seen_ns = clock()
+        self._seen_ns = self._clock()
         self._pauses = 0
 
     def tick(self) -> None:

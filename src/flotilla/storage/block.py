@@ -15,12 +15,23 @@ sector of its own. A missing proof proves nothing. The checksum covers file numb
 another place are never valid.
 """
 
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final
 
 from crc32c import crc32c
 
-from flotilla.storage.framing import SECTOR_BYTES, sectors
+from flotilla.storage.framing import (
+    ENTRY,
+    RECORD_BYTES,
+    REPAIRED,
+    SECTOR_BYTES,
+    Frame,
+    is_intact,
+    parse_frame,
+    parse_record,
+    sectors,
+)
 from flotilla.storage.ports import Buffer
 
 MAGIC: Final = b"FLTBLOCK"
@@ -53,6 +64,7 @@ class PendingBlock:
         "flags",
         "keep_from",
         "records",
+        "saved",
         "sequence",
         "size_bytes",
         "trash",
@@ -72,6 +84,8 @@ class PendingBlock:
         self.keep_from = 0
         #: Files that are not needed any more once this block is durable.
         self.trash: list[str] = []
+        #: Called once this block is durable.
+        self.saved: list[Callable[[], None]] = []
 
     def close(self) -> None:
         """The block is complete."""
@@ -160,14 +174,15 @@ class BlockImage:
         return self.data[start : start + length]
 
 
-def find_directory(data: memoryview, at: int, file_number: int) -> BlockImage | None:
-    """The directory or mark at `at`; None when there is no valid one."""
+def find_directory(data: memoryview, at: int, file_number: int, start: int = 0) -> BlockImage | None:
+    """The directory or mark at `at`; None when there is no valid one. `data` begins at `start` in the file."""
     if at + HEADER_BYTES > len(data) or bytes(data[at : at + len(MAGIC)]) != MAGIC:
         return None
     _, checksum = _PREFIX.unpack_from(data, at)
     rest_at = at + _PREFIX.size
     fields = _REST.unpack_from(data, rest_at)
     version, copy, flags, number, position, sequence, size_bytes, directory_bytes, _, _ = fields
+    position -= start
     if version != VERSION or number != file_number or copy not in (FIRST, TWIN, MARK):
         return None
     if not HEADER_BYTES <= directory_bytes <= len(data) - at:
@@ -182,3 +197,26 @@ def find_directory(data: memoryview, at: int, file_number: int) -> BlockImage | 
         data=data, copy=copy, flags=flags, file_number=number, position=position, sequence=sequence,
         end=position + size_bytes, records=records,
     )  # fmt: skip
+
+
+def records_of(image: BlockImage) -> Iterator[tuple[int, memoryview, Frame | None, memoryview | None]]:
+    """Each record as (tag, payload, head, body); for entries the payload is the head's bytes, the body None if bad."""
+    records = image.records
+    position = 0
+    body_offset = 0
+    while position < len(records):
+        tag, size = parse_record(records, position)
+        payload = records[position : position + size]
+        position += size
+        if tag in (ENTRY, REPAIRED):
+            frame = parse_frame(payload, 0)
+            body = image.body(body_offset, frame.length)
+            body_offset += frame.length
+            yield tag, payload, frame, body if is_intact(frame.crc, payload, body) else None
+        else:
+            yield tag, payload[RECORD_BYTES:], None, None
+    assert position == len(records)
+
+
+def has_all_bodies(image: BlockImage) -> bool:
+    return all(frame is None or body is not None for _, _, frame, body in records_of(image))

@@ -9,10 +9,10 @@ from struct import Struct
 
 from flotilla.codec.log import decode_configuration, encode_configuration
 from flotilla.raft.messages import CONFIG, Configuration, Entry, HardState
+from flotilla.storage.damage.ranges import IndexRanges
 from flotilla.storage.framing import CHECKPOINT_GROUP, CHECKPOINT_NODE, PAIR, TRIPLE, decode_meta, encode_meta, record
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.ports import Buffer
-from flotilla.storage.ranges import IndexRanges
 from flotilla.storage.segment import Segment
 from flotilla.storage.segment_index import SparseIndex
 from flotilla.storage.snapshots import SnapshotFile
@@ -40,7 +40,7 @@ def parse_keep_from(payload: Buffer) -> int:
 def group_record(log: SegmentedLog) -> bytes:
     configuration = encode_configuration(log.configuration)
     runs = log.terms.runs()
-    damaged, doubtful = log.damaged.as_list(), log.doubtful.as_list()
+    damaged, doubtful = log.lost_ranges(), log.doubtful.as_list()
     hard_state = log.hard_state
     fixed = _FIXED.pack(
         log.group,

@@ -11,6 +11,7 @@ same changes without the records (the `*_in_memory` methods). Invariants:
 from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from flotilla.raft.messages import (
     CONFIG,
@@ -23,10 +24,11 @@ from flotilla.raft.messages import (
 )
 from flotilla.replica.ports import Recovered
 from flotilla.storage.block import PendingBlock
+from flotilla.storage.damage.ranges import IndexRanges
+from flotilla.storage.damage.repairs import RepairedEntry, UnsavedRepairs
 from flotilla.storage.framing import PAIR, START, TRIPLE, TRUNCATE, record
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
-from flotilla.storage.ranges import IndexRanges
 from flotilla.storage.reads.loads import Loads
 from flotilla.storage.segment import Segment
 from flotilla.storage.segment_index import NO_OFFSET
@@ -39,6 +41,8 @@ from flotilla.types.span import Span
 
 #: Above every index: nothing was truncated.
 _NEVER = 1 << 63
+#: Damaged places that a reader looks for behind the one that it met.
+_AHEAD_MAX = 32
 
 
 class Collector:
@@ -50,15 +54,6 @@ class Collector:
         self.block = block
         #: Group and range of the damage that readers found.
         self.found_damage: list[tuple[GroupId, Index, Index]] = []
-
-
-@dataclass(slots=True)
-class RepairedEntry:
-    """The body of a damaged entry, fetched again and journaled, but not in its segment yet."""
-
-    entry: Entry
-    head: bytes
-    span: Span | None
 
 
 @dataclass(slots=True)
@@ -93,6 +88,7 @@ class SegmentedLog:
         "tail",
         "terms",
         "truncated_from",
+        "unsaved",
     )
 
     def __init__(
@@ -130,6 +126,7 @@ class SegmentedLog:
         self.doubtful = IndexRanges()
         #: Repaired entries by index; they override segments and tail until a flush has rewritten those.
         self.overlay: dict[Index, RepairedEntry] = {}
+        self.unsaved = UnsavedRepairs()
         #: Snapshots that are kept, the newest last; at most two.
         self.snapshots: list[SnapshotFile] = []
         #: A flush runs; the lowest truncation since it was planned.
@@ -159,6 +156,24 @@ class SegmentedLog:
     def snapshot(self) -> SnapshotMeta | None:
         return self.snapshots[-1].meta if self.snapshots else None
 
+    def unsaved_repair_bytes(self) -> int:
+        return self.unsaved.size_bytes
+
+    def lost_ranges(self) -> list[tuple[Index, Index]]:
+        """The entries that a crash leaves without a body: the damaged ones, and repaired ones in memory alone."""
+        lost = self.damaged
+        if self.unsaved:
+            lost = IndexRanges(lost.as_list())
+            lost.add_each(index for index, repaired in self.overlay.items() if not repaired.is_journaled)
+        return lost.as_list()
+
+    def is_mended(self, segment: Segment) -> bool:
+        """Whether repaired entries belong into this segment, and nothing of it is damaged any more."""
+        damage = self.damaged.next_from(segment.first_index)
+        return (damage is None or damage > segment.last_index) and any(
+            segment.first_index <= index <= segment.last_index for index in self.overlay
+        )
+
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self.segments) + self.tail.size_bytes
 
@@ -183,12 +198,14 @@ class SegmentedLog:
         if low >= tail.first_index and not self.damaged and not self.overlay:
             return _fitting(tail.entries[low - tail.first_index : high - tail.first_index], max_bytes)
         found: list[Entry] = []
+        is_known = self.damaged.at(low) is not None
         try:
             for step in self._walk(low, high, max_bytes):
                 entry = step.entry
                 if entry is None:
                     if not found:
-                        raise self._corruption(step.index, min(step.next_index, high))
+                        next_index = step.next_index if is_known else self._damaged_to(step.next_index, high)
+                        raise self._corruption(step.index, min(next_index, high))
                     break
                 max_bytes -= len(entry.data) + ENTRY_OVERHEAD_BYTES
                 if max_bytes < 0 and found:
@@ -253,7 +270,8 @@ class SegmentedLog:
     def read_snapshot(self) -> Snapshot | None:
         if not self.snapshots:
             return None
-        newest = self.snapshots[-1]
+        # Another thread may read it: the loop's own remembers the header.
+        newest = SnapshotFile(self.snapshots[-1].group, self.snapshots[-1].number, self.snapshots[-1].meta)
         if not newest.meta.size_bytes:
             newest.verify(self._disk)
         return Snapshot(newest.meta, newest.read(self._disk, 0, newest.meta.size_bytes))
@@ -300,6 +318,19 @@ class SegmentedLog:
                     yield step
                     if step.entry is None:
                         break
+
+    def _damaged_to(self, low: Index, high: Index) -> Index:
+        """Looks on behind damage that was just found: damage comes in clusters, and is repaired quicker together."""
+        low = min(low, high)
+        try:
+            for step in islice(self._walk(low, high, 0), _AHEAD_MAX):
+                if step.entry is not None:
+                    break
+                low = step.next_index
+        except NotLoadedError:
+            # What comes next is not in memory: the next reader finds it.
+            pass
+        return low
 
     def _next_special(self, index: Index, high: Index) -> Index:
         damage = self.damaged.next_from(index)
@@ -378,8 +409,7 @@ class SegmentedLog:
         self.tail.truncate(first_dropped)
         self.cut_segments(first_dropped)
         self._forget_damage(first_dropped, _NEVER)
-        for index in [index for index in self.overlay if index >= first_dropped]:
-            del self.overlay[index]
+        self._forget_repairs(first_dropped, _NEVER)
         while self.configuration_entries and self.configuration_entries[-1].index >= first_dropped:
             self.configuration_entries.pop()
 
@@ -388,15 +418,23 @@ class SegmentedLog:
         self.terms.move_base(self.base)
         self.tail.drop_through(self.base)
         self._forget_damage(0, first_index)
-        for index in [index for index in self.overlay if index < first_index]:
-            del self.overlay[index]
+        self._forget_repairs(0, first_index)
         self.drop_before_start()
         self._drop_old_snapshots()
+
+    def _forget_repairs(self, low: Index, high: Index) -> None:
+        self.unsaved.forget(low, high)
+        for index in [index for index in self.overlay if low <= index < high]:
+            del self.overlay[index]
 
     def repair_in_memory(self, repaired: RepairedEntry) -> None:
         index = repaired.entry.index
         assert self.term(index) == repaired.entry.term, "a repaired entry must be the one that was lost"
         self.overlay[index] = repaired
+        if repaired.is_journaled:
+            self.unsaved.remove(index)
+        else:
+            self.unsaved.add(repaired)
         self._forget_damage(index, index + 1)
         if repaired.entry.kind == CONFIG and all(entry.index != index for entry in self.configuration_entries):
             # Its body was lost before its configuration was read.
@@ -432,6 +470,7 @@ class SegmentedLog:
         self.tail = Tail(log_index + 1)
         self._forget_damage(0, _NEVER)
         self.overlay = {}
+        self.unsaved = UnsavedRepairs()
         self.configuration_entries = []
 
     def paths(self) -> Iterator[str]:

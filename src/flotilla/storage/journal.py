@@ -50,9 +50,11 @@ class Journal:
         "_options",
         "_position",
         "_unmarked",
+        "ends",
         "full",
         "has_reserve",
         "is_low",
+        "left_number",
         "number",
         "numbers",
         "spare",
@@ -81,6 +83,10 @@ class Journal:
         self.numbers = numbers
         #: The files that were filled to the end without a failure.
         self.full: set[int] = set()
+        #: By file: the end of its last block or mark, once no more are written to it.
+        self.ends: dict[int, int] = {}
+        #: Set by the loop: the next block goes to another file than this one, if there is a spare.
+        self.left_number = 0
         #: Set by the loop, taken by the writer.
         self.spare: SpareFile | None = None
 
@@ -91,10 +97,11 @@ class Journal:
         """Writes and syncs the block. After an error the block may be retried."""
         size_bytes = block.size_bytes
         file = self._file
-        if file is not None and (not self._has_room(size_bytes) or (self.is_low and self.spare is not None)):
-            if not self.is_low:
+        is_left = self.is_low or self.left_number == self.number
+        if file is not None and (not self._has_room(size_bytes) or (is_left and self.spare is not None)):
+            if not is_left:
                 self.full.add(self.number)
-            elif self.spare is None:
+            elif self.spare is None and self.is_low:
                 raise DiskFullError(f"the disk is full, and so is the reserve {journal_path(self.number)}")
             file = None
         if file is None:
@@ -133,6 +140,17 @@ class Journal:
             pass
         self._unmarked = 0
         self._position += MARK_BYTES
+
+    def written(self) -> list[tuple[int, int]]:
+        """The files with blocks, and where these end; no write touches the bytes before again."""
+        number = self.number
+        ends = {**self.ends, number: self._position}
+        return [(known, ends[known]) for known in sorted(self.numbers) if ends.get(known)]
+
+    @property
+    def is_reserve_half_used(self) -> bool:
+        """Half of what is for entries that free space, and for the checkpoints that release their files."""
+        return self.is_low and 2 * self._position >= self._limit_bytes
 
     @property
     def is_half_full(self) -> bool:
@@ -202,9 +220,9 @@ class Journal:
             number = next(self._next_number)
             spare = SpareFile(number, self._create_or_take_reserve(number))
             self.numbers.append(number)
+        self._position = 0
         self.number = spare.number
         self._file = spare.file
-        self._position = 0
         return spare.file
 
     def _create_or_take_reserve(self, number: int) -> File:
@@ -228,6 +246,7 @@ class Journal:
     def _abandon(self) -> None:
         self._unmarked = 0
         if self._file is not None:
+            self.ends[self.number] = self._position
             self._file.close()
             self._file = None
 

@@ -4,7 +4,7 @@ A block is written after the one before it was synced, so block n + 1, or the ma
 was durable. Hence for a block of which something is bad:
   with a proof                         damage: its directory (either copy) lists its content
   without a proof, and one bad sector  doubtful: torn by a power cut, or durable and rotten since. It counts as damage,
-  may explain it                       and other replicas decide (raft/repair.py)
+  may explain it                       and other replicas decide (raft/repair)
   without a proof, more is bad         torn: it was never reported durable; dropped whole
   no directory left, but a proof       refused: a vote may be lost, and with it a promise of this node
 Of a sequence found twice (a failed sync, then another file) the later one counts.
@@ -15,18 +15,11 @@ of a file is not kept in memory.
 
 from collections.abc import Iterator
 
-from flotilla.storage.block import MAGIC, MARK, BlockImage, find_directory
+from flotilla.storage.block import MAGIC, MARK, BlockImage, find_directory, has_all_bodies, records_of
 from flotilla.storage.checkpoint import parse_keep_from
 from flotilla.storage.framing import (
     CHECKPOINT_NODE,
-    ENTRY,
-    RECORD_BYTES,
-    REPAIRED,
     SECTOR_BYTES,
-    Frame,
-    is_intact,
-    parse_frame,
-    parse_record,
 )
 from flotilla.storage.journal import FOLDER, SUFFIX, journal_path
 from flotilla.storage.ports import Disk, File
@@ -76,7 +69,7 @@ class JournalScan:
         """The oldest file that the newest sound (or proven) checkpoint needs; 0 when there is none."""
         for sequence in sorted(self.images, reverse=True):
             image = self.images[sequence]
-            if image.is_checkpoint and (sequence <= self.proven or (not is_proven and _has_all_bodies(image))):
+            if image.is_checkpoint and (sequence <= self.proven or (not is_proven and has_all_bodies(image))):
                 return next(
                     parse_keep_from(payload) for tag, payload, _, _ in records_of(image) if tag == CHECKPOINT_NODE
                 )
@@ -101,7 +94,7 @@ class JournalScan:
         """
         images = self.images
         last = max(images, default=0)
-        if last and last > self.proven and not _has_all_bodies(images[last]) and not _may_be_one_sector(images[last]):
+        if last and last > self.proven and not has_all_bodies(images[last]) and not _may_be_one_sector(images[last]):
             self.torn = images.pop(last)
             last = max(images, default=0)
         if self.proven > last:
@@ -119,31 +112,8 @@ class JournalScan:
         return [images[sequence] for sequence in sorted(images)]
 
 
-def records_of(image: BlockImage) -> Iterator[tuple[int, memoryview, Frame | None, memoryview | None]]:
-    """Each record as (tag, payload, head, body); for entries the payload is the head's bytes, the body None if bad."""
-    records = image.records
-    position = 0
-    body_offset = 0
-    while position < len(records):
-        tag, size = parse_record(records, position)
-        payload = records[position : position + size]
-        position += size
-        if tag in (ENTRY, REPAIRED):
-            frame = parse_frame(payload, 0)
-            body = image.body(body_offset, frame.length)
-            body_offset += frame.length
-            yield tag, payload, frame, body if is_intact(frame.crc, payload, body) else None
-        else:
-            yield tag, payload[RECORD_BYTES:], None, None
-    assert position == len(records)
-
-
 def _worth(image: BlockImage) -> tuple[bool, int, int]:
-    return _has_all_bodies(image), image.file_number, image.position
-
-
-def _has_all_bodies(image: BlockImage) -> bool:
-    return all(frame is None or body is not None for _, _, frame, body in records_of(image))
+    return has_all_bodies(image), image.file_number, image.position
 
 
 def _may_be_one_sector(image: BlockImage) -> bool:

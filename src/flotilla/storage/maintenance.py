@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 
+from flotilla.storage.damage.repairs import RepairedEntry
 from flotilla.storage.framing import seal_absent
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.journal import Journal, SpareFile
@@ -38,7 +39,8 @@ class GroupFlush:
         self.generation = log.generation
         self.first_index = log.tail.first_index
         self.last_index = log.last_index()
-        self.overlay = dict(log.overlay)
+        self._rewrites = [segment.copy() for segment in log.segments if _is_due(log, segment)]
+        self.overlay = _repairs_of(log, self._rewrites)
         self._heads: list[bytes] = log.tail.heads[:]
         self._bodies: list[Buffer] = [entry.data for entry in log.tail.entries]
         for index, repaired in self.overlay.items():
@@ -48,9 +50,8 @@ class GroupFlush:
         self._had_segments = bool(log.segments)
         self._base = log.base
         self._terms = log.terms.copy()
-        self._rewrites = [segment.copy() for segment in log.segments if self._repairs(segment)]
         active = log.segments[-1] if log.segments else None
-        if active is not None and (active.is_closed or self._repairs(active)):
+        if active is not None and (active.is_closed or any(active.number == old.number for old in self._rewrites)):
             active = None
         self._active = active.copy() if active is not None else None
         #: Old numbers and the segments that replace them: extended (same number) or rewritten (a new one).
@@ -65,6 +66,14 @@ class GroupFlush:
     @staticmethod
     def is_needed(log: SegmentedLog) -> bool:
         return bool(log.tail.entries or log.overlay)
+
+    @staticmethod
+    def is_repair_due(log: SegmentedLog) -> bool:
+        """Whether repaired entries can be moved to where they belong, once and for all."""
+        if not log.overlay:
+            return False
+        is_tail_mended = log.damaged.next_from(log.tail.first_index) is None
+        return (is_tail_mended and max(log.overlay) >= log.tail.first_index) or any(map(log.is_mended, log.segments))
 
     def run(self) -> None:
         if self._is_done:
@@ -87,9 +96,6 @@ class GroupFlush:
     def created_paths(self) -> list[str]:
         """The files that this job created."""
         return [path for segment in self._created for path in (segment.path, segment.index_path)]
-
-    def _repairs(self, segment: Segment) -> bool:
-        return any(segment.first_index <= index <= segment.last_index for index in self.overlay)
 
     def _forget_first_run(self) -> None:
         for path in self.created_paths():
@@ -258,6 +264,27 @@ class MaintenanceJob:
         except DiskFullError:
             # The writer creates a file when it needs one, and reports a failure.
             pass
+
+
+def _is_due(log: SegmentedLog, segment: Segment) -> bool:
+    """Whether a segment is rewritten: nothing of it is damaged any more, or the journal is about to let go of repairs.
+
+    Otherwise it is left as it is until more has been repaired: every byte of it is written once.
+    """
+    return log.is_mended(segment) or any(
+        segment.first_index <= index <= segment.last_index and repaired.is_journaled
+        for index, repaired in log.overlay.items()
+    )
+
+
+def _repairs_of(log: SegmentedLog, segments: list[Segment]) -> dict[Index, RepairedEntry]:
+    """The repaired entries in these segments and in the tail."""
+    repairs = {index: repaired for index, repaired in log.overlay.items() if index >= log.tail.first_index}
+    for segment in segments:
+        for index in range(segment.first_index, segment.last_index + 1):
+            if index in log.overlay:
+                repairs[index] = log.overlay[index]
+    return repairs
 
 
 def _first_index(segment: Segment) -> Index:

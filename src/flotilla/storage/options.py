@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from flotilla.types.limits import (
     JOURNAL_FILE_BYTES,
+    KIB,
     MIB,
     SEGMENT_FILE_BYTES,
     SEGMENT_INDEX_INTERVAL_BYTES,
@@ -25,5 +26,7 @@ class StoreOptions:
     index_interval_bytes: int = SEGMENT_INDEX_INTERVAL_BYTES
     #: The approximate size of one read or write of a segment.
     transfer_bytes: int = 1 * MIB
+    #: Repaired entries of at least this size go to their segments at once, not through the journal.
+    direct_repair_bytes: int = 512 * KIB
     #: Segments kept open for reading.
     open_files_max: int = 256

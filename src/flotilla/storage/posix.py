@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from flotilla.storage.framing import SECTOR_BYTES
 from flotilla.storage.ports import Buffer, File
+from flotilla.storage.reads.read_buffers import ReadBuffers
 from flotilla.storage.system_calls import (
     drop_pages,
     find_synced_write_flag,
@@ -48,12 +49,13 @@ def _translated(error: OSError, what: str, path: str) -> DiskFullError | Storage
 
 
 class PosixFile:
-    __slots__ = ("_descriptor", "_path", "_synced_write_flag")
+    __slots__ = ("_buffers", "_descriptor", "_path", "_synced_write_flag")
 
-    def __init__(self, descriptor: int, path: str, synced_write_flag: int) -> None:
+    def __init__(self, descriptor: int, path: str, synced_write_flag: int, buffers: ReadBuffers) -> None:
         self._descriptor = descriptor
         self._path = path
         self._synced_write_flag = synced_write_flag
+        self._buffers = buffers
 
     def size(self) -> int:
         with _typed("stat", self._path):
@@ -79,7 +81,8 @@ class PosixFile:
         return b"".join(pieces)
 
     def read_cached(self, offset: int, length: int) -> memoryview | None:
-        return read_without_waiting(self._descriptor, length, offset)
+        content = self._buffers.take(length)
+        return content.toreadonly() if read_without_waiting(self._descriptor, content, offset) else None
 
     def drop_cached(self, offset: int, length: int) -> None:
         with _typed("read", self._path):
@@ -185,10 +188,13 @@ def _calls(buffers: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
 class PosixDisk:
     """A data directory. Created when absent; locked until `close`."""
 
-    __slots__ = ("_lock", "_root", "_synced_write_flag")
+    __slots__ = ("_buffers", "_lock", "_root", "_synced_write_flag", "opened")
 
     def __init__(self, root: str) -> None:
         self._root = os.path.abspath(root)
+        self._buffers = ReadBuffers()
+        #: The file that was opened last, for reports.
+        self.opened = ""
         with _typed("create", self._root):
             os.makedirs(self._root, mode=_FOLDER_MODE, exist_ok=True)
             self._lock = os.open(
@@ -208,9 +214,11 @@ class PosixDisk:
         return sync_method(self._synced_write_flag)
 
     def open(self, path: str, *, create: bool = False) -> File:
+        self.opened = path
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         with _typed("open", path):
-            return PosixFile(os.open(self._full(path), flags, _FILE_MODE), path, self._synced_write_flag)
+            descriptor = os.open(self._full(path), flags, _FILE_MODE)
+        return PosixFile(descriptor, path, self._synced_write_flag, self._buffers)
 
     def open_cached(self, path: str) -> None:
         """A look-up may read a folder from the disk, and no call says so beforehand."""

@@ -12,8 +12,9 @@ from struct import Struct
 
 from flotilla.codec.log import decode_configuration
 from flotilla.raft.messages import CONFIG, Configuration, Entry
-from flotilla.storage.block import BlockImage
+from flotilla.storage.block import BlockImage, records_of
 from flotilla.storage.checkpoint import GroupState, parse_keep_from
+from flotilla.storage.damage.repairs import RepairedEntry
 from flotilla.storage.framing import (
     CHECKPOINT_GROUP,
     CHECKPOINT_NODE,
@@ -34,8 +35,7 @@ from flotilla.storage.framing import (
     seal,
     seal_absent,
 )
-from flotilla.storage.group_log import RepairedEntry, SegmentedLog
-from flotilla.storage.journal_scan import records_of
+from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
 from flotilla.storage.segment import attach

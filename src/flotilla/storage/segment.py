@@ -20,6 +20,7 @@ from flotilla.storage.framing import (
     FRAME_ALIGN_BYTES,
     FRAME_BYTES,
     FRAME_GROUP_AT,
+    SECTOR_BYTES,
     Frame,
     is_intact,
     padded,
@@ -30,7 +31,11 @@ from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Buffer, Disk, File
 from flotilla.storage.segment_index import SparseIndex, decode_index
 from flotilla.types.ids import GroupId, Index
-from flotilla.types.limits import ENTRY_BYTES_MAX
+from flotilla.types.limits import ENTRY_BYTES_MAX, MIB
+
+#: Where an intact frame is searched for, at a time. A multiple of the alignment of frames.
+_SEARCH_BYTES = 1 * MIB
+_ZEROS = bytes(_SEARCH_BYTES + FRAME_BYTES)
 
 
 def group_folder(group: GroupId) -> str:
@@ -67,6 +72,10 @@ class Readable(Protocol):
     """A file as a walk needs it."""
 
     def read(self, offset: int, length: int) -> Buffer: ...
+
+
+class LongSearchError(Exception):
+    """The next intact frame is far away, so the loop must not search for it."""
 
 
 class Segment:
@@ -116,9 +125,12 @@ class Segment:
             self.is_closed = True
 
     def walk(self, file: Readable, low: Index, want_bytes: int) -> Iterator[Found]:
-        """Frames from `low` to the last, in order, without gaps. Frames before `low` are skipped, not verified."""
+        """Frames from `low` to the last, in order, without gaps. Frames before `low` are skipped, not verified.
+
+        Raises LongSearchError.
+        """
         end = self.index.end_position
-        for stop, found in walk_file(file, self, end, *self.place_before(low), low, want_bytes):
+        for stop, found in walk_file(file, self, end, *self.place_before(low), low, want_bytes, searches_far=False):
             if found.stored is not None:
                 self.remember(found.next_index, stop)
             yield found
@@ -134,21 +146,29 @@ class Segment:
 
 
 def walk_file(
-    file: Readable, segment: Segment, end: int, index: Index, position: int, low: Index, want_bytes: int
+    file: Readable,
+    segment: Segment,
+    end: int,
+    index: Index,
+    position: int,
+    low: Index,
+    want_bytes: int,
+    *,
+    searches_far: bool = True,
 ) -> Iterator[tuple[int, Found]]:
     """Walks from the frame `index` at `position` to `end`; yields (end position, frame or damage).
 
     Frames before `low` are skipped by their heads alone. When that misses the next frame, a head was damaged, and
-    the walk starts again, verifying from the beginning.
+    the walk starts again, verifying from the beginning. If it may not search far, it raises LongSearchError.
     """
     window = _Window(file, end, want_bytes)
     start = index, position
     verify_from = low
     while index <= segment.last_index:
         frame = window.frame(position)
-        while frame is not None and frame.tag == 0 and frame.crc == 0:
-            # Padding up to the sector where the next flush began.
-            position = sectors(position + FRAME_ALIGN_BYTES)
+        if frame is not None and frame.tag == 0 and frame.crc == 0 and position % SECTOR_BYTES:
+            # Padding up to the sector where the next flush began. More zeros than that are damage.
+            position = sectors(position)
             frame = window.frame(position)
         if frame is not None and frame.index == index and frame.group == segment.group:
             stop = position + FRAME_BYTES + padded(frame.length)
@@ -166,7 +186,7 @@ def walk_file(
             index, position = start
             verify_from = index
             continue
-        next_index, next_position = _resynchronize(file, segment, end, index, position)
+        next_index, next_position = _resynchronize(file, segment, end, index, position, searches_far=searches_far)
         if next_index > max(index, low):
             yield next_position, Found(index, next_index, None)
         index, position = next_index, next_position
@@ -211,22 +231,40 @@ class _Window:
         return length <= len(self._bytes)
 
 
-def _resynchronize(file: Readable, segment: Segment, end: int, index: Index, position: int) -> tuple[Index, int]:
-    """The next intact frame after a bad one at `position`: its index and position, or those of the end."""
+def _resynchronize(
+    file: Readable, segment: Segment, end: int, index: Index, position: int, *, searches_far: bool
+) -> tuple[Index, int]:
+    """The next intact frame after a bad one at `position`: its index and position, or those of the end.
+
+    It is searched for piece by piece: usually the next frame is intact, and what follows it need not be read.
+    """
     needle = segment.group.to_bytes(8, "little")
-    content = bytes(file.read(position, max(0, end - position)))
-    view = memoryview(content)
-    at = content.find(needle, FRAME_GROUP_AT + FRAME_ALIGN_BYTES)
-    while at >= 0:
-        start = at - FRAME_GROUP_AT
-        if start % FRAME_ALIGN_BYTES == 0 and start + FRAME_BYTES <= len(content):
-            frame = parse_frame(content, start)
-            if index <= frame.index <= segment.last_index and frame.tag in (ENTRY, ABSENT):
-                body = view[start + FRAME_BYTES : start + FRAME_BYTES + frame.length]
-                if len(body) == frame.length and is_intact(frame.crc, view[start : start + FRAME_BYTES], body):
-                    return frame.index, position + start
-        at = content.find(needle, at + 1)
+    for window in range(position, end, _SEARCH_BYTES):
+        if window > position and not searches_far:
+            raise LongSearchError
+        # A head that begins in this piece may end in the next one.
+        content = bytes(file.read(window, min(_SEARCH_BYTES + FRAME_BYTES, end - window)))
+        if content == (_ZEROS if len(content) == len(_ZEROS) else bytes(len(content))):
+            # What a disk cannot read, or never wrote. A search takes ten times as long: zeros are like the needle.
+            continue
+        at = content.find(needle, FRAME_GROUP_AT + (FRAME_ALIGN_BYTES if window == position else 0))
+        while at >= 0:
+            start = at - FRAME_GROUP_AT
+            if start % FRAME_ALIGN_BYTES == 0 and start + FRAME_BYTES <= len(content):
+                frame = parse_frame(content, start)
+                is_expected = index <= frame.index <= segment.last_index and frame.tag in (ENTRY, ABSENT)
+                if is_expected and _is_intact_at(file, window + start, frame, end):
+                    return frame.index, window + start
+            at = content.find(needle, at + 1)
     return segment.last_index + 1, end
+
+
+def _is_intact_at(file: Readable, position: int, frame: Frame, end: int) -> bool:
+    size = FRAME_BYTES + frame.length
+    if position + size > end:
+        return False
+    view = memoryview(file.read(position, size))
+    return len(view) == size and is_intact(frame.crc, view[:FRAME_BYTES], view[FRAME_BYTES:])
 
 
 def attach(disk: Disk, options: StoreOptions, segment: Segment) -> list[tuple[Index, Index]]:

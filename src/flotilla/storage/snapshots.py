@@ -9,7 +9,7 @@ the old or the new one. Its name ends in a number that is unique in the node for
 Every read checks the data piece by piece, so that a rotten piece is never sent to a follower.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from struct import Struct
 
@@ -118,7 +118,7 @@ class SnapshotJob:
 
     def __init__(self, disk: Disk, group: GroupId, number: int, snapshot: PendingSnapshot) -> None:
         self._disk = disk
-        self.encode = snapshot.encode
+        self.encode: Callable[[], Iterable[Buffer]] = snapshot.encode
         #: The size of its data is known once it was written.
         self.file = SnapshotFile(group, number, snapshot.meta)
 
@@ -143,9 +143,15 @@ class SnapshotJob:
             file.close()
         disk.rename(beside, path)
         disk.sync_directory(folder)
+        # The view of the state is freed here and not on the loop.
+        self.encode = _no_more
 
 
-def _pieces(encoded: Iterable[bytes]) -> Iterator[Buffer]:
+def _no_more() -> Iterable[Buffer]:
+    raise AssertionError("the snapshot was written")
+
+
+def _pieces(encoded: Iterable[Buffer]) -> Iterator[Buffer]:
     """The same bytes in pieces of PIECE_BYTES. No step of it takes long."""
     piece = bytearray()
     for part in encoded:

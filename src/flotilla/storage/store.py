@@ -11,15 +11,17 @@ block names always exist.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from types import MappingProxyType
 
 from flotilla.codec.log import encode_configuration
 from flotilla.raft.messages import Configuration, Entry, HardState, SnapshotMeta
 from flotilla.replica import ports
-from flotilla.replica.ports import Block, Job, PendingSnapshot, Scrubbed
-from flotilla.storage.block import CHECKPOINT_FLAG, BlockImage, PendingBlock
+from flotilla.replica.ports import Block, Job, PendingSnapshot, Scrubbed, UnstorableError
+from flotilla.storage.block import CHECKPOINT_FLAG, BlockImage, PendingBlock, records_of
 from flotilla.storage.checkpoint import group_record, node_record
+from flotilla.storage.damage.repairs import RepairedEntry
 from flotilla.storage.framing import (
     CHECKPOINT_GROUP,
     CHECKPOINT_NODE,
@@ -35,12 +37,13 @@ from flotilla.storage.framing import (
     record,
     seal,
 )
-from flotilla.storage.group_log import Collector, RepairedEntry, SegmentedLog
+from flotilla.storage.group_log import Collector, SegmentedLog
 from flotilla.storage.journal import FOLDER, Journal, journal_path
-from flotilla.storage.journal_scan import JournalScan, list_journal, records_of
+from flotilla.storage.journal_scan import JournalScan, list_journal
 from flotilla.storage.maintenance import GroupFlush, MaintenanceJob
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
+from flotilla.storage.reads.journal_load import JournalLoad
 from flotilla.storage.reads.loads import Load, Loads, SegmentLoad, SnapshotLoad
 from flotilla.storage.reads.scrubber import Scrubber
 from flotilla.storage.recovery import GROUP_FRONT, RESET_FRONT, Replay, attach_files
@@ -75,6 +78,10 @@ class NodeStore:
         self._keep_from = 0
         self._is_checkpoint_due = False
         self._has_repairs = False
+        # What follows from jobs that have ended once the next checkpoint is durable.
+        self._moved: list[Callable[[], None]] = []
+        # The last journal file in which damage was found, until the journal no longer needs it; 0: none.
+        self._rotten = 0
         # Files that no durable block names any more.
         self._garbage: list[str] = []
         # Snapshots received but not yet marked as the group's state.
@@ -139,6 +146,14 @@ class NodeStore:
         """The disk was full: only entries that free space may still be written."""
         return self._journal.is_low
 
+    def admits(self, entries: list[Entry]) -> int:
+        """On a full disk no records, and soon nothing: the rest of the reserve is for what moves the logs' starts."""
+        if not self._journal.is_low:
+            return len(entries)
+        if self._journal.is_reserve_half_used:
+            return 0
+        return next((at for at, entry in enumerate(entries) if self._describe(entry) is not None), len(entries))
+
     @property
     def groups(self) -> Mapping[GroupId, SegmentedLog]:
         return self._groups
@@ -171,6 +186,9 @@ class NodeStore:
     ) -> None:
         log = self._logs[group]
         block = self._collector.block
+        # First of all: what follows must not end half-way.
+        sealed = self._seal(ENTRY, group, entries) if entries else []
+        mended = self._seal(ENTRY, group, repaired) if repaired else []
         if snapshot is not None:
             self._install(log, snapshot)
         if truncate_from and truncate_from <= log.last_index():
@@ -178,18 +196,23 @@ class NodeStore:
         if entries:
             if entries[0].index <= log.last_index():
                 log.truncate(entries[0].index)
-            describe = self._describe
-            for entry in entries:
-                span = describe(entry)
-                head = seal(ENTRY, group, entry, span)
+            for entry, head, span in sealed:
                 log.append_in_memory(entry, head, span)
                 block.records.append(head)
                 block.bodies.append(entry.data)
-        if repaired:
-            self._repair(log, repaired)
+        if mended:
+            self._repair(log, mended)
         if hard_state is not None:
             log.hard_state = hard_state
             block.records.append(hard_state_record(group, hard_state))
+
+    def _seal(self, tag: int, group: GroupId, entries: list[Entry]) -> list[tuple[Entry, bytes, Span | None]]:
+        """The entries with their frame heads. Raises UnstorableError."""
+        describe = self._describe
+        try:
+            return [(entry, seal(tag, group, entry, span := describe(entry)), span) for entry in entries]
+        except Exception as failure:
+            raise UnstorableError(f"an entry of group {group} cannot be described: {failure!r}") from failure
 
     def take_damage(self) -> list[tuple[GroupId, Index, Index]]:
         found, self._collector.found_damage = self._collector.found_damage, []
@@ -215,13 +238,24 @@ class NodeStore:
         return Scrubbed(self._scrubber.bytes, self._scrubber.damage, self._scrubber.passes)
 
     def plan_scrub(self) -> Load | None:
-        return self._scrubber.plan(self._logs)
+        return self._scrubber.plan(self._logs, self._journal.written())
 
     def finish_scrub(self, load: ports.Load) -> bool:
+        if isinstance(load, JournalLoad):
+            if self._scrubber.finish_journal(load, is_current=load.number in self._journal.numbers):
+                self._leave(load.number)
+            return False
         assert isinstance(load, SegmentLoad | SnapshotLoad)
         log = self._logs.get(load.group)
         is_current = log is not None and load.path in log.paths()
         return self._scrubber.finish(load, log if is_current else None)
+
+    def _leave(self, number: int) -> None:
+        """A journal file is damaged. All that it holds is in memory: it is written again, and the file goes."""
+        self._rotten = max(self._rotten, number)
+        self._journal.full.discard(number)
+        self._journal.left_number = self._rotten
+        self._is_checkpoint_due = True
 
     def take_block(self) -> PendingBlock | None:
         block = self._collector.block
@@ -231,6 +265,7 @@ class NodeStore:
             block.keep_from = self._keep_from
             block.records.append(node_record(self._keep_from))
             block.records += map(group_record, self._logs.values())
+            block.saved, self._moved = self._moved, []
         if not block.records:
             return None
         block.close()
@@ -247,6 +282,8 @@ class NodeStore:
     def finish_block(self, block: Block) -> None:
         assert isinstance(block, PendingBlock)
         self._garbage += block.trash
+        for saved in block.saved:
+            saved()
         if block.keep_from:
             numbers = self._journal.numbers
             for number in [number for number in numbers if number < block.keep_from]:
@@ -256,6 +293,7 @@ class NodeStore:
                 else:
                     self._garbage.append(journal_path(number))
                 self._journal.full.discard(number)
+                self._journal.ends.pop(number, None)
 
     def plan_maintenance(self, *, flush: bool = False, is_retry: bool = False) -> MaintenanceJob | None:
         """With `flush`, tails go into segments even if no journal file is full, as before a planned stop.
@@ -269,13 +307,18 @@ class NodeStore:
                 self._job.removals += self._take_garbage()
             return None
         journal = self._journal
-        flush = flush or self._has_repairs or (journal.number > self._keep_from and self._is_flush_due())
+        is_left = 0 < self._rotten < journal.number
+        is_due = self._has_repairs and any(map(GroupFlush.is_repair_due, self._logs.values()))
+        flush = flush or is_due or is_left or (journal.number > self._keep_from and self._is_flush_due())
         # While the first half of a file fills, the file before it can still retire.
-        has_time = journal.full and not self._retired and not journal.is_half_full and not journal.is_low
+        is_pressed = journal.is_half_full or journal.is_low or self._rotten
+        has_time = journal.full and not self._retired and not is_pressed
         wants_files = journal.spare is None or not journal.has_reserve
         wants_spare = wants_files and self._spare_planned_for != journal.number and not has_time
         if not flush and not self._garbage and not wants_spare:
             return None
+        if is_left:
+            self._rotten = 0
         retired = 0
         if wants_spare:
             self._spare_planned_for = journal.number
@@ -311,10 +354,13 @@ class NodeStore:
         if job.spare is not None:
             self._journal.numbers.append(job.spare.number)
             self._journal.spare = job.spare
+            # A damaged file is left with the next block.
+            self._is_checkpoint_due |= self._rotten == self._journal.number
         if job.flushes is None:
             return
         for flush in job.flushes:
             self._garbage += flush.take_over()
+            self._moved.append(partial(flush.log.unsaved.saved, list(flush.overlay.values())))
         self._keep_from = job.keep_from
         self._is_checkpoint_due = True
 
@@ -372,16 +418,19 @@ class NodeStore:
         self._collector.block.records.append(record(RESET, front + encode_meta(file.meta)))
         log.reset_in_memory(file, meta.log_index, meta.log_term)
 
-    def _repair(self, log: SegmentedLog, entries: list[Entry]) -> None:
-        for entry in entries:
-            span = self._describe(entry)
-            log.repair_in_memory(RepairedEntry(entry, seal(ENTRY, log.group, entry, span), span))
-            self._collector.block.records.append(seal(REPAIRED, log.group, entry, span))
-            self._collector.block.bodies.append(entry.data)
+    def _repair(self, log: SegmentedLog, sealed: list[tuple[Entry, bytes, Span | None]]) -> None:
+        """Many go to their segments at once: the journal would write and sync every byte a second time."""
+        size_bytes = sum(len(entry.data) for entry, _, _ in sealed)
+        is_direct = size_bytes >= self._options.direct_repair_bytes and not self._journal.is_low
+        for entry, head, span in sealed:
+            log.repair_in_memory(RepairedEntry(entry, head, span, not is_direct))
+            if not is_direct:
+                self._collector.block.records.append(seal(REPAIRED, log.group, entry, span))
+                self._collector.block.bodies.append(entry.data)
         self._has_repairs = True
 
     def _plan_flushes(self) -> list[GroupFlush]:
-        self._has_repairs = False
+        self._has_repairs = any(log.damaged and log.overlay for log in self._logs.values())
         needed = [log for log in self._logs.values() if GroupFlush.is_needed(log)]
         return [GroupFlush(log, self._disk, self._options, self._file_numbers) for log in needed]
 
@@ -397,6 +446,7 @@ class NodeStore:
         self._file_numbers = count(highest + 1)
         next_journal = max(journal_numbers, default=0) + 1
         journal = self._journal = Journal(self._disk, self._options, next_journal, list(journal_numbers))
+        journal.ends.update(scan.ends)
         last_used = max(scan.ends, default=0)
         keep_from = scan.keep_from(is_proven=True)
         journal.start(
@@ -406,6 +456,7 @@ class NodeStore:
         )
         self._collector.block = PendingBlock(chain_sequence + 1)
         if scan.torn is not None:
+            journal.ends[scan.torn.file_number] = scan.torn.position
             self.dropped_block = f"block {scan.torn.sequence} in {journal_path(scan.torn.file_number)}"
 
     def _can_flush_later(self, scan: JournalScan) -> bool:

@@ -46,18 +46,16 @@ def sync_method(synced_write_flag: int) -> str:
     return "fdatasync" if hasattr(os, "fdatasync") else "fsync"
 
 
-def read_without_waiting(descriptor: int, length: int, offset: int) -> memoryview | None:
-    """Bytes that are in the page cache; None: some are not, the file ends before, or the system cannot tell."""
+def read_without_waiting(descriptor: int, into: memoryview, offset: int) -> bool:
+    """Fills `into` from the page cache; False: some bytes are not there, or the system cannot tell."""
     flag: int = getattr(os, "RWF_NOWAIT", 0)
     if not flag or not hasattr(os, "preadv"):
-        return None
-    content = bytearray(length)
+        return False
     try:
-        done = os.preadv(descriptor, (content,), offset, flag)
+        return os.preadv(descriptor, (into,), offset, flag) == len(into)
     except OSError:
         # Not in the cache, or refused by the file system. A read that may wait reports any other error.
-        return None
-    return memoryview(content).toreadonly() if done == length else None
+        return False
 
 
 def drop_pages(descriptor: int, offset: int, length: int) -> None:

@@ -43,6 +43,10 @@ SEGMENT_INDEX_INTERVAL_BYTES = 64 * KIB
 #: Parts of logs that were loaded from disk for readers, of all groups together; and loads of one group in flight.
 LOADED_BYTES_MAX = 32 * MIB
 LOADS_PER_GROUP_MAX = 64
+#: Repaired entries of one replica in memory that are not in their segments yet; above that it asks for no more.
+REPAIR_BYTES_MAX = 256 * MIB
+#: Memory that is kept for reads from the page cache.
+READ_BUFFERS_BYTES_MAX = 16 * MIB
 #: Loads that run at the same time, of one group at most one: a file that hangs holds up one of them.
 LOAD_THREADS_MAX = 8
 #: How long a reader waits for loads; a group with a load that takes longer has stalled.
@@ -67,6 +71,9 @@ PRIORITY_MAX = 7
 DELIVERY_COUNT_MAX = 65_535
 #: The reason that a consumer gives for a failed delivery.
 REASON_BYTES_MAX = 1 * KIB
+#: Runs of failed and dead messages of one queue group and partition with whole reasons; further ones are cut.
+GROUP_REASON_COUNT_MAX = 16_384
+CUT_REASON_BYTES_MAX = 64
 #: In one queue group of one partition: messages that failed and wait for another attempt, dead messages that are not in
 #: the dead-letter topic yet, and separate runs of settled messages. Beyond that the group gets no new messages.
 GROUP_FAILED_COUNT_MAX = 1_000_000

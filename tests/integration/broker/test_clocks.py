@@ -26,6 +26,7 @@ class WallClock(LoopClock):
     """A machine's clocks, of which the wall clock can be set."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.ahead_ms = 0
 
     def now_ms(self) -> int:

@@ -16,7 +16,7 @@ from flotilla.broker.cluster.founding import AWAITS_PEERS, CLUSTER_EXISTS
 from flotilla.cli.app import app
 from flotilla.cli.terminal.exit_codes import EXPELLED, OK
 from flotilla.client.async_client import AsyncClient
-from flotilla.runtime.data_dir_identity import DataDir, read_identity
+from flotilla.runtime.data_dir_identity import PathFolder, read_identity, set_aside
 from flotilla.server import Server
 from flotilla.types.address import Address, Peer
 from flotilla.types.errors import CorruptionError, DeadlineError, InvalidArgumentError
@@ -87,7 +87,7 @@ def test_all_nodes_agree_on_one_cluster_id_and_keep_it(trio: Trio) -> None:
             )
             cluster_id = servers[1].catalog.cluster_id
             await wait_until(
-                lambda: [read_identity(trio.data(node)).cluster_id for node in (1, 2, 3)],
+                lambda: [read_identity(PathFolder(trio.data(node))).cluster_id for node in (1, 2, 3)],
                 "the id in every data directory",
                 is_enough=lambda found: found == [cluster_id] * 3,
             )
@@ -138,7 +138,7 @@ def test_a_node_that_was_wiped_comes_back_as_its_log_says(trio: Trio) -> None:
                 await wait_until(lambda: CLUSTER_EXISTS in codes(servers[3]), "the cluster to be found")
             async with trio.serving(3, **trio.joining) as servers:
                 await wait_until(lambda: codes(servers[3]), "node 3 to be ready", is_enough=lambda found: not found)
-                assert read_identity(trio.data(3)).cluster_id == servers[3].catalog.cluster_id != ""
+                assert read_identity(PathFolder(trio.data(3))).cluster_id == servers[3].catalog.cluster_id != ""
 
     asyncio.run(scenario())
 
@@ -176,7 +176,7 @@ def test_a_founder_that_ends_at_the_wrong_moment_founds_with_the_others_later(tr
 
     async def scenario() -> None:
         async with trio.serving(3):
-            identity = read_identity(trio.data(3))
+            identity = read_identity(PathFolder(trio.data(3)))
         async with AsyncExitStack() as stack:
             # It answers that it is empty, and never founds.
             patient = trio.server(3)
@@ -188,7 +188,7 @@ def test_a_founder_that_ends_at_the_wrong_moment_founds_with_the_others_later(tr
             )
             assert METADATA_GROUP not in patient.node.store.groups
             await patient.stop()
-            assert read_identity(trio.data(3)).incarnation == identity.incarnation
+            assert read_identity(PathFolder(trio.data(3))).incarnation == identity.incarnation
             async with trio.serving(3):
                 assert await trio.members() == [1, 2, 3]
 
@@ -216,7 +216,7 @@ def test_a_data_directory_that_was_put_back_is_refused(trio: Trio) -> None:
             def is_registered() -> bool:
                 """Whether both others know the newest start of node 3."""
                 rows = [server.catalog.brokers().get(3) for server in others.values()]
-                own = read_identity(trio.data(3))
+                own = read_identity(PathFolder(trio.data(3)))
                 return all(row and (row.incarnation, row.starts) == (own.incarnation, own.starts) for row in rows)
 
             async with trio.serving(3):
@@ -230,7 +230,7 @@ def test_a_data_directory_that_was_put_back_is_refused(trio: Trio) -> None:
                 await wait_until(lambda: servers[3].entry.expulsion, "the refusal")
                 assert codes(servers[3]) == ["OLDER_DATA"]
                 assert "flotilla node repair" in servers[3].status.reasons()[0].message
-            DataDir(trio.data(3), read_identity(trio.data(3))).set_aside()
+            set_aside(trio.data(3))
             async with trio.serving(3, **trio.joining) as servers:
                 await wait_until(lambda: codes(servers[3]), "node 3 to be ready", is_enough=lambda found: not found)
 

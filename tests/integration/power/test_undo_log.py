@@ -143,7 +143,7 @@ print(failure(lambda: os.pwrite(f, b"x", 0)), failure(lambda: os.pwrite(f, b"x",
       failure(lambda: os.open(path("new"), os.O_CREAT | os.O_RDWR)), failure(lambda: os.posix_fallocate(f, 0, 10000)))
 """
     assert run(machine, script) == "None ENOSPC ENOSPC ENOSPC"
-    machine.heal()
+    machine.heal_disk()
     assert run(machine, "print(failure(lambda: os.pwrite(f, b'x', 8192)))") == "None"
 
 
@@ -155,3 +155,21 @@ print(round((time.time() - real) / 86400), time.monotonic() > 0, failure(lambda:
 """
     assert run(machine, script) == "-1 True EIO"
     assert machine.count("read_failures") == 1
+
+
+def test_reads_of_one_file_hang_by_command_and_what_must_not_wait_does_not(machine: Machine) -> None:
+    machine.hang_reads("groups/*/b.seg", 300)
+    script = """
+os.makedirs(path("groups/7"), exist_ok=True)
+def seconds(call):
+    began = time.monotonic(); call(); return time.monotonic() - began
+def hangs(name):
+    g = os.open(path(name), os.O_RDWR | os.O_CREAT); os.pwrite(g, b"a" * 4096, 0)
+    calls = (lambda: os.pread(g, 10, 0), lambda: os.preadv(g, [bytearray(10)], 0))
+    return [seconds(call) >= 0.3 for call in calls], failure(lambda: os.preadv(g, [bytearray(10)], 0, os.RWF_NOWAIT))
+print(hangs("groups/7/a.seg"), hangs("groups/7/b.seg"))
+"""
+    assert run(machine, script) == "([False, False], None) ([True, True], 'EAGAIN')"
+    assert machine.count("hangs") == 2
+    machine.heal_disk()
+    assert run(machine, script) == "([False, False], None) ([False, False], None)"

@@ -4,7 +4,7 @@ Nothing happens between two calls of the test. `settle` lets everything that can
 `advance` turns the clock, with ticks and timers in their order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from random import Random
@@ -22,8 +22,9 @@ from flotilla.raft import reasons
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Configuration, Message
 from flotilla.raft.options import RaftOptions
-from flotilla.replica.ports import Block, Job, Load, StateMachine
+from flotilla.replica.ports import Block, Job, Load, Remains, StateMachine
 from flotilla.replica.replica import Replica, ReplicaOptions
+from flotilla.replica.stored_state import StoredState
 from flotilla.runtime.driver import Driver, DriverOptions
 from flotilla.runtime.pending_requests import PendingRequest, PendingRequests
 from flotilla.sim.devices.disk import SimDisk
@@ -210,6 +211,10 @@ class Node:
     def load(self, load: Load) -> None:
         self.loads.append(load)
 
+    def discard(self, remains: Remains) -> None:
+        for _ in remains:
+            pass
+
     def reply(self, token: object, result: object) -> None:
         assert isinstance(token, PendingRequest)
         self.replies.append((token, result))
@@ -244,6 +249,9 @@ class Node:
 
     def storage_error(self) -> FlotillaError | None:
         return self.driver.refusal
+
+    def stalled(self) -> Mapping[GroupId, str]:
+        return self.driver.stalled
 
     def is_confirmed(self, group: GroupId) -> bool:
         return self.is_awake
@@ -281,11 +289,21 @@ class Node:
         self.driver.transfer(group, to, reason)
 
     def host(
-        self, group: GroupId, configuration: Configuration, machine: StateMachine, options: ReplicaOptions
+        self,
+        group: GroupId,
+        configuration: Configuration,
+        machine: StateMachine,
+        options: ReplicaOptions,
+        state: StoredState | None = None,
     ) -> None:
         if group not in self.store.groups:
             self.store.create_group(group, configuration)
-        self.driver.add_replica(group, machine, options)
+        self.driver.add_replica(group, machine, options, state)
+
+    def preload(
+        self, group: GroupId, machine: StateMachine, done: Callable[[StoredState | FlotillaError], None]
+    ) -> bool:
+        return self.driver.preload(group, machine, done)
 
     def snapshot(self, group: GroupId) -> None:
         self.driver.snapshot(group)

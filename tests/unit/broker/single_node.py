@@ -91,6 +91,7 @@ class SingleNode:
             "sent_bytes_total": 900,
         }
         self.hosts: dict[GroupId, Any] = {}
+        self.is_registered = True
         self.status = NodeStatus(
             self.node.runtime,
             self.node.network,
@@ -99,6 +100,7 @@ class SingleNode:
             lambda: self.clients,
             self.hosts,
             self.clock,
+            lambda: self.is_registered,
         )
 
     def _machine(self, group: GroupId) -> Any:

@@ -1,5 +1,9 @@
 """Requests that need metadata which their node does not have yet: it asks the leader, waits a moment, or says so."""
 
+from collections.abc import Callable
+
+import pytest
+
 from flotilla.broker.metadata_reads import REACH_MS_MAX, RETRY_MS, WaitingRequest
 from flotilla.types.ids import Index
 from flotilla.types.operations import (
@@ -70,13 +74,31 @@ def test_the_leader_of_a_partition_is_asked_before_it_has_applied_the_topic():
         assert answer.code in ("OffsetFound", "NOT_LEADER", "UNAVAILABLE")
 
 
-def test_a_partition_follows_settings_that_its_client_has_seen():
+def test_a_partition_follows_settings_that_its_client_has_seen(monkeypatch: pytest.MonkeyPatch):
+    """Also at the moment when the node has applied them, and its partitions have not."""
     fleet = Fleet(3).form()
     fleet.create("orders", 3)
     leader = next(box for number in range(3) if (box := fleet.leader("orders", number)) is not fleet.controller())
     number = next(number for number in range(3) if fleet.leader("orders", number) is leader)
     index = change(fleet, AlterTopic("orders", settings={"payload_bytes_max": "10"}))
-    answer = leader.call(Produce("orders", number, batch(b"x" * 100)), index)
+    held: list[Callable[[], None]] = []
+    later = leader.later
+
+    def hold(delay_ms: int, action: Callable[[], None]) -> Callable[[], None]:
+        if delay_ms:
+            return later(delay_ms, action)
+        held.append(action)
+        return lambda: None
+
+    with monkeypatch.context() as patch:
+        # What follows a change in the same turn of the loop waits.
+        patch.setattr(leader, "later", hold)
+        fleet.wait(lambda: leader.machine.applied >= index)
+        answer = leader.call(Produce("orders", number, batch(b"x" * 100)), index)
+        assert answer.is_waiting
+    for action in held:
+        action()
+    fleet.settle()
     assert answer.code == "INVALID_ARGUMENT"
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from flotilla.cli.app import app
 from flotilla.codec.batch.facts import span_of
 from flotilla.raft.messages import DATA, Configuration, Entry, HardState
-from flotilla.runtime.data_dir_identity import DataDir, read_identity
+from flotilla.runtime.data_dir_identity import DataDir, PathFolder, read_identity
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore
@@ -19,8 +19,8 @@ from flotilla.storage.store import NodeStore
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """Of node 2, which has started once and stored ten entries of one partition."""
-    data = DataDir.claim(tmp_path / "data", 2, "ships")
-    disk = PosixDisk(str(data.path))
+    data = DataDir.claim(PathFolder(tmp_path / "data"), 2, "ships")
+    disk = PosixDisk(str(tmp_path / "data"))
     store = NodeStore.open(disk, StoreOptions(journal_bytes=256 * 1024), span_of)
     data.count_start()
     data.entered("ab" * 16)
@@ -34,7 +34,7 @@ def directory(tmp_path: Path) -> Path:
         store.finish_block(block)
     store.close()
     disk.close()
-    return data.path
+    return tmp_path / "data"
 
 
 def flotilla(*arguments: object) -> tuple[int, str]:
@@ -71,12 +71,12 @@ def test_a_directory_without_its_store_is_repaired(directory: Path) -> None:
     code, output = flotilla("check", directory)
     assert code == 1
     assert f"to do: `flotilla node repair {directory}`" in output
-    before = read_identity(directory)
+    before = read_identity(PathFolder(directory))
     code, output = flotilla("repair", directory, "--json")
     assert code == 0, output
     folder = Path(json.loads(output)["set_aside"])
     assert sorted(path.name for path in folder.iterdir()) == ["format", "groups"]
-    after = read_identity(directory)
+    after = read_identity(PathFolder(directory))
     assert (after.node, after.cluster_id, after.starts) == (2, before.cluster_id, 0)
     assert after.incarnation != before.incarnation
     assert flotilla("check", directory)[0] == 0

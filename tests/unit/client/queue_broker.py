@@ -244,7 +244,7 @@ class QueueCluster(MemoryCluster):
             held = (request.group, request.kind, request.leases, request.reason, request.delay_ms)
             expired = queue.settle(*held, now_ms)
             part.commit()
-            return ops.Settled(expired)
+            return ops.Settled(expired, queue.settled_of(request.group, request.kind, expired))
         if isinstance(request, ops.Extend):
             return ops.Settled(
                 queue.extend(request.group, request.member, request.leases, request.visibility_ms, now_ms)

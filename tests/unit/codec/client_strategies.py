@@ -195,7 +195,7 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
         ),
     ),
     queue.Polled: st.builds(queue.Polled, deliveries=deliveries, visibility_ms=u32, retry_after_ms=u32),
-    queue.Settled: st.builds(queue.Settled, expired=leases),
+    queue.Settled: st.builds(queue.Settled, expired=leases, settled=leases),
     queue.Pushed: st.builds(queue.Pushed, deliveries=deliveries, visibility_ms=u32),
     queue.RecordsCancelled: st.builds(queue.RecordsCancelled, offsets=st.lists(u64, max_size=3)),
     queue.GroupList: st.builds(queue.GroupList, groups=settings),

@@ -136,3 +136,53 @@ def test_a_replica_that_got_an_old_tail_of_its_own_back_does_not_commit_it() -> 
     tick(cluster, ALL, 10)
     assert cluster.node(2).forgotten_counts == {1: 1}
     assert cluster.members[1].state == [b"a", b"b", b"c"]
+
+
+def test_a_leader_that_dies_before_it_has_demoted_a_forgetful_voter_leaves_no_gap() -> None:
+    """Nobody else knows who forgot, and after a restart not even that one. It cannot matter: a voter is taken by the
+    log that it shows. It wins nothing with a shorter one, gives its vote to any other that is complete, and a new
+    leader counts nothing of it before it has acknowledged it again."""
+    cluster = new_cluster()
+    propose(cluster, b"a", b"b", b"paid")
+    forget(cluster, 3, entries=2)
+    cluster.loses = lambda message: bool(getattr(message, "entries", ()))
+    tick(cluster, (1, 3), 4)
+    assert cluster.node(1).forgetful == {3}
+    cluster.crash(1)
+    cluster.crash(3)
+    cluster.restart(3)
+    assert cluster.node(3).forgotten == (0, 0)
+    for node in (2, 3):
+        cluster.call(node, lambda raft: raft.peer_down(1))
+    cluster.call(3, lambda raft: raft.campaign())
+    tick(cluster, (2, 3), 40)
+    leader = cluster.node(2)
+    assert (leader.role, cluster.node(3).leader) == (LEADER, 2), "the shorter log has lost"
+    # The appends to node 3 are still lost: what it forgot does not count.
+    assert leader.progress[3].match < 4
+    cluster.call(2, lambda raft: raft.propose(b"more"))
+    tick(cluster, (2, 3), 4)
+    assert leader.log.committed < leader.log.last_index
+    cluster.loses = lambda message: False
+    tick(cluster, (2, 3), 10)
+    assert cluster.members[3].state == cluster.members[2].state == [b"a", b"b", b"paid", b"more"]
+    cluster.restart(1)
+    tick(cluster, ALL, 10)
+    assert cluster.members[1].state == [b"a", b"b", b"paid", b"more"]
+
+
+def test_a_forgetful_voter_that_has_caught_up_is_as_good_as_any_other() -> None:
+    """The leader dies before it has demoted it: whoever is elected with its vote has all that was committed."""
+    for heir in (2, 3):
+        cluster = new_cluster()
+        propose(cluster, b"a", b"b", b"paid")
+        forget(cluster, 3, entries=2)
+        tick(cluster, (1, 3), 4)
+        assert cluster.node(1).forgetful == {3}
+        cluster.crash(1)
+        for node in (2, 3):
+            cluster.call(node, lambda raft: raft.peer_down(1))
+        cluster.call(heir, lambda raft: raft.campaign())
+        tick(cluster, (2, 3), 40)
+        assert cluster.node(2).role == LEADER or cluster.node(3).role == LEADER
+        assert [cluster.members[node].state for node in (2, 3)] == [[b"a", b"b", b"paid"]] * 2

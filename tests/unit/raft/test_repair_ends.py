@@ -1,8 +1,9 @@
 """Repair ends: every group serves again as long as one good copy of each entry and a majority are there."""
 
 from collections.abc import Iterable
+from random import Random
 
-from flotilla.raft.messages import Configuration
+from flotilla.raft.messages import Configuration, RepairRequest, SnapshotChunk, SnapshotReply
 from flotilla.raft.options import RaftOptions
 from flotilla.raft.roles import LEADER
 from flotilla.types.ids import NodeId
@@ -102,3 +103,84 @@ def test_a_leader_that_steps_down_for_damage_wakes_its_group() -> None:
     tick(cluster, ALL, 60)
     assert leader(cluster, (2, 3))
     assert_serves(cluster, ALL)
+
+
+def shorter_and_compacted(cluster: Cluster) -> None:
+    """1 has the longest log with damage in it, 2 a shorter one that begins after the damage, and 3 is down."""
+    campaign(cluster, 1)
+    propose(cluster, 1, b"a", b"b", b"c", b"d")
+    tick(cluster, ALL, 4)
+    cluster.members[2].compact(5)
+    cluster.cuts = {(1, 2), (2, 1)}
+    propose(cluster, 1, b"e", b"f")
+    cluster.crash(3)
+    cluster.crash(1)
+    cluster.members[1].disk.damaged.add(2)
+    cluster.cuts = set()
+    cluster.restart(1)
+
+
+def test_the_snapshot_of_a_follower_mends_a_log_that_no_leader_can_mend() -> None:
+    cluster = new_cluster()
+    shorter_and_compacted(cluster)
+    tick(cluster, (1, 2), 60)
+    assert leader(cluster, (1, 2)) == 1
+    assert_serves(cluster, (1, 2))
+    assert cluster.members[1].state == [b"a", b"b", b"c", b"d", b"e", b"f", b"goes on"]
+    assert cluster.members[2].state == cluster.members[1].state
+
+
+def test_the_snapshot_of_a_follower_comes_in_chunks_and_survives_losses() -> None:
+    cluster = Cluster()
+    for node in ALL:
+        cluster.add(node, Configuration(voters=ALL), options=RaftOptions(snapshot_chunk_bytes_max=2))
+    random = Random(1)
+    cluster.loses = lambda message: isinstance(message, SnapshotChunk | SnapshotReply) and random.random() < 0.3
+    shorter_and_compacted(cluster)
+    tick(cluster, (1, 2), 120)
+    assert leader(cluster, (1, 2)) == 1
+    assert_serves(cluster, (1, 2))
+
+
+def test_a_follower_offers_no_snapshot_while_there_is_a_leader() -> None:
+    cluster = new_cluster()
+    campaign(cluster, 1)
+    propose(cluster, 1, b"a", b"b", b"c", b"d")
+    tick(cluster, ALL, 4)
+    cluster.members[2].compact(5)
+    cluster.call(2, lambda raft: raft.step(RepairRequest(3, 2, 0, 2, 3)))
+    assert not cluster.node(2).messages
+
+
+def test_the_snapshot_of_a_follower_names_no_leader() -> None:
+    cluster = new_cluster()
+    shorter_and_compacted(cluster)
+    cluster.loses = lambda message: not isinstance(message, RepairRequest | SnapshotChunk)
+    tick(cluster, (1, 2), 60)
+    assert cluster.node(1).damaged == []
+    assert cluster.node(1).leader == 0
+
+
+def test_two_snapshots_of_followers_do_not_disturb_each_other() -> None:
+    cluster = Cluster()
+    five = (1, 2, 3, 4, 5)
+    for node in five:
+        cluster.add(node, Configuration(voters=five), options=RaftOptions(snapshot_chunk_bytes_max=1))
+    campaign(cluster, 1)
+    propose(cluster, 1, b"a", b"b", b"c", b"d", among=five)
+    tick(cluster, five, 4)
+    cluster.members[2].compact(4)
+    cluster.cuts = {(1, 2), (2, 1)}
+    propose(cluster, 1, b"e", among=five)
+    tick(cluster, five, 4)
+    cluster.members[3].compact(6)
+    cluster.cuts |= {(1, 3), (3, 1)}
+    propose(cluster, 1, b"f", b"g", among=five)
+    for node in (4, 5, 1):
+        cluster.crash(node)
+    cluster.members[1].disk.damaged.add(2)
+    cluster.cuts = set()
+    cluster.restart(1)
+    tick(cluster, (1, 2, 3), 60)
+    assert leader(cluster, (1, 2, 3)) == 1
+    assert_serves(cluster, (1, 2, 3))

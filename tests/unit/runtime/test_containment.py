@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from flotilla.raft.messages import Append, AppendReply, Heartbeat
+from flotilla.raft.messages import Append, AppendReply, Entry, Heartbeat
 from flotilla.runtime.driver import Driver
 from flotilla.sim.ledger.machine import command
 from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import StorageFailedError
+from flotilla.types.span import Span
 from tests.unit.runtime.test_driver import ALONE, SMALL, THREE, Bench, lead_with_entries
 
 
@@ -70,6 +71,29 @@ def test_consensus_of_one_group(method: str, failure: Exception) -> None:
     bench.driver.peer_down(2)
     bench.settle()
     assert bench.driver.failed == {1: failure}
+    check_rest_works(bench)
+
+
+@pytest.mark.parametrize("span", [ZeroDivisionError("a bug"), Span(-1, 1, 0)])
+def test_an_entry_that_cannot_be_described(span: Any) -> None:
+    """The header of a batch may say anything: what it says must not end the node."""
+    bench = bench_of_two()
+    before = bench.store.groups[1].last_index()
+
+    def describe(entry: Entry) -> Span | None:
+        if bytes(entry.data) != command(7):
+            return None
+        if isinstance(span, Exception):
+            raise span
+        assert isinstance(span, Span)
+        return span
+
+    bench.store._describe = describe
+    bench.driver.propose(1, command(7), "lost")
+    bench.driver.propose(2, command(8), "kept")
+    bench.settle()
+    assert bench.store.groups[1].last_index() == before
+    assert "cannot be described" in str(bench.driver.failed[1])
     check_rest_works(bench)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flotilla.runtime.data_dir_identity import DataDir, read_identity
+from flotilla.runtime.data_dir_identity import DataDir, PathFolder, read_identity, set_aside
 from flotilla.types.errors import CorruptionError, InvalidArgumentError
 
 OWN = (2, "ships")
@@ -15,7 +15,7 @@ OWN = (2, "ships")
 def started(path: Path, times: int = 1) -> DataDir:
     """A directory that a node was started on; a folder stands for the store."""
     for _ in range(times):
-        data = DataDir.claim(path, *OWN)
+        data = DataDir.claim(PathFolder(path), *OWN)
         for part in ("journal", "groups"):
             (path / part).mkdir(exist_ok=True)
         (path / "format").touch()
@@ -25,9 +25,9 @@ def started(path: Path, times: int = 1) -> DataDir:
 
 def test_a_new_directory_is_claimed_and_stays_claimed(tmp_path: Path):
     data = tmp_path / "data"
-    first = DataDir.claim(data, *OWN).identity
+    first = DataDir.claim(PathFolder(data), *OWN).identity
     assert first.incarnation > 0
-    assert DataDir.claim(data, *OWN).identity == first == read_identity(data)
+    assert DataDir.claim(PathFolder(data), *OWN).identity == first == read_identity(PathFolder(data))
     assert data.stat().st_mode & 0o777 == 0o700
 
 
@@ -35,39 +35,42 @@ def test_a_new_directory_is_claimed_and_stays_claimed(tmp_path: Path):
     ("other", "complaint"), [((3, "ships"), "belongs to node 2"), ((2, "boats"), "cluster 'ships'")]
 )
 def test_anothers_data_is_refused(tmp_path: Path, other: tuple[int, str], complaint: str):
-    first = DataDir.claim(tmp_path, *OWN)
+    first = DataDir.claim(PathFolder(tmp_path), *OWN)
     with pytest.raises(InvalidArgumentError, match=complaint):
-        DataDir.claim(tmp_path, *other)
-    assert DataDir.claim(tmp_path, *OWN).identity == first.identity
+        DataDir.claim(PathFolder(tmp_path), *other)
+    assert DataDir.claim(PathFolder(tmp_path), *OWN).identity == first.identity
 
 
 def test_every_directory_has_a_number_of_its_own(tmp_path: Path):
-    assert len({DataDir.claim(tmp_path / str(number), *OWN).identity.incarnation for number in range(20)}) == 20
+    assert (
+        len({DataDir.claim(PathFolder(tmp_path / str(number)), *OWN).identity.incarnation for number in range(20)})
+        == 20
+    )
 
 
 def test_data_without_identity_is_refused(tmp_path: Path):
     (tmp_path / "journal").mkdir()
     with pytest.raises(InvalidArgumentError, match="without an identity"):
-        DataDir.claim(tmp_path, *OWN)
+        DataDir.claim(PathFolder(tmp_path), *OWN)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"node": "x", "cluster": "y"}', '{"node": 2, "cluster": "ships"}'])
 def test_a_damaged_identity_is_refused(tmp_path: Path, text: str):
     (tmp_path / "identity.json").write_text(text)
     with pytest.raises(InvalidArgumentError, match="damaged"):
-        DataDir.claim(tmp_path, *OWN)
+        DataDir.claim(PathFolder(tmp_path), *OWN)
 
 
 def test_the_cluster_id_is_written_once_and_another_one_is_refused(tmp_path: Path):
-    data = DataDir.claim(tmp_path, *OWN)
+    data = DataDir.claim(PathFolder(tmp_path), *OWN)
     data.founded({1: 11, 3: 33})
     data.entered("aa")
     data.entered("aa")
-    assert read_identity(tmp_path) == data.identity
+    assert read_identity(PathFolder(tmp_path)) == data.identity
     assert (data.identity.cluster_id, data.identity.founders) == ("aa", {1: 11, 3: 33})
     with pytest.raises(CorruptionError, match="belongs to cluster aa"):
         data.entered("bb")
-    assert read_identity(tmp_path).cluster_id == "aa"
+    assert read_identity(PathFolder(tmp_path)).cluster_id == "aa"
 
 
 # Identity and store.
@@ -84,7 +87,7 @@ def test_an_identity_without_its_store_is_refused_with_the_command_that_helps(tm
         shutil.rmtree(tmp_path / part)
     (tmp_path / "format").unlink()
     with pytest.raises(CorruptionError, match=f"flotilla node repair {tmp_path}`.*--join"):
-        DataDir.claim(tmp_path, *OWN)
+        DataDir.claim(PathFolder(tmp_path), *OWN)
 
 
 def test_a_store_that_is_older_than_its_identity_is_refused(tmp_path: Path):
@@ -94,11 +97,11 @@ def test_a_store_that_is_older_than_its_identity_is_refused(tmp_path: Path):
     shutil.rmtree(tmp_path / "data" / "journal")
     shutil.copytree(tmp_path / "backup", tmp_path / "data" / "journal")
     with pytest.raises(CorruptionError, match="of start 2, and its identity of start 3"):
-        DataDir.claim(tmp_path / "data", *OWN)
+        DataDir.claim(PathFolder(tmp_path / "data"), *OWN)
 
 
 def test_a_first_start_that_ended_before_it_was_counted_may_be_repeated(tmp_path: Path):
-    DataDir.claim(tmp_path, *OWN)
+    DataDir.claim(PathFolder(tmp_path), *OWN)
     assert started(tmp_path).identity.starts == 1
 
 
@@ -113,20 +116,21 @@ def test_setting_the_store_aside_gives_the_directory_a_new_number_and_deletes_no
     data.entered("aa")
     data.founded({1: 11})
     before = data.identity
-    folder = data.set_aside()
+    folder = set_aside(tmp_path)
     assert sorted(path.name for path in folder.iterdir()) == ["format", "groups", "journal"]
-    after = read_identity(tmp_path)
+    after = read_identity(PathFolder(tmp_path))
     assert after == replace(before, incarnation=after.incarnation, starts=0, founders={})
     assert after.incarnation != before.incarnation
     # And again, after it was started anew.
-    assert started(tmp_path).set_aside() == tmp_path / "set-aside-2"
+    started(tmp_path)
+    assert set_aside(tmp_path) == tmp_path / "set-aside-2"
     assert folder.exists()
 
 
 def test_a_crash_while_the_store_is_set_aside_leaves_a_directory_that_does_not_start(tmp_path: Path):
-    data = started(tmp_path)
+    started(tmp_path)
     (tmp_path / "journal").rename(tmp_path / "elsewhere")
     with pytest.raises(CorruptionError):
-        DataDir.claim(tmp_path, *OWN)
-    data.set_aside()
-    DataDir.claim(tmp_path, *OWN)
+        DataDir.claim(PathFolder(tmp_path), *OWN)
+    set_aside(tmp_path)
+    DataDir.claim(PathFolder(tmp_path), *OWN)

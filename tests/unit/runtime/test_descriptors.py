@@ -4,11 +4,11 @@ import resource
 
 import pytest
 
+from flotilla.machine import here
 from flotilla.runtime.descriptors import (
     LIMIT_MIN,
     RESERVE,
     budget_descriptors,
-    descriptor_limit,
     raise_descriptor_limit,
 )
 from flotilla.types.errors import InvalidArgumentError
@@ -37,7 +37,7 @@ def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (before[1] - 1, before[1]))
         raise_descriptor_limit()
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
-        assert descriptor_limit() == before[1]
+        assert here().descriptors_max() == before[1]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
@@ -49,4 +49,4 @@ def test_a_limit_that_the_system_does_not_raise_stays(monkeypatch: pytest.Monkey
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, resource.RLIM_INFINITY))
     monkeypatch.setattr(resource, "setrlimit", refuse)
     raise_descriptor_limit()
-    assert descriptor_limit() == 256
+    assert here().descriptors_max() == 256

@@ -26,7 +26,7 @@ from flotilla.raft.messages import (
 from flotilla.raft.node import RaftNode
 from flotilla.raft.options import RaftOptions
 from flotilla.raft.roles import LEADER
-from flotilla.replica.ports import Block, Job, Load
+from flotilla.replica.ports import Block, Job, Load, Remains
 from flotilla.replica.replica import ReplicaOptions
 from flotilla.runtime.driver import Driver, DriverOptions
 from flotilla.sim.devices.disk import SimDisk
@@ -34,7 +34,8 @@ from flotilla.sim.ledger.machine import Ledger, command
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.snapshots import SnapshotJob
 from flotilla.storage.store import NodeStore
-from flotilla.types.errors import CorruptionError, DiskFullError, FlotillaError, NotLeaderError, OutcomeUnknownError
+from flotilla.types.errors import CorruptionError, FlotillaError, NotLeaderError, OutcomeUnknownError
+from flotilla.types.snapshot_data import SnapshotData
 
 ALONE = Configuration(voters=(1,))
 THREE = Configuration(voters=(1, 2, 3))
@@ -69,6 +70,7 @@ class Bench:
         self.blocks: list[Block] = []
         self.jobs: list[Job] = []
         self.loads: list[Load] = []
+        self.discarded: list[None] = []
         self.replies: list[tuple[object, object]] = []
         self.points: list[str] = []
         self.driver = Driver(1, store, self, Random(7), self.options)
@@ -93,6 +95,9 @@ class Bench:
 
     def load(self, load: Load) -> None:
         self.loads.append(load)
+
+    def discard(self, remains: Remains) -> None:
+        self.discarded += list(remains)
 
     def reply(self, token: object, result: object) -> None:
         self.replies.append((token, result))
@@ -502,29 +507,6 @@ def test_pending_requests_are_answered_when_a_cut_off_leader_steps_down():
     assert [(token, type(result)) for token, result in bench.replies] == [("token", OutcomeUnknownError)]
 
 
-def test_a_failing_disk_acknowledges_nothing_and_goes_on_when_there_is_space():
-    bench = Bench(ALONE)
-    bench.elect()
-    bench.driver.propose(1, command(1), "lost or not")
-    bench.driver.pump()
-    bench.finish_block(DiskFullError("no room"))
-    assert [(token, type(result)) for token, result in bench.replies] == [("lost or not", OutcomeUnknownError)]
-    assert bench.driver.storage_error.code == "DISK_FULL"
-    bench.driver.propose(1, command(4), "refused")
-    bench.driver.pump()
-    assert isinstance(bench.replies[-1][1], DiskFullError)
-    assert bench.blocks == []
-    bench.tick(3)
-    assert len(bench.blocks) == 1, "the same block is tried again"
-    bench.settle()
-    assert bench.driver.storage_error is None
-    bench.elect()
-    bench.driver.propose(1, command(5), "done")
-    bench.settle()
-    assert bench.replies[-1][0] == "done"
-    assert not isinstance(bench.replies[-1][1], FlotillaError)
-
-
 @pytest.mark.parametrize("crashes", [0, 1])
 def test_snapshots_shorten_the_log_and_survive(crashes: int):
     bench = Bench(ALONE, snapshot_entries=5)
@@ -576,6 +558,22 @@ def test_a_removed_group_is_forgotten_also_with_a_write_in_flight():
     assert list(bench.store.groups) == [2]
 
 
+def test_the_state_that_a_leaders_snapshot_replaces_is_handed_out_to_be_freed():
+    class Heavy(Ledger):
+        def restore(self, data: SnapshotData, decoded: object = None) -> Remains:  # type: ignore[override]
+            super().restore(data, decoded)
+            return iter([None] * 3)
+
+    bench = Bench(THREE)
+    bench.driver.replicas[1].machine = Heavy()
+    data = Ledger().snapshot()
+    meta = SnapshotMeta(9, 2, 9, 2, THREE, len(data))
+    bench.driver.receive([(1, SnapshotChunk(2, 1, 2, meta=meta, offset=0, data=data))])
+    bench.settle()
+    assert bench.driver.replicas[1].applied == 9
+    assert len(bench.discarded) == 3
+
+
 @pytest.mark.parametrize("is_hosted_again", [False, True])
 def test_a_group_is_removed_while_its_leaders_snapshot_is_being_installed(is_hosted_again: bool):
     bench = Bench(THREE)
@@ -599,29 +597,6 @@ def test_a_group_is_removed_while_its_leaders_snapshot_is_being_installed(is_hos
     assert [(log.first_index(), log.last_index()) for log in bench.store.groups.values()] == [(1, 0)] * is_hosted_again
     bench.restart()
     assert [log.snapshot() for log in bench.store.groups.values()] == [None] * is_hosted_again
-
-
-def test_failing_background_work_is_reported_until_it_succeeds():
-    bench = Bench(ALONE, snapshot_entries=5)
-    bench.elect()
-    for number in range(8):
-        bench.driver.propose(1, command(number), number)
-    bench.driver.pump()
-    while bench.blocks:
-        bench.finish_block()
-    failing = [job for job in bench.jobs if isinstance(job, SnapshotJob)]
-    assert failing
-    bench.jobs = [job for job in bench.jobs if job not in failing]
-    bench.driver.job_done(failing[0], DiskFullError("full"))
-    assert bench.driver.background_error is not None
-    assert bench.driver.background_error.code == "DISK_FULL"
-    assert bench.driver.storage_error is None, "what is acknowledged is safe"
-    for number in range(60):
-        bench.driver.propose(1, command(number), number)
-        bench.tick(1)
-        bench.settle()
-    assert bench.driver.background_error is None
-    assert bench.store.groups[1].snapshot() is not None
 
 
 def _rotten(configuration: Configuration) -> Bench:

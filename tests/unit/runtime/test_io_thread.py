@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from flotilla.runtime.io_thread import IoThread, Order
+from flotilla.runtime.io_thread import IoThread
 from flotilla.types.errors import DiskFullError, FlotillaError, StorageFailedError
 
 
@@ -118,8 +118,8 @@ def test_many_outcomes_share_a_wake_up() -> None:
         for item in range(1000):
             thread.submit(item)
         # The loop is not given a chance to collect before the thread has finished everything.
-        thread._inbox.put(Order.END)
-        thread._thread.join()
+        assert thread._lane is not None
+        thread._lane.close()
         assert calls == 1
         await thread.stop()
 

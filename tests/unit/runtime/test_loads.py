@@ -9,6 +9,7 @@ from flotilla.raft.messages import (
     SnapshotReply,
     TimeoutNow,
 )
+from flotilla.raft.roles import LEADER
 from flotilla.types.errors import StorageFailedError
 from tests.unit.runtime.test_driver import THREE, Bench, command, lead_with_entries, sends
 
@@ -95,6 +96,23 @@ def test_a_leader_whose_disk_hangs_goes_on_and_hands_its_group_over() -> None:
     assert (handover.to, handover.reason) == (2, reasons.SLOW_DISK)
     bench.finish_loads()
     assert bench.driver.stalled == {}
+
+
+def test_an_heir_whose_disk_hangs_as_well_is_left_alone_for_a_while() -> None:
+    bench = cold_leader()
+    ask_for_all(bench)
+    tick(bench, 30)
+    assert [handover.to for handover in sends(bench, TimeoutNow)] == [2]
+    raft = bench.driver.replicas[1].raft
+    # Node 2 wants to lead no more either: leadership comes back, again and again.
+    tick(bench, 100)
+    assert raft.role == LEADER
+    assert [handover.to for handover in sends(bench, TimeoutNow)] == [2]
+    bench.driver.receive([(1, AppendReply(3, 1, raft.term, raft.log.last_index, accepted=True))])
+    tick(bench, 1)
+    assert [handover.to for handover in sends(bench, TimeoutNow)] == [2, 3], "the other one"
+    tick(bench, 300)
+    assert len(sends(bench, TimeoutNow)) > 2, "it may have recovered"
 
 
 def test_leadership_stays_where_no_other_voter_has_everything() -> None:

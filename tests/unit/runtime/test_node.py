@@ -415,7 +415,7 @@ def test_requests_to_a_group_that_is_dropped_are_answered(tmp_path: Path) -> Non
 
 def test_a_leader_that_was_paused_is_confirmed_by_a_quorum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = 1
-    monkeypatch.setattr(node_module, "PauseDetector", lambda ms_max: PauseDetector(ms_max, lambda: now_ns))
+    monkeypatch.setattr(node_module, "PauseDetector", lambda ms_max, _: PauseDetector(ms_max, lambda: now_ns))
 
     async def scenario(cluster: Cluster) -> None:
         nonlocal now_ns
@@ -494,7 +494,7 @@ def test_a_leader_that_was_replaced_during_a_pause_is_never_confirmed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ns = 1
-    monkeypatch.setattr(node_module, "PauseDetector", lambda ms_max: PauseDetector(ms_max, lambda: now_ns))
+    monkeypatch.setattr(node_module, "PauseDetector", lambda ms_max, _: PauseDetector(ms_max, lambda: now_ns))
 
     async def scenario(cluster: Cluster) -> None:
         nonlocal now_ns

@@ -332,10 +332,11 @@ class Driver:
         if self.snapshot_job is None:
             return
         job, is_install = self.snapshot_job
+        encode = job.encode
         if not self.attempt(job.run):
             return
         self.snapshot_job = None
-        group, meta, data = job.file.group, job.file.meta, b"".join(job.encode())
+        group, meta, data = job.file.group, job.file.meta, b"".join(encode())
         state = self.shadow.groups[group]
         if is_install:
             self.store.finish_snapshot(job)

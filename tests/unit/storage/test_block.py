@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flotilla.raft.messages import DATA, Entry, HardState
-from flotilla.storage.block import FIRST, MARK, MARK_BYTES, TWIN, PendingBlock, encode_mark, find_directory
+from flotilla.storage.block import FIRST, MARK, MARK_BYTES, TWIN, PendingBlock, encode_mark, find_directory, records_of
 from flotilla.storage.framing import ENTRY, HARD_STATE, hard_state_record, parse_hard_state, seal, sectors
-from flotilla.storage.journal_scan import JournalScan, records_of
+from flotilla.storage.journal_scan import JournalScan
 from flotilla.types.errors import CorruptionError
 from flotilla.types.span import Span
 

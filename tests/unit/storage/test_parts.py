@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flotilla.raft.messages import DATA, Entry
-from flotilla.storage.ranges import IndexRanges
+from flotilla.storage.damage.ranges import IndexRanges
 from flotilla.storage.segment_index import NO_OFFSET, SparseIndex, decode_index
 from flotilla.storage.tail import Tail
 from flotilla.storage.term_runs import TermRuns

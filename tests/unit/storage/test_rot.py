@@ -1,5 +1,6 @@
 """Bytes that change at rest: never served as data, never silently forgotten."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -7,10 +8,13 @@ import pytest
 from flotilla.codec.log import encode_configuration
 from flotilla.raft.messages import CONFIG, Configuration, Entry, HardState, SnapshotMeta
 from flotilla.sim.devices.disk import SimDisk
-from flotilla.storage.framing import SECTOR_BYTES
+from flotilla.storage import segment as segment_module
+from flotilla.storage.framing import FRAME_BYTES, FRAME_GROUP_AT, SECTOR_BYTES
 from flotilla.storage.group_log import SegmentedLog
+from flotilla.storage.options import StoreOptions
+from flotilla.storage.segment import walk_file
 from flotilla.storage.store import NodeStore
-from flotilla.types.errors import CorruptionError
+from flotilla.types.errors import CorruptionError, NotLoadedError
 from tests.unit.storage.loading import loaded
 from tests.unit.storage.shadow import TINY, VOTERS, Driver, Shadow, describe, differences, pending
 
@@ -443,3 +447,157 @@ def _has_readable_snapshot(log: SegmentedLog) -> bool:
     except CorruptionError:
         return False
     return True
+
+
+def test_a_reader_that_meets_damage_finds_its_neighbours_too() -> None:
+    disk = SimDisk(Random(1))
+    store = _store(disk, flushed=8, journaled=0)
+    _, image = _image(disk, ".seg")
+    for index in (3, 4, 5, 7):
+        image[image.index(b"%d 1 %d." % (index, index))] ^= 0x10
+    disk.stop()
+    store = NodeStore.open(disk, TINY, describe)
+    log = store.groups[7]
+    assert [entry.index for entry in log.entries(1, 9, 1 << 20)] == [1, 2]
+    log.damaged.remove(0, 9)
+    with pytest.raises(CorruptionError) as found:
+        log.entries(3, 9, 1 << 20)
+    assert (found.value.low, found.value.high) == (3, 6)
+    assert [entry.index for entry in log.entries(6, 9, 1 << 20)] == [6]
+
+
+class CountingFile:
+    """Counts the bytes that are read."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.read_bytes = 0
+
+    def read(self, offset: int, length: int) -> bytes:
+        found = self.content[offset : offset + length]
+        self.read_bytes += len(found)
+        return found
+
+
+@pytest.mark.parametrize("is_head", [False, True])
+def test_damage_of_every_second_entry_does_not_read_the_rest_of_the_file_each_time(
+    is_head: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_module, "_SEARCH_BYTES", 4096)
+    disk = SimDisk(Random(1))
+    store = NodeStore.open(disk, StoreOptions(journal_bytes=1 << 20, segment_bytes=1 << 20), describe)
+    store.create_group(7, VOTERS)
+    store.save(7, entries=[_entry(index, size=2_000) for index in range(1, 201)])
+    _flush(store)
+    (segment,) = store.groups[7].segments
+    _, image = _image(disk, segment.path)
+    for index in range(2, segment.last_index, 2):
+        body = image.index(b"%d 1 %d." % (index, index))
+        image[body - FRAME_BYTES + FRAME_GROUP_AT if is_head else body] ^= 0x10
+    file = CountingFile(bytes(image))
+    walked = list(walk_file(file, segment, segment.index.end_position, 1, 0, 1, 4096))
+    lost = [found.index for _, found in walked if found.stored is None]
+    assert lost == list(range(2, segment.last_index, 2))
+    assert [found.next_index for _, found in walked] == list(range(2, segment.last_index + 2))
+    # Each piece of damage costs a few small pieces, not all that follows it.
+    assert file.read_bytes < 4 * (4096 + 512) * (len(lost) + 1)
+
+
+def test_the_loop_does_not_search_far_for_the_next_intact_frame() -> None:
+    disk = SimDisk(Random(1))
+    store = NodeStore.open(disk, StoreOptions(), describe)
+    store.create_group(7, VOTERS)
+    originals = {index: _entry(index, 300_000) for index in range(1, 12)}
+    store.save(7, entries=list(originals.values()), hard_state=HardState(1, 2, 0))
+    _flush(store)
+    _, image = _image(disk, ".seg")
+    stride = len(image) // 11
+    image[2 * stride : 9 * stride] = bytes(7 * stride)
+    log = store.groups[7]
+    with pytest.raises(NotLoadedError):
+        log.entries(3, 12, 1 << 20)
+    with pytest.raises(CorruptionError) as caught:
+        loaded(store, lambda: log.entries(3, 12, 1 << 20))
+    assert caught.value.low == 3
+    assert caught.value.high >= 9
+
+
+def _damaged_store(disk: SimDisk) -> tuple[NodeStore, dict[int, Entry]]:
+    """A store whose only segment has lost all its entries, which are repaired past the journal."""
+    store = NodeStore.open(disk, _DIRECT, describe)
+    store.create_group(7, VOTERS)
+    originals = {index: _entry(index) for index in range(1, 9)}
+    store.save(7, entries=list(originals.values()), hard_state=HardState(1, 2, 0))
+    _flush(store)
+    _, image = _image(disk, ".seg")
+    image[:] = bytes(len(image))
+    with pytest.raises(CorruptionError):
+        loaded(store, lambda: store.groups[7].entries(1, 9, 1 << 20))
+    assert store.groups[7].recovered().damaged == [(1, 9)]
+    return store, originals
+
+
+_DIRECT = replace(TINY, direct_repair_bytes=1, segment_bytes=1 << 20)
+
+
+def test_a_large_repair_is_written_once() -> None:
+    disk = SimDisk(Random(1))
+    store, originals = _damaged_store(disk)
+    log = store.groups[7]
+    store.save(7, repaired=[originals[index] for index in range(1, 5)])
+    assert store.take_block() is None, "nothing goes through the journal"
+    assert store.plan_maintenance() is None, "a segment is not rewritten while some of it is damaged"
+    store.save(7, repaired=[originals[index] for index in range(5, 9)])
+    _check_all(store, 8)
+    job = store.plan_maintenance()
+    assert job is not None
+    job.run()
+    store.finish_maintenance(job)
+    assert log.unsaved_repair_bytes() > 0, "no durable block names the new segment"
+    _write(store)
+    assert log.unsaved_repair_bytes() == 0
+    assert not log.overlay
+    disk.crash()
+    store = NodeStore.open(disk, _DIRECT, describe)
+    assert store.groups[7].recovered().damaged == []
+    loaded(store, lambda: _check_all(store, 8))
+
+
+@pytest.mark.parametrize("steps", range(5))
+def test_a_crash_during_a_large_repair_costs_no_knowledge(steps: int) -> None:
+    disk = SimDisk(Random(steps))
+    store, originals = _damaged_store(disk)
+    # A checkpoint that lists the damage, as one that comes during the repair does.
+    job = store.plan_maintenance(flush=True)
+    assert job is not None
+    store.save(7, repaired=list(originals.values()))
+    job.run()
+    store.finish_maintenance(job)
+    _write(store)
+    job = store.plan_maintenance() if steps > 0 else None
+    if job is not None and steps > 1:
+        job.run()
+    if job is not None and steps > 2:
+        store.finish_maintenance(job)
+    if steps > 3:
+        _write(store)
+    disk.crash()
+    store = NodeStore.open(disk, _DIRECT, describe)
+    is_saved = steps > 3
+    assert store.groups[7].recovered().damaged == ([] if is_saved else [(1, 9)])
+    if not is_saved:
+        store.save(7, repaired=list(originals.values()))
+        _flush(store)
+    loaded(store, lambda: _check_all(store, 8))
+
+
+def test_a_truncated_repair_is_not_waited_for() -> None:
+    disk = SimDisk(Random(1))
+    store, originals = _damaged_store(disk)
+    log = store.groups[7]
+    store.save(7, repaired=list(originals.values()))
+    store.save(7, truncate_from=5)
+    assert log.unsaved_repair_bytes() == sum(originals[index].size_bytes for index in range(1, 5))
+    _flush(store)
+    assert log.unsaved_repair_bytes() == 0
+    _check_all(store, 4)

@@ -5,9 +5,9 @@ not vote, and learns from the leader. A node that lost its disk begins nothing i
 confirmed that it is no member any more (`moves` says why).
 
 Only a tombstone removes data, and it is confirmed when the removal has had time to become durable. A log that the store
-holds is used at once. A new one is begun only after the metadata's leader was asked: while a node that was away catches
-up, it passes through assignments that have ended since, and a replica with an empty log in place of an earlier one
-could vote against what it has forgotten.
+holds is used as soon as its snapshot was read, which happens beside the loop. A new one is begun only after the
+metadata's leader was asked: while a node that was away catches up, it passes through assignments that have ended since,
+and a replica with an empty log in place of an earlier one could vote against what it has forgotten.
 """
 
 from dataclasses import replace
@@ -26,6 +26,7 @@ from flotilla.partition.batch_facts import Describe
 from flotilla.raft.messages import Configuration
 from flotilla.raft.roles import CANDIDATE
 from flotilla.replica.replica import ReplicaOptions
+from flotilla.replica.stored_state import StoredState
 from flotilla.types.errors import FlotillaError, NotFoundError, UnavailableError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 
@@ -61,6 +62,8 @@ class Hosting:
         self.produced: dict[str, int] = {}
         self._decisions = Decisions(lambda name: catalog.transactions().get(name), catalog.forward, self.produced)
         self._confirm_ms = 0
+        #: Assigned, with a log here whose state is being read, by the machine that it is for.
+        self._loading: dict[GroupId, WatchedMachine] = {}
         #: Assigned, but without a log here yet.
         self._missing: tuple[GroupId, ...] = ()
         self._is_asking = False
@@ -82,7 +85,8 @@ class Hosting:
                 topic = state.topics[assignment.topic_id]
                 Containment(self._consensus, group).run(partial(self._update, host, topic))
             elif self._consensus.holds(group):
-                self._host(group, assignment)
+                if group not in self._loading:
+                    self._host(group, assignment)
             elif self._node not in assignment.place.lost:
                 missing.append(group)
         self._drop_dead()
@@ -113,19 +117,44 @@ class Hosting:
 
     def _host(self, group: GroupId, assignment: Assignment) -> None:
         """Begins to host a partition. One whose files cannot be opened is cut off; the others go on."""
+        machine = self._machine_of(group, assignment)
         try:
-            self._begin(group, assignment)
+            if self._consensus.preload(group, machine, partial(self._loaded, group, machine)):
+                self._loading[group] = machine
+            else:
+                self._begin(group, assignment, machine, None)
         except Exception as failure:
             self._consensus.fail(group, failure)
 
-    def _begin(self, group: GroupId, assignment: Assignment) -> None:
+    def _machine_of(self, group: GroupId, assignment: Assignment) -> WatchedMachine:
+        """The simulator puts one here that compares every step with a model."""
+        return WatchedMachine(self._describe)
+
+    def _loaded(self, group: GroupId, machine: WatchedMachine, result: StoredState | FlotillaError) -> None:
+        """The state was read. The metadata may have changed meanwhile."""
+        if self._loading.get(group) is not machine:
+            # The group was dropped.
+            return
+        del self._loading[group]
+        assignment = self._catalog.machine.state.assignments_to(self._node).get(group)
+        if assignment is None or self._consensus.has_failed(group):
+            return
+        try:
+            if isinstance(result, FlotillaError):
+                raise result
+            self._begin(group, assignment, machine, result)
+        except Exception as failure:
+            self._consensus.fail(group, failure)
+
+    def _begin(
+        self, group: GroupId, assignment: Assignment, machine: WatchedMachine, loaded: StoredState | None
+    ) -> None:
         place = assignment.place
         topic = self._catalog.machine.state.topics[assignment.topic_id]
-        machine = WatchedMachine(self._describe)
         voters = tuple(sorted(place.founders)) if place.may_found(self._node) else ()
         # The partitions of one leader have different heirs.
         options = replace(self._options, raft=replace(self._options.raft, succession_turn=group))
-        self._consensus.host(group, Configuration(voters=voters), machine, options)
+        self._consensus.host(group, Configuration(voters=voters), machine, options, loaded)
         replica = self._consensus.replica(group)
         assert replica is not None
         containment = Containment(self._consensus, group)
@@ -165,6 +194,7 @@ class Hosting:
         for tombstone in self._catalog.machine.state.tombstones_for(self._node):
             reason = self._gone(tombstone.group)
             host = self.hosts.pop(tombstone.group, None)
+            self._loading.pop(tombstone.group, None)
             if host is not None:
                 host.close(reason)
             if self._consensus.holds(tombstone.group):

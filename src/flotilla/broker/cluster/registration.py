@@ -145,7 +145,7 @@ class Membership:
                 self._outside.connect(broker.node, broker.peer_address, *known)
 
     def _check(self) -> None:
-        delay_ms = CHECK_MS if self._is_registered() else EAGER_CHECK_MS
+        delay_ms = CHECK_MS if self.is_registered() else EAGER_CHECK_MS
         self._stop_checks = self._outside.later(delay_ms, self._check)
         replica = self._consensus.replica(METADATA_GROUP)
         if replica is None:
@@ -190,7 +190,11 @@ class Membership:
         elif known.incarnation != self._incarnation:
             self._catalog.forward(SetIncarnation(self._node, self._incarnation, False, self._outside.now_ms()))
 
-    def _is_registered(self) -> bool:
+    def is_registered(self) -> bool:
+        """Whether the cluster has registered this start of the node, with its data directory and addresses.
+
+        A node that runs on an older copy of its data directory finds the registration of an earlier start in it.
+        """
         known = self._catalog.brokers().get(self._node)
         is_known = known is not None and self._own is not None and _is_same(known, self._own)
         return is_known and known is not None and known.incarnation == self._incarnation

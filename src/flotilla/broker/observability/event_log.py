@@ -4,7 +4,7 @@ The state is compared with that of the last look, and one line covers all change
 thousand partitions writes a few lines, not a thousand.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from flotilla.broker.catalog import Catalog
 from flotilla.broker.cluster_clock import ClusterClock
@@ -30,13 +30,18 @@ class EventLog:
         catalog: Catalog,
         replicas: Mapping[GroupId, Replica],
         repaired: Mapping[GroupId, int],
+        stalled: Callable[[], Mapping[GroupId, str]],
         clock: ClusterClock,
     ) -> None:
-        """`repaired` counts the damaged entries of each group that were replaced from other replicas."""
+        """`repaired` counts the damaged entries of each group that were replaced from other replicas.
+
+        `stalled` returns the groups whose disk does not return a read, with the file.
+        """
         self._log = log.bind(node=node)
         self._catalog = catalog
         self._replicas = replicas
         self._repaired = repaired
+        self._stalled = stalled
         self._clock = clock
         self._jump_count = 0
         self._is_clock_off = False
@@ -44,6 +49,7 @@ class EventLog:
         #: As of the last look, with their names, because a deleted topic has none any more.
         self._led: dict[GroupId, str] = {}
         self._repairing: dict[GroupId, str] = {}
+        self._waiting: dict[GroupId, str] = {}
         self._repaired_counts: dict[GroupId, int] = {}
         self._forgotten_counts: dict[GroupId, dict[NodeId, int]] = {}
         #: None: not known yet.
@@ -52,6 +58,7 @@ class EventLog:
     def look(self) -> None:
         self._look_at_leadership()
         self._look_at_repairs()
+        self._look_at_reads()
         self._look_at_forgetting()
         self._look_at_clock()
         if self._catalog.is_complete:
@@ -90,6 +97,22 @@ class EventLog:
         self._write("repair begun", _without({**mended, **self._repairing}, before))
         entries = sum(gained[group] for group in mended)
         self._write("repair ended", _without({**mended, **before}, self._repairing), entries=entries)
+
+    def _look_at_reads(self) -> None:
+        before, files = self._waiting, self._stalled()
+        if before.keys() == files.keys():
+            return
+        self._waiting = {group: before.get(group) or self._name(group) for group in files}
+        names = _without(self._waiting, before)
+        if names:
+            paths = sorted(path for group, path in files.items() if group not in before)
+            self._log.error(
+                "the disk does not return reads",
+                count=len(names),
+                partitions=names[:_NAMED_MAX],
+                paths=paths[:_NAMED_MAX],
+            )
+        self._write("the disk returns reads again", _without(before, self._waiting))
 
     def _look_at_forgetting(self) -> None:
         before = self._forgotten_counts

@@ -6,10 +6,10 @@ few dictionary look-ups and two readings of the clock, nothing per record.
 
 from collections.abc import Callable, Sequence
 from struct import Struct
-from time import perf_counter_ns
 from typing import Any
 
 from flotilla.broker.ports import Cancel, Done, Service
+from flotilla.machine import here
 from flotilla.runtime.observability.histogram import DurationHistogram
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import Index, NodeId
@@ -58,6 +58,7 @@ class MeteredService:
         #: Deliveries that were not the first attempt.
         self.redelivered: dict[str, int] = {}
         #: How replies with records are counted.
+        self._elapsed_ns = here().elapsed_ns
         self._counts: dict[type[Any], Callable[[Any, Any], None]] = {
             Produced: self._count_produced,
             Fetched: self._count_delivered,
@@ -86,13 +87,13 @@ class MeteredService:
     def handle(self, request: Request, done: Done, metadata_index: Index = 0) -> Cancel | None:
         operation = self.operations[type(request)]
         is_waiting = False
-        started_ns = perf_counter_ns()
+        started_ns = self._elapsed_ns()
 
         def answered(result: Reply | FlotillaError) -> None:
             # A Pushed is one of many replies: the client did not wait for it.
             if type(result) is not Pushed:
                 durations = operation.waits if is_waiting else operation.durations
-                durations.record((perf_counter_ns() - started_ns) // 1000)
+                durations.record((self._elapsed_ns() - started_ns) // 1000)
             count = self._counts.get(type(result))
             if count is not None:
                 count(request, result)

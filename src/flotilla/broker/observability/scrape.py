@@ -6,7 +6,6 @@ to the loop in between, so that it delays other work by a slice at most.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from time import monotonic
 from typing import NamedTuple, Protocol
 
 from flotilla.broker.catalog import Catalog
@@ -14,6 +13,7 @@ from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.group_names import UNASSIGNED_TOPIC, GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.replica_warnings import ReplicaWarnings, Trouble
+from flotilla.machine import steady_ms
 from flotilla.raft import reasons
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
@@ -88,7 +88,7 @@ class Build(NamedTuple):
     python: str
     node: NodeId
     #: By the monotonic clock.
-    started_s: float
+    started_ms: int
 
 
 class Measurements:
@@ -271,7 +271,7 @@ class Measurements:
             out.add(metrics.FAILURES, count, label("part", part))
         info = (label("version", build.version), label("python", build.python), label("node", build.node))
         out.add(metrics.BUILD_INFO, 1, ",".join(info))
-        out.add(metrics.UPTIME_SECONDS, round(monotonic() - build.started_s, 3))
+        out.add(metrics.UPTIME_SECONDS, (steady_ms() - build.started_ms) / 1000)
         out.add(metrics.PROCESS_CPU_SECONDS, usage.cpu_seconds())
         for metric, value in (
             (metrics.PROCESS_RESIDENT_BYTES, usage.resident_bytes()),

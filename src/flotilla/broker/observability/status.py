@@ -7,7 +7,6 @@ whether requests should be sent here. *Metrics* judge nothing. All are computed 
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from time import monotonic
 
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.clock_warnings import clock_warnings
@@ -17,6 +16,7 @@ from flotilla.broker.group_names import GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.scrape import Build, Measurements, Peers, QueueMeter
 from flotilla.broker.replica_warnings import ReplicaWarnings
+from flotilla.machine import steady_ms
 from flotilla.replica.replica import Replica
 from flotilla.runtime.node import NodeRuntime
 from flotilla.runtime.observability.metrics import CONTENT_TYPE
@@ -56,21 +56,24 @@ class NodeStatus:
         clients: Callable[[], Mapping[str, int]],
         hosts: Mapping[GroupId, QueueMeter],
         clock: ClusterClock,
+        is_registered: Callable[[], bool],
         entry: Callable[[], list[Wait]] = list,
     ) -> None:
         """`clients` is TcpServer.statistics; `hosts` are the partitions with queue groups.
 
-        `entry` says why the node has not entered its cluster, or has no place in it.
+        `is_registered`: whether the cluster has registered this start of the node. `entry` says why the node has not
+        entered its cluster, or has no place in it.
         """
+        self._is_registered = is_registered
         self._entry = entry
         self._node = runtime.node
         self._driver = runtime.driver
         self._catalog = catalog
         self._names = GroupNames(catalog)
-        self._started_s = monotonic()
+        self._started_ms = steady_ms()
         self._is_stopping = False
         self._warnings = ReplicaWarnings(catalog, self._names, peers.is_up)
-        build = Build(__version__, platform.python_version(), runtime.node, self._started_s)
+        build = Build(__version__, platform.python_version(), runtime.node, self._started_ms)
         self._clock = clock
         self._hosts = hosts
         self._measurements = Measurements(
@@ -105,7 +108,7 @@ class NodeStatus:
             "cluster": self._catalog.cluster_name,
             "cluster_id": self._catalog.cluster_id,
             "version": __version__,
-            "uptime_seconds": round(monotonic() - self._started_s, 3),
+            "uptime_seconds": (steady_ms() - self._started_ms) / 1000,
             "replicas": len(replicas),
             "leading": sum(1 for replica in replicas.values() if replica.raft.leader == self._node),
         }
@@ -140,14 +143,13 @@ class NodeStatus:
             return [Reason("NO_METADATA_LEADER", "the cluster's metadata have no known leader")]
         if not self._catalog.cluster_id:
             return [Reason("NO_CLUSTER", "the cluster is not initialised yet")]
-        if self._node not in self._catalog.brokers():
-            return [Reason("NOT_REGISTERED", "the cluster does not know this node as a broker yet")]
+        if not self._is_registered():
+            return [Reason("NOT_REGISTERED", "the cluster has not registered this start of the node as a broker yet")]
         return []
 
     def _of_replicas(self) -> list[Reason]:
         replicas = self._driver.replicas.values()
         damaged = [replica for replica in replicas if replica.raft.damaged]
-        stalled = [replica for replica in replicas if replica.group in self._driver.stalled]
         # The metadata have a reason of their own, and a damaged replica hears no leader.
         leaderless = [
             replica
@@ -160,9 +162,9 @@ class NodeStatus:
         ]
         return [
             *self._of_failed(),
-            *self._listed("DAMAGED", damaged, "repair their log"),
-            *self._listed("STALLED", stalled, "wait for a read that their disk does not return"),
-            *self._listed("NO_LEADER", leaderless, "know no leader"),
+            *self._listed("DAMAGED", _groups(damaged), "repair their log"),
+            *self._listed("STALLED", list(self._driver.stalled), "wait for a read that their disk does not return"),
+            *self._listed("NO_LEADER", _groups(leaderless), "know no leader"),
         ]
 
     def _of_failed(self) -> list[Reason]:
@@ -174,12 +176,14 @@ class NodeStatus:
         text = f"{len(failed)} replicas failed and are out of operation until this node starts again: {named}{more}"
         return [Reason("FAILED", text)]
 
-    def _listed(self, code: str, replicas: list[Replica], what: str) -> list[Reason]:
-        if not replicas:
+    def _listed(self, code: str, groups: list[GroupId], what: str) -> list[Reason]:
+        if not groups:
             return []
-        named = ", ".join(str(self._names.of(replica.group)) for replica in replicas[:_NAMED_MAX])
-        more = ", ..." if len(replicas) > _NAMED_MAX else ""
-        return [Reason(code, f"{len(replicas)} of {len(self._driver.replicas)} replicas {what}: {named}{more}")]
+        named = ", ".join(str(self._names.of(group)) for group in groups[:_NAMED_MAX])
+        more = ", ..." if len(groups) > _NAMED_MAX else ""
+        # A replica whose snapshot is being read does not take part yet.
+        total = len(self._driver.replicas.keys() | groups)
+        return [Reason(code, f"{len(groups)} of {total} replicas {what}: {named}{more}")]
 
     def warnings(self) -> list[NodeWarning]:
         """Troubles that do not stop this node from serving."""
@@ -189,3 +193,7 @@ class NodeStatus:
     async def metrics(self) -> bytes:
         """In the text format of Prometheus."""
         return await self._measurements.take()
+
+
+def _groups(replicas: list[Replica]) -> list[GroupId]:
+    return [replica.group for replica in replicas]

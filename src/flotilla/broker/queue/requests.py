@@ -94,12 +94,17 @@ class QueueRequests:
         expired = queue.settle(
             request.group, request.kind, request.leases, request.reason, request.delay_ms, request.members
         )
-        if request.kind == RELEASE or _count(expired) == _count(request.leases):
+        if request.kind == RELEASE:
             done(Settled(expired))
             return
 
         def answered(error: FlotillaError | None) -> None:
-            done(Settled(expired) if error is None else self._explain(error))
+            if error is None:
+                done(Settled(expired, queue.leader.settled_of(request.group, request.kind, expired) if expired else []))
+            else:
+                done(self._explain(error))
+
+        # Also when all of it is refused: an earlier attempt of this request may be on its way into the log.
 
         queue.settlements.push(answered)
 
@@ -325,8 +330,3 @@ class QueueRequests:
             done(translate(result))
 
         self._queue.propose(command, answered)
-
-
-def _count(leases: list[LeaseRange]) -> int:
-    """Counts messages, because a partly refused run is still one run."""
-    return sum([end - first for _, first, end in leases])

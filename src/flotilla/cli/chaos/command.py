@@ -135,7 +135,13 @@ def _print_verdict(verdict: Verdict, logs: dict[str, list[str]], *, as_json: boo
         note(f"--- {name} ---")
         for line in lines:
             note(line)
-    for title, counts in (("fault", verdict.faults), ("judged", verdict.judged), ("sometimes", verdict.sometimes)):
+    tables = {
+        "fault": verdict.faults,
+        "errors planted and seen": verdict.planted,
+        "judged": verdict.judged,
+        "sometimes": verdict.sometimes,
+    }
+    for title, counts in tables.items():
         print_table((title, "count"), [(name, str(count)) for name, count in counts.items()])
         typer.echo()
     shown: Counter[str] = Counter()

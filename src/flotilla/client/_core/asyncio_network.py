@@ -6,7 +6,6 @@ iteration leave in one write per connection.
 
 import asyncio
 import socket
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar, cast
@@ -25,6 +24,7 @@ from flotilla.client._core.links import Close, Dial, LinkId, Write
 from flotilla.client._core.local_link import LocalConnection, LocalEndpoint, LocalTransport
 from flotilla.client._core.session import Session
 from flotilla.codec.client.handover import Answers
+from flotilla.machine import now_ms, steady_ms
 from flotilla.types.address import Address
 from flotilla.types.ids import Index
 from flotilla.types.limits import KIB
@@ -35,16 +35,6 @@ _SCRATCH_BYTES = 64 * KIB
 _NEVER_MS = 2**63
 
 R = TypeVar("R", bound=Reply)
-
-
-def now_ms() -> int:
-    """The monotonic clock of sessions."""
-    return time.monotonic_ns() // 1_000_000
-
-
-def time_of_day_ms() -> int:
-    """The wall clock, which stamps records."""
-    return time.time_ns() // 1_000_000
 
 
 class _Wire(asyncio.BufferedProtocol):
@@ -95,7 +85,7 @@ class Network:
         #: The time of day that a broker reported last, and the difference to ours.
         self._broker_time: BrokerTime | None = None
         #: With our wall clock minus our monotonic one, as it was then.
-        self._difference = (AGREED, time_of_day_ms() - now_ms())
+        self._difference = (AGREED, now_ms() - steady_ms())
         #: Set while no connection and no dial exists.
         self._is_empty = asyncio.Event()
         self._is_empty.set()
@@ -114,7 +104,7 @@ class Network:
         metadata_index: Index = 0,
     ) -> ClientCall:
         """Starts a call; `done` is called once, by its deadline at the latest. A single one is attempted once only."""
-        time_ms = now_ms()
+        time_ms = steady_ms()
         call = ClientCall(
             request,
             time_ms + timeout_ms,
@@ -148,9 +138,9 @@ class Network:
     @property
     def difference(self) -> ClockDifference:
         """How far the brokers' clock is ahead of ours, as the last Welcome said. Any thread may ask."""
-        day_ms = time_of_day_ms()
+        day_ms = now_ms()
         here = difference_here(self._broker_time, day_ms)
-        return here or after_jump(*self._difference, day_ms - now_ms())
+        return here or after_jump(*self._difference, day_ms - steady_ms())
 
     async def close(self) -> None:
         """Ends every call and connection, and waits until the last one is gone."""
@@ -170,21 +160,21 @@ class Network:
         connection: LocalConnection[ClientCall] | None = None,
     ) -> None:
         self._transports[link] = transport
-        self.session.dialled(link, now_ms(), connection)
+        self.session.dialled(link, steady_ms(), connection)
         self.perform()
 
     def received(self, link: LinkId, data: bytes | int | Answers) -> None:
-        self.session.received(link, data, now_ms())
+        self.session.received(link, data, steady_ms())
         broker_time = self.session.broker_time
         if broker_time is not None and broker_time is not self._broker_time:
             self._broker_time = broker_time
-            day_ms = time_of_day_ms()
-            self._difference = (difference_of(broker_time, now_ms(), day_ms), day_ms - now_ms())
+            day_ms = now_ms()
+            self._difference = (difference_of(broker_time, steady_ms(), day_ms), day_ms - steady_ms())
         self.perform()
 
     def disconnected(self, link: LinkId, reason: str) -> None:
         self._transports.pop(link, None)
-        self.session.lost(link, reason, now_ms())
+        self.session.lost(link, reason, steady_ms())
         self.perform()
         self._note_empty()
 
@@ -237,7 +227,7 @@ class Network:
         try:
             await self._loop.create_connection(lambda: _Wire(self, link), address.host, address.port)
         except OSError as error:
-            self.session.lost(link, error.strerror or str(error), now_ms())
+            self.session.lost(link, error.strerror or str(error), steady_ms())
             self.perform()
 
     def _note_empty(self) -> None:
@@ -250,10 +240,10 @@ class Network:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_ms = wake_ms
-        self._timer = self._loop.call_later(max(wake_ms - now_ms(), 0) / 1000, self._on_timer)
+        self._timer = self._loop.call_later(max(wake_ms - steady_ms(), 0) / 1000, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
         self._timer_ms = _NEVER_MS
-        self.session.tick(now_ms())
+        self.session.tick(steady_ms())
         self.perform()

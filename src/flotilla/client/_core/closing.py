@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from flotilla.client._core.asyncio_network import now_ms
 from flotilla.client._duration import Duration, milliseconds
+from flotilla.machine import steady_ms
 from flotilla.types.errors import FlotillaError
 
 #: The user wants the end now; an answer that is in flight takes less.
@@ -27,11 +27,11 @@ class TimeLimit:
 
     def __init__(self, timeout_ms: Duration | None) -> None:
         """None: no shared limit, each step has its own."""
-        self._deadline_ms = None if timeout_ms is None else now_ms() + milliseconds(timeout_ms)
+        self._deadline_ms = None if timeout_ms is None else steady_ms() + milliseconds(timeout_ms)
 
     @property
     def left_ms(self) -> int | None:
-        return None if self._deadline_ms is None else max(self._deadline_ms - now_ms(), 0)
+        return None if self._deadline_ms is None else max(self._deadline_ms - steady_ms(), 0)
 
 
 def limit_after(error: BaseException | None) -> int | None:

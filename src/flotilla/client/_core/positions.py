@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from flotilla.client._core.answer import Answer
-from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.asyncio_network import Network
+from flotilla.machine import steady_ms
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 from flotilla.types.ids import Offset
 from flotilla.types.operations import (
@@ -26,7 +27,7 @@ _NAMED = {"earliest": EARLIEST, "latest": LATEST}
 async def find_topic(network: Network, topic: str, timeout_ms: int, *, create: bool = False) -> TopicInfo:
     """Describes a topic. Raises NotFoundError."""
     answer: Answer[TopicInfo] = Answer()
-    time_ms = now_ms()
+    time_ms = steady_ms()
     network.session.resolve(topic, time_ms + timeout_ms, answer.set, time_ms, create=create)
     network.wake()
     return await answer.wait()

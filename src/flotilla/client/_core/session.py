@@ -99,6 +99,12 @@ class Session:
     def cancel(self, call: ClientCall) -> None:
         """Drops a call: `done` is not called. A broker may still carry it out."""
         self._release(call)
+        if self._has_result(call):
+            # Of an answer that came together with the one whose `done` runs now.
+            self._results = deque([each for each in self._results if each[0] is not call])
+
+    def _has_result(self, call: ClientCall) -> bool:
+        return any(each is call for each, _ in self._results)
 
     def withdraw(self, call: ClientCall, now_ms: int) -> bool:
         """Ends the wait of a long poll. True: its answer comes soon, with the messages that it has leased by then.
@@ -106,6 +112,8 @@ class Session:
         False: no broker has it, and `done` is not called.
         """
         self.now_ms = now_ms
+        if self._has_result(call):
+            return True
         link = self._links.get(call.link)
         if link is None or not call.is_sent:
             self._release(call)

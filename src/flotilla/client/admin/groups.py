@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from flotilla.client._core.asyncio_network import Network
+from flotilla.client._core.closing import TimeLimit
 from flotilla.client._core.positions import chosen_partitions, find_topic
 from flotilla.client.admin.group_info import GroupInfo
 from flotilla.client.queue.options import StartAt, read_start
@@ -51,7 +52,8 @@ class Groups:
     def __init__(self, network: Network, topic: str, timeout_ms: int) -> None:
         self._network = network
         self._topic = topic
-        self._timeout_ms = timeout_ms
+        #: For everything that is asked: one call of the user takes one time limit.
+        self._limit = TimeLimit(timeout_ms)
 
     async def names(self) -> dict[str, str]:
         """All groups of the topic and their kinds, in the order of names."""
@@ -211,10 +213,13 @@ class Groups:
     # Internal.
 
     async def _numbers(self, partitions: Sequence[int] | None = None) -> list[int]:
-        return chosen_partitions(await find_topic(self._network, self._topic, self._timeout_ms), partitions)
+        return chosen_partitions(await find_topic(self._network, self._topic, self._left_ms()), partitions)
 
     async def _ask(self, request: Request[Answer]) -> Answer:
-        return await self._network.call(request, self._timeout_ms)
+        return await self._network.call(request, self._left_ms())
+
+    def _left_ms(self) -> int:
+        return self._limit.left_ms or 1
 
     async def _each(
         self, request: Callable[[int], Request[Answer]], partitions: Sequence[int] | None = None

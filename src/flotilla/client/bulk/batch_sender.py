@@ -11,10 +11,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from flotilla.client._core.asyncio_network import now_ms
 from flotilla.client._core.calls import CallResult
 from flotilla.client.bulk.offsets import Partition
 from flotilla.client.client import Client
+from flotilla.machine import steady_ms
 from flotilla.types.errors import DeadlineError, FlotillaError
 from flotilla.types.limits import MIB
 from flotilla.types.operations import Produce, Stage
@@ -57,13 +57,13 @@ class BatchSender:
     def _wait(self, is_enough: Callable[[], bool]) -> None:
         with self._changed:
             seen_bytes = self._waiting_bytes
-            give_up_ms = now_ms() + self._timeout_ms + _GRACE_MS
+            give_up_ms = steady_ms() + self._timeout_ms + _GRACE_MS
             while self._error is None and not is_enough():
-                if not self._changed.wait(1.0) and now_ms() > give_up_ms and self._waiting_bytes == seen_bytes:
+                if not self._changed.wait(1.0) and steady_ms() > give_up_ms and self._waiting_bytes == seen_bytes:
                     raise DeadlineError(f"no broker has answered within {self._timeout_ms} ms")
                 if self._waiting_bytes != seen_bytes:
                     seen_bytes = self._waiting_bytes
-                    give_up_ms = now_ms() + self._timeout_ms + _GRACE_MS
+                    give_up_ms = steady_ms() + self._timeout_ms + _GRACE_MS
             if self._error is not None:
                 raise self._error
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Final
 
-from flotilla.client._core.asyncio_network import now_ms
 from flotilla.client._core.calls import CallResult
 from flotilla.client.client import Client
 from flotilla.codec.batch.header import parse_header
+from flotilla.machine import steady_ms
 from flotilla.types.errors import CorruptionError, DeadlineError, FlotillaError, InvalidArgumentError
 from flotilla.types.ids import Offset
 from flotilla.types.limits import MIB
@@ -54,13 +54,13 @@ class StoredBatches:
         if self.position >= self._end:
             return
         answer = self._fetch(self.position)
-        give_up_ms = now_ms() + self._timeout_ms
+        give_up_ms = steady_ms() + self._timeout_ms
         while True:
             batches = self._taken(answer).batches
             if batches:
                 next_offset = self._next_offset(batches[-1])
-                give_up_ms = now_ms() + self._timeout_ms
-            elif now_ms() > give_up_ms:
+                give_up_ms = steady_ms() + self._timeout_ms
+            elif steady_ms() > give_up_ms:
                 raise DeadlineError(f"no leader has offset {self.position} of {self._named()}, which was there before")
             else:
                 next_offset = self.position

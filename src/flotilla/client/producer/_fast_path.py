@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.calls import UNSURE, outcome_unknown
 from flotilla.client._core.loop_thread import Gate, LoopThread
 from flotilla.client.producer._batch import Batch
@@ -20,6 +20,7 @@ from flotilla.client.producer._direct_connection import DirectConnection, Direct
 from flotilla.client.producer._partition_lane import PartitionLane
 from flotilla.client.producer._record_buffer import RecordBuffer, record_bytes
 from flotilla.client.producer.receipt import Receipt
+from flotilla.machine import steady_ms
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, UnknownError
 from flotilla.types.ids import Offset
 from flotilla.types.limits import KIB
@@ -96,7 +97,7 @@ class FastPath:
         connection = None if leader is None else self._direct.take(leader)
         if lane is None or connection is None:
             return None
-        time_ms = now_ms()
+        time_ms = steady_ms()
         batch = Batch.of_record(number, record, size_bytes, opened_ms=time_ms, deadline_ms=time_ms + timeout_ms)
         return lane, batch, connection
 
@@ -137,5 +138,5 @@ class FastPath:
     # On the loop.
 
     def _take_back(self, batch: Batch, refusal: FlotillaError | None, is_unsure: bool) -> None:
-        self._core.take_back(batch, refusal, is_unsure=is_unsure, now_ms=now_ms())
+        self._core.take_back(batch, refusal, is_unsure=is_unsure, now_ms=steady_ms())
         self._network.perform()

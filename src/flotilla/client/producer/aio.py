@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from flotilla.client._core.asyncio_network import Network, now_ms, time_of_day_ms
+from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.closing import leaving
 from flotilla.client._core.positions import find_topic
 from flotilla.client._duration import Duration, milliseconds
@@ -19,6 +19,7 @@ from flotilla.client.producer._record_buffer import RecordBuffer, buffer_full, r
 from flotilla.client.producer.options import ProducerOptions
 from flotilla.client.producer.receipt import Receipt
 from flotilla.client.producer.record_fields import RecordFields, as_records, make_record, plain_values
+from flotilla.machine import now_ms, steady_ms
 from flotilla.types.errors import ConnectionClosedError, FlotillaError
 from flotilla.types.records import Record
 
@@ -83,7 +84,7 @@ class AsyncProducer:
         producer, and InvalidArgumentError for a record that no broker would take.
         """
         if key is None and partition is None and type(payload) is bytes and not fields and not self._is_closed:
-            batch = self._buffer.append(payload, time_of_day_ms())
+            batch = self._buffer.append(payload, now_ms())
             if batch is not None:
                 # That it has to leave was said with its first record.
                 return AsyncDelivery(batch, batch.count - 1)
@@ -96,7 +97,7 @@ class AsyncProducer:
         Raises the error of the first record that failed since the last flush, unless the application has seen it
         already, and TimeoutError after `timeout_ms`. Without a limit it ends with the last delivery.
         """
-        self._core.flush(now_ms())
+        self._core.flush(steady_ms())
         self._network.wake()
         async with asyncio.timeout(None if timeout_ms is None else milliseconds(timeout_ms) / 1000):
             await wait_for(self.unresolved())
@@ -144,7 +145,7 @@ class AsyncProducer:
 
     async def make_record(self, payload: bytes, key: bytes | None, fields: RecordFields, timeout_ms: int) -> Record:
         """Raises InvalidArgumentError for one that no broker would take, without asking any."""
-        time_ms = time_of_day_ms()
+        time_ms = now_ms()
         if not fields:
             return make_record(payload, key, fields, time_ms)
         record = make_record(payload, key, fields, time_ms, self._network.difference)
@@ -158,7 +159,7 @@ class AsyncProducer:
         size_bytes = record_bytes(record)
         if self._is_closed or not self._buffer.can_take(size_bytes):
             await self._make_ready(size_bytes, timeout_ms)
-        batch = self._buffer.add(record, size_bytes, partition, now_ms(), timeout_ms)
+        batch = self._buffer.add(record, size_bytes, partition, steady_ms(), timeout_ms)
         if batch.count == 1 or self._buffer.has_full:
             self._schedule()
         return AsyncDelivery(batch, batch.count - 1)
@@ -183,7 +184,7 @@ class AsyncProducer:
             self._buffer.check_partition(partition)
         for piece, size_bytes in self._buffer.cut(values):
             await self._make_ready(size_bytes, timeout_ms)
-            batches.append(self._buffer.add_values(piece, size_bytes, template, partition, now_ms(), timeout_ms))
+            batches.append(self._buffer.add_values(piece, size_bytes, template, partition, steady_ms(), timeout_ms))
             self._schedule()
         await wait_for(batches)
         raise_first(batches)
@@ -197,13 +198,13 @@ class AsyncProducer:
         timeout_ms: int,
         fields: RecordFields,
     ) -> Sequence[Receipt]:
-        time_ms = time_of_day_ms()
+        time_ms = now_ms()
         records = as_records(payloads, key, fields, time_ms, self._network.difference)
         if not self._buffer.partitions:
             await self._make_ready(0, timeout_ms)
             records = as_records(payloads, key, fields, time_ms, self._network.difference)
         sent = [await self.send_record(record, partition, timeout_ms) for record in records]
-        self._core.flush(now_ms())
+        self._core.flush(steady_ms())
         self._network.wake()
         batches = list(dict.fromkeys(delivery.batch for delivery in sent))
         await wait_for(batches)
@@ -242,7 +243,7 @@ class AsyncProducer:
 
     def _pump(self) -> None:
         self._is_scheduled = False
-        self._core.pump(now_ms())
+        self._core.pump(steady_ms())
         self._network.perform()
 
     def _on_released(self, batch: Batch) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
-from flotilla.client._core.asyncio_network import Network, now_ms, time_of_day_ms
+from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.closing import leaving
 from flotilla.client._core.loop_thread import WAIT_MS_MAX, Gate, LoopThread
 from flotilla.client._core.positions import find_topic
@@ -24,6 +24,7 @@ from flotilla.client.producer._record_buffer import RecordBuffer, buffer_full, r
 from flotilla.client.producer.options import ProducerOptions
 from flotilla.client.producer.receipt import Receipt
 from flotilla.client.producer.record_fields import RecordFields, as_records, make_record, plain_values
+from flotilla.machine import now_ms, steady_ms
 from flotilla.types.errors import ConnectionClosedError, FlotillaError
 from flotilla.types.records import Record
 
@@ -43,12 +44,12 @@ class SyncDelivery(Delivery):
 
 def wait_for_batches(batches: Sequence[Batch], timeout_ms: Duration | None = None) -> bool:
     """Waits until all of these have come to their end. False: that took too long."""
-    deadline_ms = None if timeout_ms is None else now_ms() + milliseconds(timeout_ms)
+    deadline_ms = None if timeout_ms is None else steady_ms() + milliseconds(timeout_ms)
     for batch in batches:
         if not batch.is_done:
             gate = Gate()
             batch.when_done(gate.open)
-            if not gate.wait(None if deadline_ms is None else max(deadline_ms - now_ms(), 0)):
+            if not gate.wait(None if deadline_ms is None else max(deadline_ms - steady_ms(), 0)):
                 return False
     return True
 
@@ -94,7 +95,7 @@ class Producer:
         producer, and InvalidArgumentError for a record that no broker would take.
         """
         if key is None and partition is None and type(payload) is bytes and not fields:
-            time_ms = time_of_day_ms()
+            time_ms = now_ms()
             with self._lock:
                 is_usable = self._thread.is_usable and not self._is_closed
                 batch = self._buffer.append(payload, time_ms) if is_usable else None
@@ -173,7 +174,7 @@ class Producer:
 
     def make_record(self, payload: bytes, key: bytes | None, fields: RecordFields, timeout_ms: int) -> Record:
         """Raises InvalidArgumentError for one that no broker would take, without asking any."""
-        time_ms = time_of_day_ms()
+        time_ms = now_ms()
         if not fields:
             return make_record(payload, key, fields, time_ms)
         record = make_record(payload, key, fields, time_ms, self._network.difference)
@@ -190,7 +191,7 @@ class Producer:
         with self._lock:
             if self._is_closed or not self._thread.is_usable or not buffer.can_take(size_bytes):
                 self._make_ready(size_bytes, timeout_ms)
-            batch = buffer.add(record, size_bytes, partition, now_ms(), timeout_ms)
+            batch = buffer.add(record, size_bytes, partition, steady_ms(), timeout_ms)
             position = batch.count - 1
             is_due = not self._is_posted and (not position or buffer.has_full)
             self._is_posted = self._is_posted or is_due
@@ -220,7 +221,7 @@ class Producer:
         for piece, size_bytes in self._buffer.cut(values):
             with self._lock:
                 self._make_ready(size_bytes, timeout_ms)
-                batches.append(self._buffer.add_values(piece, size_bytes, template, partition, now_ms(), timeout_ms))
+                batches.append(self._buffer.add_values(piece, size_bytes, template, partition, steady_ms(), timeout_ms))
             self._thread.post(self._pump)
         wait_for_batches(batches)
         raise_first(batches)
@@ -234,7 +235,7 @@ class Producer:
         timeout_ms: int,
         fields: RecordFields,
     ) -> Sequence[Receipt]:
-        time_ms = time_of_day_ms()
+        time_ms = now_ms()
         records = as_records(payloads, key, fields, time_ms, self._network.difference)
         if not self._buffer.partitions:
             with self._lock:
@@ -263,9 +264,9 @@ class Producer:
             self._wait_for_room(size_bytes, timeout_ms)
 
     def _wait_for_room(self, size_bytes: int, timeout_ms: int) -> None:
-        deadline_ms = now_ms() + timeout_ms
+        deadline_ms = steady_ms() + timeout_ms
         while not self._buffer.can_take(size_bytes):
-            remaining_ms = deadline_ms - now_ms()
+            remaining_ms = deadline_ms - steady_ms()
             if remaining_ms <= 0:
                 raise buffer_full(self._options, timeout_ms)
             self._is_room_wanted = True
@@ -285,11 +286,11 @@ class Producer:
 
     def _pump(self) -> None:
         self._is_posted = False
-        self._core.pump(now_ms())
+        self._core.pump(steady_ms())
         self._network.perform()
 
     def _flush(self) -> None:
-        self._core.flush(now_ms())
+        self._core.flush(steady_ms())
         self._network.perform()
 
     def abandon(self) -> None:

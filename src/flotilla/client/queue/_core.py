@@ -193,7 +193,7 @@ class QueueCore(Generic[Message]):
     ) -> None:
         """Extends leases to `visibility_ms` from now; renewals do not shorten that."""
         now_ms = self._session.now_ms
-        lost = mask & ~lease.unsettled
+        lost = mask & ~lease.unsettled & ~lease.failed
         if lost:
             ended(lease_expired(lease, lost))
             return
@@ -205,6 +205,10 @@ class QueueCore(Generic[Message]):
             elif error is None:
                 for offset in lease.offsets(mask):
                     lease.extended[offset] = now_ms + visibility_ms - self._renewal.visibility_ms
+                if lease.failed & mask:
+                    # Held and renewed again.
+                    self.leases.hold(lease, mask)
+                    self._session.timers.at(self._session.now_ms, self._pump)
             ended(error)
 
         self._renewal.extend(lease.partition, list(lease.runs(mask)), visibility_ms, returned)
@@ -386,8 +390,8 @@ class _PendingSettlement:
         if error is not None:
             self.note(error)
             if not self._reader.is_closed:
-                # The application sees the error and may try again.
-                self._reader.leases.restore(lease, mask)
+                # The application sees the error and may try again, or let the lease end.
+                self._reader.leases.fail(lease, mask)
         elif expired:
             self.note(lease_expired(lease, expired))
         self.finish()

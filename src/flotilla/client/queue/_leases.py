@@ -3,9 +3,10 @@
     Lease    one delivery: consecutive offsets under one lease id, with a bit for each unsettled message
     Leases   all leases of a consumer, by partition
 
-A message is *unsettled* until it is settled here, whatever the leader answers later, and *lost* when the leader has
-refused it. Only unsettled messages are renewed, and presented to a new leader. Nothing here sends anything or reads a
-clock.
+A message is *unsettled* until it is settled here, *failed* when that had no answer or was turned away, and *lost* when
+the leader has refused it. Only unsettled messages are renewed, and presented to a new leader. A failed one may be
+settled again, but its handler is done with it: its lease ends by itself, so that the message comes again. Nothing here
+sends anything or reads a clock.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +21,7 @@ class Lease:
         "count",
         "deliver_at_ms",
         "extended",
+        "failed",
         "first",
         "group",
         "lease_id",
@@ -45,6 +47,8 @@ class Lease:
         self.deliver_at_ms = 0
         #: One bit per message, the first one lowest. A delivery without a lease id is settled already.
         self.unsettled = (1 << delivery.count) - 1 if delivery.lease_id else 0
+        #: Settling them failed: held no longer, and may be settled again. Disjoint from `unsettled` and `lost`.
+        self.failed = 0
         self.lost = 0
         #: When the lease is renewed next, and when it is not renewed any more.
         self.renew_ms = 0
@@ -109,7 +113,9 @@ class Leases:
         self.hasten(lease.renew_ms)
 
     def close(self, lease: Lease, mask: int) -> int:
-        """Marks messages as settled; returns the bits of those that were unsettled until now."""
+        """Marks messages as settled; returns the bits of those that were unsettled or failed until now."""
+        failed = lease.failed & mask
+        lease.failed &= ~mask
         closed = lease.unsettled & mask
         if closed:
             lease.unsettled &= ~mask
@@ -119,14 +125,19 @@ class Leases:
                 del leases[lease]
                 if not leases:
                     del self._by_partition[lease.partition]
-        return closed
+        return closed | failed
 
-    def restore(self, lease: Lease, mask: int) -> None:
-        """Marks messages as unsettled again, because settling them failed."""
-        fresh = mask & ~lease.unsettled & ~lease.lost
-        if fresh:
-            lease.unsettled |= fresh
-            self.unsettled_count += fresh.bit_count()
+    def fail(self, lease: Lease, mask: int) -> None:
+        """Settling messages failed: they may be settled again, and are held no longer."""
+        lease.failed |= mask & ~lease.unsettled & ~lease.lost
+
+    def hold(self, lease: Lease, mask: int) -> None:
+        """Holds failed messages again, because the application has extended them."""
+        held = lease.failed & mask
+        if held:
+            lease.failed &= ~held
+            lease.unsettled |= held
+            self.unsettled_count += held.bit_count()
             self._by_partition.setdefault(lease.partition, {})[lease] = None
             self.hasten(lease.renew_ms)
 

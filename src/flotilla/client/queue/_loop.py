@@ -4,20 +4,19 @@ Everything here runs on the loop. Settlements of one loop iteration leave togeth
 """
 
 import asyncio
-import os
-import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic
 
 from flotilla.client._core.answer import Answer
-from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.positions import chosen_partitions, find_topic
 from flotilla.client.queue._core import QueueCore
 from flotilla.client.queue._leases import Lease
 from flotilla.client.queue.message import Message
 from flotilla.client.queue.options import QueueOptions
 from flotilla.client.queue.outcome import Outcome
+from flotilla.machine import here, steady_ms
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, InvalidArgumentError, OutcomeUnknownError
 from flotilla.types.operations import GetMetadata, Route
 
@@ -35,7 +34,7 @@ class QueueLoop(Generic[Message]):
         self.group = group
         chance = network.session.chance
         #: The member name of its leases, for operators of the group.
-        self.member = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
+        self.member = f"{here().host_name()}-{here().process_id()}-{chance.getrandbits(32):08x}"
         self._network = network
         self._options = options
         self._news = asyncio.Event()
@@ -74,14 +73,14 @@ class QueueLoop(Generic[Message]):
         """Returns when messages are ready, or when the time is over and there are none."""
         if max_messages < 1 or wait_ms < 0:
             raise InvalidArgumentError("max_messages is at least 1, and wait_ms at least 0")
-        deadline_ms = now_ms() + wait_ms
+        deadline_ms = steady_ms() + wait_ms
         await self.prepare()
         reader = self.reader
-        reader.want(max_messages, deadline_ms, now_ms())
+        reader.want(max_messages, deadline_ms, steady_ms())
         self._network.perform()
         try:
             while not reader.ready and not reader.errors:
-                remaining_ms = deadline_ms - now_ms()
+                remaining_ms = deadline_ms - steady_ms()
                 if remaining_ms <= 0 and not reader.is_searching:
                     return
                 await self._wait(remaining_ms if remaining_ms > 0 else self._options.timeout_ms)
@@ -115,7 +114,7 @@ class QueueLoop(Generic[Message]):
         self.check_open()
         if visibility_ms < 1:
             raise InvalidArgumentError("visibility_ms is at least 1")
-        self.reader.pump(now_ms())
+        self.reader.pump(steady_ms())
         answer: Answer[None] = Answer()
         self.reader.extend(lease, mask, visibility_ms, answer.set)
         self.schedule()
@@ -133,7 +132,7 @@ class QueueLoop(Generic[Message]):
 
     async def flush(self) -> None:
         """Waits until every settlement has its answer, and raises the first error."""
-        self.reader.hurry(now_ms())
+        self.reader.hurry(steady_ms())
         self._network.perform()
         while self.reader.unconfirmed:
             await self._wait(None)
@@ -142,11 +141,11 @@ class QueueLoop(Generic[Message]):
     async def close(self, drain_ms: int, timeout_ms: int | None) -> None:
         """Stops polling, waits for messages in handlers, releases the rest, and raises the first error."""
         reader = self.reader
-        reader.stop(now_ms())
+        reader.stop(steady_ms())
         self._network.perform()
         self._news.set()
         await self._wait_while(lambda: bool(reader.leases.unsettled_count), drain_ms)
-        reader.abandon(now_ms())
+        reader.abandon(steady_ms())
         self._network.perform()
         limit_ms = self._options.timeout_ms if timeout_ms is None else timeout_ms
         await self._wait_while(lambda: bool(reader.unconfirmed), limit_ms)
@@ -156,9 +155,9 @@ class QueueLoop(Generic[Message]):
         self.raise_error()
 
     async def _wait_while(self, is_so: Callable[[], bool], limit_ms: int) -> None:
-        deadline_ms = now_ms() + limit_ms
-        while is_so() and now_ms() < deadline_ms and not self._network.session.is_closed:
-            await self._wait(deadline_ms - now_ms())
+        deadline_ms = steady_ms() + limit_ms
+        while is_so() and steady_ms() < deadline_ms and not self._network.session.is_closed:
+            await self._wait(deadline_ms - steady_ms())
 
     # Inside.
 
@@ -184,7 +183,7 @@ class QueueLoop(Generic[Message]):
 
     def pump(self) -> None:
         self._is_scheduled = False
-        self.reader.pump(now_ms())
+        self.reader.pump(steady_ms())
         self._network.perform()
 
     async def _wait(self, wait_ms: int | None) -> None:

@@ -8,8 +8,8 @@ An unawaited settlement lingers a few milliseconds to share a request: every req
 a single acknowledgement would cost the cluster as much as the message itself.
 
 Settling is idempotent, so an attempt without an answer is repeated, at another leader if there is one, until the time
-limit. A leader cannot tell messages that it settled already from messages that another consumer has; so a refusal of
-such a repetition counts as settled. At worst the message is delivered again, as it would be without an answer.
+limit. A leader refuses the repetition of an attempt that it carried out, and says which messages are settled for good:
+an acknowledgement of those is done, whoever did it. The others came to another consumer in between.
 """
 
 from collections.abc import Callable
@@ -133,8 +133,11 @@ class Settlements:
         self._in_flight[partition] -= 1
         self.count -= sum([pending.mask.bit_count() for pending in settled])
         error = result if isinstance(result, FlotillaError) else None
-        # After an attempt without an answer, a refused message was most likely settled by that attempt.
-        refused = result.expired if isinstance(result, Settled) and not call.is_unsure else []
+        refused: list[LeaseRange] = []
+        if isinstance(result, Settled):
+            request = call.request
+            assert isinstance(request, Settle)
+            refused = result.refused_again(request.kind) if call.is_unsure else result.expired
         for pending in settled:
             lease = pending.lease
             expired = _bits_of(lease, refused) & pending.mask if refused else 0

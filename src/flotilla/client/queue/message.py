@@ -103,7 +103,7 @@ class Leased(_Fields, AnyMessage, Generic[Owner]):
     def is_settled(self) -> bool:
         """Whether it was acknowledged, given back or lost, or needed none of that."""
         lease = self._lease
-        return not lease.unsettled >> (self.offset - lease.first) & 1
+        return not (lease.unsettled | lease.failed) >> (self.offset - lease.first) & 1
 
     def detached(self) -> DetachedMessage:
         """A copy without the lease that can be pickled, for a process pool. Settle the message itself."""

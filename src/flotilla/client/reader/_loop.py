@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.positions import (
     Start,
@@ -23,6 +23,7 @@ from flotilla.client._core.positions import (
 )
 from flotilla.client.reader._core import ReaderCore, Wanted
 from flotilla.client.reader._replica_choice import LEADER, ReplicaChoice
+from flotilla.machine import steady_ms
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE, NodeId, Offset
 from flotilla.types.operations import CommitOffset, Fetch, GetMetadata, Route
@@ -54,7 +55,7 @@ class ReaderLoop:
         #: Whether new partitions are read, too; and the partitions known so far.
         self._reads_all = False
         self._known: list[int] = []
-        self._looked_ms = now_ms()
+        self._looked_ms = steady_ms()
         self._looking: asyncio.Task[None] | None = None
 
     async def begin(
@@ -103,7 +104,7 @@ class ReaderLoop:
         self, reader: ReaderCore, name: tuple[int, int], request: Wanted, replica: NodeId, result: CallResult
     ) -> None:
         self._calls.pop(name, None)
-        if self._reads_all and self._looking is None and now_ms() - self._looked_ms >= REFRESH_MS:
+        if self._reads_all and self._looking is None and steady_ms() - self._looked_ms >= REFRESH_MS:
             self._looking = asyncio.get_running_loop().create_task(self._look_for_more(reader))
         if replica != NO_NODE:
             if isinstance(result, FlotillaError) and (result.retryable or isinstance(result, NotFoundError)):
@@ -132,7 +133,7 @@ class ReaderLoop:
             # Tried again after a later answer.
             pass
         finally:
-            self._looked_ms = now_ms()
+            self._looked_ms = steady_ms()
             self._looking = None
 
     async def commit(self, positions: Mapping[int, Offset]) -> dict[int, Offset]:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.positions import Start
 from flotilla.client._duration import Duration, milliseconds
 from flotilla.client._options import Subscription
@@ -14,6 +14,7 @@ from flotilla.client.reader._core import ReaderCore
 from flotilla.client.reader._loop import ReaderLoop
 from flotilla.client.reader.message import Message
 from flotilla.client.reader.options import ReaderPlan
+from flotilla.machine import steady_ms
 from flotilla.types.errors import ConnectionClosedError
 from flotilla.types.ids import Offset
 
@@ -49,13 +50,13 @@ class AsyncReader:
         everything before it was returned.
         """
         reader = await self._opened()
-        deadline_ms = now_ms() + milliseconds(wait_ms)
+        deadline_ms = steady_ms() + milliseconds(wait_ms)
         while True:
             self._news.clear()
             messages = reader.take(max_messages)
             if reader.may_want:
                 self._feed.fetch(reader, reader.wanted())
-            remaining_ms = deadline_ms - now_ms()
+            remaining_ms = deadline_ms - steady_ms()
             if messages or remaining_ms <= 0:
                 return messages
             await self._wait(remaining_ms)

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from flotilla.client._blocking import blocking, documented_by
-from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.loop_thread import WAIT_MS_MAX, LoopThread
 from flotilla.client._duration import Duration, milliseconds
 from flotilla.client._options import Subscription
@@ -18,6 +18,7 @@ from flotilla.client.reader._core import ReaderCore
 from flotilla.client.reader.aio import AsyncReader
 from flotilla.client.reader.message import Message
 from flotilla.client.reader.options import ReaderPlan
+from flotilla.machine import steady_ms
 
 
 class Reader:
@@ -41,13 +42,13 @@ class Reader:
     @documented_by(AsyncReader.poll)
     def poll(self, max_messages: int = 500, *, wait_ms: Duration = 1_000) -> list[Message]:
         reader = self._opened()
-        deadline_ms = now_ms() + milliseconds(wait_ms)
+        deadline_ms = steady_ms() + milliseconds(wait_ms)
         while True:
             self._news.clear()
             messages = reader.take(max_messages)
             if reader.may_want:
                 self._fetch(reader)
-            remaining_ms = deadline_ms - now_ms()
+            remaining_ms = deadline_ms - steady_ms()
             if messages or remaining_ms <= 0:
                 return messages
             self._wait(remaining_ms)

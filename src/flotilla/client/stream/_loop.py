@@ -5,19 +5,18 @@ member owns the partition: it is reported to the member, which recalls it from t
 """
 
 import asyncio
-import os
-import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from flotilla.client._core.answer import Answer, gather_answers
-from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.positions import Start, commit_offset, list_offset
 from flotilla.client.reader._core import ReaderCore, Wanted
 from flotilla.client.reader._loop import ReaderLoop
 from flotilla.client.stream._core import StreamMember
 from flotilla.client.stream._progress import Mark
 from flotilla.client.stream.options import StreamOptions
+from flotilla.machine import here, steady_ms
 from flotilla.types.errors import FlotillaError, StaleGenerationError
 from flotilla.types.ids import Offset
 from flotilla.types.operations import CommitOffset
@@ -36,13 +35,13 @@ class StreamLoop:
         self._group = group
         self._options = options
         self._news = news
-        host, chance = socket.gethostname(), network.session.chance
+        machine, chance = here(), network.session.chance
         self._reader_loop = ReaderLoop(network, topic, group, options.timeout_ms, news, options.reader.read_from)
         self.member = StreamMember(
             network.session,
             topic,
             group,
-            f"{host}-{os.getpid()}-{chance.getrandbits(32):08x}",
+            f"{machine.host_name()}-{machine.process_id()}-{chance.getrandbits(32):08x}",
             options,
             client=network.session.options.name,
             news=news,
@@ -54,7 +53,7 @@ class StreamLoop:
 
     def begin(self) -> None:
         """Joins the group, unless that has happened."""
-        self.member.begin(now_ms())
+        self.member.begin(steady_ms())
         self._network.wake()
 
     def fetch(self, reader: ReaderCore, wanted: Iterable[tuple[int, Wanted]]) -> None:
@@ -63,7 +62,7 @@ class StreamLoop:
     def gave_up(self, partitions: Mapping[int, int]) -> None:
         """The application has given up these partitions, by epoch."""
         self._reader_loop.forget(partitions)
-        self.member.gave_up(partitions, now_ms())
+        self.member.gave_up(partitions, steady_ms())
         self._network.wake()
 
     # Offsets and commits.
@@ -93,7 +92,7 @@ class StreamLoop:
         try:
             offset = await commit_offset(self._network, request, timeout_ms)
         except StaleGenerationError:
-            self.member.lost(partition, mark.epoch, now_ms())
+            self.member.lost(partition, mark.epoch, steady_ms())
             self._network.wake()
             raise
         self.confirmed.append((partition, mark))
@@ -125,7 +124,7 @@ class StreamLoop:
         self._reader_loop.close()
         left: Answer[None] = Answer()
         limit_ms = min(self._options.timeout_ms if timeout_ms is None else timeout_ms, LEAVE_MS_MAX)
-        self.member.leave(left.set, limit_ms, now_ms())
+        self.member.leave(left.set, limit_ms, steady_ms())
         self._network.wake()
         # A member that cannot leave is removed by the group later.
         await left.future

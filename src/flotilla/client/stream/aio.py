@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.positions import Start
 from flotilla.client._duration import Duration, milliseconds
@@ -20,6 +20,7 @@ from flotilla.client.stream._core import Recall
 from flotilla.client.stream._loop import StreamLoop
 from flotilla.client.stream._progress import Mark, StreamProgress
 from flotilla.client.stream.options import StreamOptions
+from flotilla.machine import steady_ms
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, StaleGenerationError
 from flotilla.types.ids import Offset
 
@@ -69,12 +70,12 @@ class AsyncStreamConsumer:
         A poll says that all messages before it were handled. The first call joins the group.
         """
         self._enter()
-        deadline_ms = now_ms() + milliseconds(wait_ms)
+        deadline_ms = steady_ms() + milliseconds(wait_ms)
         while True:
             await self._catch_up()
             messages = self._reading.take(max_messages)
             self._fetch()
-            remaining_ms = deadline_ms - now_ms()
+            remaining_ms = deadline_ms - steady_ms()
             if messages or remaining_ms <= 0:
                 return messages
             await self._wait(remaining_ms)
@@ -181,8 +182,8 @@ class AsyncStreamConsumer:
                 added = self._reading.add(change)
                 await _call(self._options.on_assign, added)
         self._feed.raise_error()
-        if self._options.auto_commit_ms and now_ms() >= self._commit_due_ms:
-            self._commit_due_ms = now_ms() + self._options.auto_commit_ms
+        if self._options.auto_commit_ms and steady_ms() >= self._commit_due_ms:
+            self._commit_due_ms = steady_ms() + self._options.auto_commit_ms
             self._reading.note(self._feed.confirmed)
             marks = self._reading.unsaved()
             if marks:
@@ -244,7 +245,7 @@ class AsyncStreamConsumer:
     async def _wait(self, wait_ms: int | None) -> None:
         """Until there are news, or a while; the caller looks again."""
         if self._options.auto_commit_ms:
-            due_ms = max(self._commit_due_ms - now_ms(), 1)
+            due_ms = max(self._commit_due_ms - steady_ms(), 1)
             wait_ms = due_ms if wait_ms is None else min(wait_ms, due_ms)
         with suppress(TimeoutError):
             async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):

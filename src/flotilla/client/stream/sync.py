@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from flotilla.client._blocking import blocking, documented_by
-from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.loop_thread import WAIT_MS_MAX, LoopThread
 from flotilla.client._duration import Duration, milliseconds
@@ -21,6 +21,7 @@ from flotilla.client.stream._core import Recall
 from flotilla.client.stream._progress import Mark
 from flotilla.client.stream.aio import AsyncStreamConsumer
 from flotilla.client.stream.options import StreamOptions
+from flotilla.machine import steady_ms
 from flotilla.types.errors import ConnectionClosedError
 from flotilla.types.ids import Offset
 
@@ -60,12 +61,12 @@ class StreamConsumer:
     @documented_by(AsyncStreamConsumer.poll)
     def poll(self, max_messages: int = 500, *, wait_ms: Duration = 1_000) -> list[Message]:
         self._enter()
-        deadline_ms = now_ms() + milliseconds(wait_ms)
+        deadline_ms = steady_ms() + milliseconds(wait_ms)
         while True:
             self._catch_up()
             messages = self._reading.take(max_messages)
             self._fetch()
-            remaining_ms = deadline_ms - now_ms()
+            remaining_ms = deadline_ms - steady_ms()
             if messages or remaining_ms <= 0:
                 return messages
             self._wait(remaining_ms)
@@ -141,8 +142,8 @@ class StreamConsumer:
                 if self._options.on_assign is not None:
                     self._options.on_assign(added)
         self._feed.raise_error()
-        if self._options.auto_commit_ms and now_ms() >= self._commit_due_ms:
-            self._commit_due_ms = now_ms() + self._options.auto_commit_ms
+        if self._options.auto_commit_ms and steady_ms() >= self._commit_due_ms:
+            self._commit_due_ms = steady_ms() + self._options.auto_commit_ms
             self._reading.note(self._feed.confirmed)
             marks = self._reading.unsaved()
             if marks:

@@ -9,11 +9,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from secrets import token_hex
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
-from flotilla.client._core.asyncio_network import Network, time_of_day_ms
+from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.closing import limit_after
 from flotilla.client._core.positions import find_topic
 from flotilla.client.producer._partition_lane import new_producer_id
@@ -29,6 +28,7 @@ from flotilla.client.transaction._core import (
     TransactionBuffer,
     choose_partition,
 )
+from flotilla.machine import here, now_ms
 from flotilla.types.errors import FlotillaError, NotFoundError, OutcomeUnknownError, TransactionEndedError
 from flotilla.types.operations.transactions import (
     AbortTransaction,
@@ -50,7 +50,7 @@ class AsyncTransaction:
 
     def __init__(self, opened: Callable[[], Network], transaction_id: str | None, timeout_ms: int) -> None:
         self._opened = opened
-        self._id = transaction_id or token_hex(16)
+        self._id = transaction_id or f"{here().chance().getrandbits(128):032x}"
         self._timeout_ms = timeout_ms
         self._gathered: TransactionBuffer | None = None
         #: The partition of records without a key, by topic.
@@ -170,7 +170,7 @@ class AsyncTransaction:
         partition: int | None,
         fields: RecordFields,
     ) -> None:
-        time_ms = time_of_day_ms()
+        time_ms = now_ms()
         # Records that every broker would refuse are refused before one is asked.
         as_records(payloads, key, fields, time_ms)
         self._open()

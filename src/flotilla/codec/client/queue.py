@@ -180,11 +180,13 @@ def _read_settle(body: client_pb2.Settle, attachment: memoryview) -> Settle:
 
 def _write_settled(body: client_pb2.Settled, value: Settled) -> Sequence[Buffer]:
     write_leases(body.expired, value.expired)
+    if value.settled:
+        write_leases(body.settled, value.settled)
     return ()
 
 
 def _read_settled(body: client_pb2.Settled, attachment: memoryview) -> Settled:
-    return Settled(read_leases(body.expired))
+    return Settled(read_leases(body.expired), read_leases(body.settled))
 
 
 def _write_extend(body: client_pb2.Extend, value: Extend) -> Sequence[Buffer]:

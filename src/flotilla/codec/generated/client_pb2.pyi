@@ -700,10 +700,12 @@ class Settle(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., kind: _Optional[int] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ..., reason: _Optional[str] = ..., delay_ms: _Optional[int] = ..., members: _Optional[_Iterable[str]] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class Settled(_message.Message):
-    __slots__ = ("expired",)
+    __slots__ = ("expired", "settled")
     EXPIRED_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
     expired: LeaseRanges
-    def __init__(self, expired: _Optional[_Union[LeaseRanges, _Mapping]] = ...) -> None: ...
+    settled: LeaseRanges
+    def __init__(self, expired: _Optional[_Union[LeaseRanges, _Mapping]] = ..., settled: _Optional[_Union[LeaseRanges, _Mapping]] = ...) -> None: ...
 
 class Extend(_message.Message):
     __slots__ = ("topic", "partition", "group", "member", "leases", "visibility_ms", "topic_id")

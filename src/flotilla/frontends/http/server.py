@@ -29,7 +29,7 @@ class HttpServer:
         """`status` is None for a proxy."""
         self.app: App = make_app(status, gateway)
         self._idle_ms_max = idle_ms_max
-        self._open: set[Connection] = set()
+        self._open: dict[Connection, None] = {}
         self._listener = Listener(
             lambda: Connection(self.app, self._open, self._idle_ms_max, malformed),
             count=lambda: len(self._open),

@@ -6,11 +6,13 @@ every machine.
 
 import sys
 from array import array
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class whose name says too little alone
 from typing import Final
+
+from flotilla.types.snapshot_data import SnapshotData
 
 _COUNT = Struct("<I")
 _SHORT = Struct("<H")
@@ -18,31 +20,59 @@ _NUMBER_BYTES: Final = 8
 
 
 class ByteReader:
-    __slots__ = ("_at", "_data")
+    """Reads bytes in one piece or in several, one after the other."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
+    __slots__ = ("_at", "_later", "_later_bytes", "_piece")
+
+    def __init__(self, data: SnapshotData) -> None:
+        #: The piece that is being read, and the place in it.
+        self._piece = b""
         self._at = 0
+        #: The next one last.
+        self._later: list[bytes] = []
+        self._later_bytes = 0
+        if isinstance(data, bytes):
+            self._piece = data
+        else:
+            self._later.extend(reversed(data))
+            self._later_bytes = sum(map(len, data))
 
     @property
     def left_bytes(self) -> int:
-        return len(self._data) - self._at
+        return len(self._piece) - self._at + self._later_bytes
 
     def take(self, layout: Struct) -> tuple[int, ...]:
-        fields = layout.unpack_from(self._data, self._at)
-        self._at += layout.size
+        at = self._at
+        if at + layout.size > len(self._piece) and self._later:
+            return layout.unpack(self.bytes(layout.size))
+        fields = layout.unpack_from(self._piece, at)
+        self._at = at + layout.size
         return fields
 
     def count(self) -> int:
         return self.take(_COUNT)[0]
 
     def bytes(self, size: int) -> bytes:
+        if size > self.left_bytes:
+            raise StructError("cut short")
         start = self._at
         end = start + size
-        if end > len(self._data):
-            raise StructError("cut short")
-        self._at = end
-        return self._data[start:end]
+        if end <= len(self._piece):
+            self._at = end
+            return self._piece[start:end]
+        return b"".join(self._parts(size))
+
+    def _parts(self, size: int) -> Iterator[memoryview]:
+        """The next `size` bytes, which are there."""
+        while size:
+            if self._at == len(self._piece):
+                self._piece = self._later.pop()
+                self._later_bytes -= len(self._piece)
+                self._at = 0
+            part = memoryview(self._piece)[self._at : self._at + size]
+            self._at += len(part)
+            size -= len(part)
+            yield part
 
     def text(self) -> str:
         """Raises UnicodeDecodeError, too."""
@@ -52,13 +82,19 @@ class ByteReader:
         return self.numbers(1)[0]
 
     def numbers(self, count: int) -> "array[int]":
-        start = self._at
-        end = start + count * _NUMBER_BYTES
-        if end > len(self._data):
+        if count * _NUMBER_BYTES > self.left_bytes:
             raise StructError("cut short")
-        self._at = end
         values = array("Q")
-        values.frombytes(memoryview(self._data)[start:end])
+        while count:
+            # As many as the piece has whole; one that lies across its end alone.
+            here = min((len(self._piece) - self._at) // _NUMBER_BYTES, count) or 1
+            if here * _NUMBER_BYTES > len(self._piece) - self._at:
+                values.frombytes(self.bytes(_NUMBER_BYTES))
+            else:
+                end = self._at + here * _NUMBER_BYTES
+                values.frombytes(memoryview(self._piece)[self._at : end])
+                self._at = end
+            count -= here
         if sys.byteorder == "big":
             values.byteswap()
         return values

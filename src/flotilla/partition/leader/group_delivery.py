@@ -39,6 +39,7 @@ from flotilla.partition.leader.ready_messages import Chosen, ReadyMessages
 from flotilla.partition.leader.settlement_outbox import Piece, SettlementOutbox
 from flotilla.partition.leader.type_filter import TypeFilter, choose_by_type
 from flotilla.partition.offset_runs import Run, RunMap, RunSet, filled
+from flotilla.partition.state import endings
 from flotilla.partition.state.group import Failure, GroupState
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.types.group_settings import GroupRules
@@ -49,6 +50,12 @@ from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, LeaseRan
 _NO_FAILURE: Final = Failure(0, 0, "")
 #: Not an outcome, but passed like one to `_free`: a member presents a lease of an earlier leader.
 _PRESENT: Final = 0
+#: How a message ends by these outcomes. A cancelled one is settled without effect.
+_ENDS_OF: Final = {
+    ACK: (endings.ACKED, endings.CANCELLED),
+    REJECT: (endings.DEAD, endings.DROPPED, endings.CANCELLED),
+    FAIL: endings.KINDS,
+}
 #: A member has these messages, or their outcome is decided.
 _NOT_FREE: Final = frozenset((LEASED, ACKING, KILLING, EXPIRING, DROPPING, STAGED))
 
@@ -261,6 +268,16 @@ class GroupDelivery:
             if at < end:
                 refused += self._settle_late(lease_id, at, end, outcome)
         return refused
+
+    def settled_of(self, ranges: LeaseRange, kind: int) -> list[LeaseRange]:
+        """The parts that are settled in the log, without those that are known to have ended otherwise."""
+        lease_id, first, end = ranges
+        known, log_start = self.state.endings, self._machine.log_start
+        found: list[LeaseRange] = []
+        for part in _refused(lease_id, first, end, self.state.unsettled(first, end)):
+            other = known.otherwise(max(part.first, log_start), part.end, _ENDS_OF[kind])
+            found += _refused(lease_id, part.first, part.end, other)
+        return found
 
     def _settle_late(self, lease_id: int, first: Offset, end: Offset, outcome: Outcome) -> list[LeaseRange]:
         """The lease is not here, or not any more: its outcome counts while the messages are free.

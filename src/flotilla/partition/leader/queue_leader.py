@@ -286,6 +286,11 @@ class QueueLeader:
         self._watch(found)
         return refused
 
+    def settled_of(self, group: str, kind: int, ranges: Sequence[LeaseRange]) -> list[LeaseRange]:
+        """The parts of these ranges that the log has settled for good, as this outcome settles them."""
+        found = self._find(group)
+        return [] if found is None else [part for one in ranges for part in found.settled_of(one, kind)]
+
     def stage(
         self, transaction_id: str, group: str, ranges: Sequence[LeaseRange], now_ms: int
     ) -> tuple[StageSettlement | None, list[LeaseRange]]:

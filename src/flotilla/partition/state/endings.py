@@ -8,7 +8,7 @@ forgotten, on every replica at the same entry.
 from itertools import islice
 from typing import Final, NamedTuple
 
-from flotilla.partition.offset_runs import RunMap
+from flotilla.partition.offset_runs import Run, RunMap, filled
 from flotilla.types.ids import Offset
 
 #: The snapshot stores these numbers: they never change.
@@ -32,6 +32,10 @@ class End(NamedTuple):
     ended_ms: int = 0
 
 
+#: Of a settled message without an ending.
+_PLAIN: Final = End(ACKED)
+
+
 class Endings:
     __slots__ = ("known_from", "runs")
 
@@ -52,6 +56,11 @@ class Endings:
     def _forget_half(self) -> None:
         self.known_from, _, _ = next(islice(self.runs, ENDING_RUNS_MAX // 2, None))
         self.runs.remove(0, self.known_from)
+
+    def otherwise(self, first: Offset, end: Offset, kinds: tuple[int, ...]) -> list[Run]:
+        """The parts of settled messages that are known to have ended in none of these ways."""
+        known = filled(self.runs, max(first, self.known_from), end, _PLAIN)
+        return [(low, high) for low, high, how in known if how.kind not in kinds]
 
     def trim(self, log_start: Offset) -> None:
         """The log has removed everything below."""

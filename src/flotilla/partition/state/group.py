@@ -17,7 +17,13 @@ from typing import NamedTuple
 from flotilla.partition.offset_runs import Run, RunMap, RunSet
 from flotilla.partition.state.endings import ACKED, DEAD, End, Endings
 from flotilla.types.ids import Index, Offset
-from flotilla.types.limits import GROUP_DYING_COUNT_MAX, GROUP_FAILED_COUNT_MAX, GROUP_SETTLED_RUN_COUNT_MAX
+from flotilla.types.limits import (
+    CUT_REASON_BYTES_MAX,
+    GROUP_DYING_COUNT_MAX,
+    GROUP_FAILED_COUNT_MAX,
+    GROUP_REASON_COUNT_MAX,
+    GROUP_SETTLED_RUN_COUNT_MAX,
+)
 
 
 class Failure(NamedTuple):
@@ -223,6 +229,7 @@ class GroupState:
 
     def fail(self, first: Offset, end: Offset, not_before_ms: int, reason: str) -> int:
         count = 0
+        reason = self._bounded(reason)
         for low, high, attempts in self.by_attempts(first, end):
             self.failures.set(low, high, Failure(attempts + 1, not_before_ms, reason))
             count += high - low
@@ -230,12 +237,19 @@ class GroupState:
 
     def die(self, first: Offset, end: Offset, reason: str, now_ms: int) -> int:
         before = self.next_death
+        reason = self._bounded(reason)
         for low, high, attempts in self.by_attempts(first, end):
             self.dying.append(DeathRun(self.next_death, low, high, attempts + 1, reason, now_ms))
             self.endings.note(low, high, End(DEAD, attempts + 1, reason, now_ms))
             self.next_death += high - low
         self.settle(first, end)
         return self.next_death - before
+
+    def _bounded(self, reason: str) -> str:
+        """A million messages may fail with as many texts: when there are many, they are cut."""
+        if len(self.failures) + len(self.dying) < GROUP_REASON_COUNT_MAX:
+            return reason
+        return reason.encode("utf-8")[:CUT_REASON_BYTES_MAX].decode("utf-8", "ignore")
 
     def bury(self, below_number: int) -> int:
         """Deaths with lower numbers are in the dead-letter topic."""

@@ -149,9 +149,9 @@ def _read_failures(reader: ByteReader, queue: GroupState, count: int, reasons: l
 
 def _read_deaths(reader: ByteReader, queue: GroupState, count: int, reasons: list[str]) -> None:
     columns = reader.columns(count, 6)
-    if not all(map(lt, *columns[1:3])):
-        raise CorruptionError("deaths in a partition's snapshot are empty")
     for number, first, end, attempts, died_ms, reason in zip(*columns, strict=True):
+        if first >= end:
+            raise CorruptionError("deaths in a partition's snapshot are empty")
         queue.dying.append(DeathRun(number, first, end, attempts, reasons[reason], died_ms))
 
 

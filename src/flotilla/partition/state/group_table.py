@@ -68,7 +68,10 @@ class GroupTable:
         self.queues: dict[str, GroupState] = {}
         #: Messages that no queue group delivers, from the log's start on.
         self.cancelled = RunSet()
-        self.rules: dict[type[Any], Callable[[Any], None]] = {
+
+    def rules(self) -> dict[type[Any], Callable[[Any], None]]:
+        """By command. Not a field: that would be a cycle, and keep the memory of a replaced table."""
+        return {
             CommitOffset: self._check_commit,
             ClaimPartition: self._check_claim,
             DeleteGroup: self._check_delete,
@@ -79,7 +82,9 @@ class GroupTable:
             CancelRecords: self._check_cancel,
             ReserveTokens: self._check_reserve,
         }
-        self.effects: dict[type[Any], Callable[[Any], object]] = {
+
+    def effects(self) -> dict[type[Any], Callable[[Any], object]]:
+        return {
             CommitOffset: self._commit_offset,
             ClaimPartition: self._claim,
             DeleteGroup: self._delete,

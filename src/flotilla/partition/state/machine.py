@@ -49,11 +49,13 @@ from flotilla.partition.state.group import GroupState
 from flotilla.partition.state.group_table import GroupTable
 from flotilla.partition.state.idempotency_keys import KeyTable
 from flotilla.partition.state.producers import ProducerTable
+from flotilla.partition.state.remains import dismantle
 from flotilla.partition.state.snapshot import Contents, Counters, decode_snapshot, encode, freeze
 from flotilla.partition.state.stored_times import StoredTimes
 from flotilla.partition.state.transactions import Concluded, StagedAcks, StagedTransactions, Staging
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OffsetOutOfRangeError
 from flotilla.types.ids import Index, Offset
+from flotilla.types.snapshot_data import SnapshotData
 from flotilla.types.topics import SETTINGS
 
 _ENTRIES = SETTINGS["dedup_window_entries"]
@@ -121,7 +123,7 @@ class PartitionMachine:
             StageSettlement: self._check_stage_settlement,
             ConcludeStage: self._check_conclude,
             DropStage: self._check_drop,
-            **groups.rules,
+            **groups.rules(),
         }
         self._effects: dict[type[Any], Callable[[Any], object]] = {
             StampTime: self._stamp,
@@ -131,7 +133,7 @@ class PartitionMachine:
             StageSettlement: self._stage_settlement,
             ConcludeStage: self._conclude_stage,
             DropStage: self._drop_stage,
-            **groups.effects,
+            **groups.effects(),
         }
 
     # The interface of a replica.
@@ -204,7 +206,10 @@ class PartitionMachine:
 
     def freeze(self) -> Callable[[], Iterator[bytes]]:
         """The present state as a function that encodes it, piece by piece. Any thread may call that, later."""
-        contents = Contents(
+        return partial(encode, freeze(self._contents()))
+
+    def _contents(self) -> Contents:
+        return Contents(
             counters=Counters(*_counters_of(self)),
             positions=self.positions,
             fences=self.fences,
@@ -216,21 +221,28 @@ class PartitionMachine:
             stored=self.stored,
             transactions=self.transactions,
         )
-        return partial(encode, freeze(contents))
 
-    def decode(self, data: bytes) -> Contents | None:
+    def decode(self, data: SnapshotData) -> Contents | None:
         """The state of a snapshot, for `restore`. Depends on the bytes alone: any thread may call it.
 
         Raises CorruptionError when the bytes are no snapshot.
         """
         return decode_snapshot(data) if data else None
 
-    def restore(self, data: bytes, decoded: object = None) -> None:
-        """Raises CorruptionError and keeps the state when the bytes are no snapshot."""
+    def restore(self, data: SnapshotData, decoded: object = None) -> Iterator[None]:
+        """Returns the old state, to be freed step by step.
+
+        Raises CorruptionError and keeps the state when the bytes are no snapshot.
+        """
         contents = decoded if isinstance(decoded, Contents) else self.decode(data)
+        remains = dismantle(self._contents())
         if contents is None:
             self._reset()
-            return
+        else:
+            self._take_over(contents)
+        return remains
+
+    def _take_over(self, contents: Contents) -> None:
         for name, value in contents.counters._asdict().items():
             setattr(self, name, value)
         self.producers = contents.producers

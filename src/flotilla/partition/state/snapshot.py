@@ -42,6 +42,7 @@ from flotilla.partition.state.transaction_snapshot import read_transactions, wri
 from flotilla.partition.state.transactions import StagedTransactions
 from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import Index, Offset
+from flotilla.types.snapshot_data import SnapshotData
 
 VERSION: Final = 5
 
@@ -190,11 +191,16 @@ def _steps(items: Iterable[_T]) -> Iterator[list[_T]]:
 
 
 def _sorted(items: Iterable[_V]) -> Iterator[_V]:
-    """In order, and without a step that takes long."""
-    return merge(*[sorted(step) for step in _steps(items)])
+    """In order, and without a step that takes long: also the memory of the items is freed one by one."""
+    return merge(*[_drained(sorted(step, reverse=True)) for step in _steps(items)])
 
 
-def decode_snapshot(data: bytes) -> Contents:
+def _drained(items: list[_V]) -> Iterator[_V]:
+    while items:
+        yield items.pop()
+
+
+def decode_snapshot(data: SnapshotData) -> Contents:
     """Raises CorruptionError."""
     reader = ByteReader(data)
     try:
@@ -272,7 +278,9 @@ def _read_producers(reader: ByteReader) -> ProducerTable:
         table.producers[producer_id] = producer
         slots += [(offset, producer_id) for offset in producer.offsets]
     # The order of batches in the window is the order of their offsets.
-    for _, producer_id in _sorted(slots):
+    ordered = _sorted(slots)
+    del slots
+    for _, producer_id in ordered:
         table.ring.append(producer_id)
     for _ in range(reader.count()):
         producer_id, *idle = reader.take(_IDLE)
@@ -284,8 +292,12 @@ def _read_keys(reader: ByteReader, entries_max: int) -> KeyTable:
     table = KeyTable(entries_max)
     count = reader.count()
     digests = reader.bytes(count * DIGEST_BYTES)
-    table.order.extend([digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)])
-    table.offsets = dict(zip(table.order, reader.numbers(count), strict=True))
+    offsets = iter(reader.numbers(count))
+    for at in range(0, len(digests), _STEP * DIGEST_BYTES):
+        stop = min(at + _STEP * DIGEST_BYTES, len(digests))
+        step = [digests[start : start + DIGEST_BYTES] for start in range(at, stop, DIGEST_BYTES)]
+        table.order.extend(step)
+        table.offsets.update(zip(step, islice(offsets, len(step)), strict=True))
     if len(table.offsets) != count:
         raise CorruptionError("an idempotency key is twice in a partition's snapshot")
     return table

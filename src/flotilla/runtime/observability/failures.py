@@ -26,7 +26,7 @@ class FailureCounter:
         self.counts = dict.fromkeys(PARTS, 0)
 
     def note(self, part: str) -> None:
-        self.counts[part] += 1
+        self.counts[part if part in self.counts else OTHER] += 1
 
 
 FAILURES: Final = FailureCounter()

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from flotilla.storage.ports import Buffer, Disk, File
 from flotilla.storage.reads.open_files import OpenFiles
-from flotilla.storage.segment import Found, Segment, walk_file
+from flotilla.storage.segment import Found, LongSearchError, Segment, walk_file
 from flotilla.storage.snapshots import SnapshotFile
 from flotilla.types.errors import CorruptionError, NotLoadedError
 from flotilla.types.ids import GroupId, Index
@@ -206,7 +206,7 @@ class Loads:
             for found in segment.walk(self._open(segment.path), low, want_bytes) if low <= segment.last_index else ():
                 yield found
                 low = found.next_index
-        except NotCachedError:
+        except (NotCachedError, LongSearchError):
             self._want(SegmentLoad(self._disk, segment, low, want_bytes))
             raise NotLoadedError(segment.group) from None
 

@@ -1,15 +1,17 @@
-"""The scrubber: reads all segments and snapshots, piece by piece, and finds damage before a reader does.
+"""The scrubber: reads all segments, snapshots and the journal, piece by piece, and finds damage before a reader does.
 
 A piece is a load like that of a reader, from the disk even if the page cache has it. Damaged entries are reported like
 those that a reader finds, so their repair begins. The caller decides how fast pieces follow each other. A pass goes
-through the groups by id; files that come and go meanwhile are read or not, and belong to the next pass.
+through the groups by id, then through the journal; files that come and go meanwhile are read or not, and belong to the
+next pass.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from flotilla.storage.damage.ranges import IndexRanges
 from flotilla.storage.ports import Disk
-from flotilla.storage.ranges import IndexRanges
+from flotilla.storage.reads.journal_load import JournalLoad
 from flotilla.storage.reads.loads import SegmentLoad, SnapshotLoad
 from flotilla.storage.segment import Segment
 from flotilla.storage.snapshots import SnapshotFile
@@ -42,7 +44,7 @@ class AnyLog(Protocol):
 class Scrubber:
     """Belongs to the loop."""
 
-    __slots__ = ("_disk", "_group", "_low", "_offset", "_snapshot", "bytes", "damage", "passes")
+    __slots__ = ("_disk", "_group", "_journal", "_low", "_offset", "_snapshot", "bytes", "damage", "passes")
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -50,6 +52,8 @@ class Scrubber:
         self.bytes = 0
         self.damage = 0
         self.passes = 0
+        #: The next place in the journal: file and position.
+        self._journal = (0, 0)
         self._begin(0)
 
     def _begin(self, group: GroupId) -> None:
@@ -59,8 +63,10 @@ class Scrubber:
         self._snapshot = 0
         self._offset = 0
 
-    def plan(self, logs: Mapping[GroupId, AnyLog]) -> SegmentLoad | SnapshotLoad | None:
-        """The next piece; None: the pass has ended."""
+    def plan(
+        self, logs: Mapping[GroupId, AnyLog], journal: Sequence[tuple[int, int]]
+    ) -> SegmentLoad | SnapshotLoad | JournalLoad | None:
+        """The next piece; None: the pass has ended. `journal`: its files, and where their blocks end."""
         for group in sorted(group for group in logs if group >= self._group):
             if group > self._group:
                 self._begin(group)
@@ -68,7 +74,12 @@ class Scrubber:
             if load is not None:
                 load.is_background = True
                 return load
+        for number, end in journal:
+            low = self._journal[1] if number == self._journal[0] else 0
+            if number >= self._journal[0] and low < end:
+                return JournalLoad(self._disk, number, low, end)
         self.passes += 1
+        self._journal = (0, 0)
         self._begin(0)
         return None
 
@@ -111,6 +122,15 @@ class Scrubber:
             if found.stored is None:
                 self._report(log, found.index, found.next_index)
         return False
+
+    def finish_journal(self, load: JournalLoad, *, is_current: bool) -> bool:
+        """The piece was read, or could not be. Returns whether it is damaged, and still belongs to the journal."""
+        self._journal = (load.number, load.next_position)
+        if load.part is None or not is_current:
+            return False
+        self.bytes += load.part.size_bytes
+        self.damage += load.is_damaged
+        return load.is_damaged
 
     def _report(self, log: AnyLog, low: Index, high: Index) -> None:
         for start, stop in _unrepaired(log, max(low, log.first_index()), min(high, log.last_index() + 1)):

@@ -190,6 +190,8 @@ UNDER_REPLICATED: Final = "UNDER_REPLICATED"
 REPLICA_DOWN: Final = "REPLICA_DOWN"
 REPLICA_BEHIND: Final = "REPLICA_BEHIND"
 REPLICA_FORGETFUL: Final = "REPLICA_FORGETFUL"
+#: The disk of a node does not return a read.
+DISK_STALLED: Final = "DISK_STALLED"
 #: The wall clock of a node is wrong; no majority of wall clocks agrees; retention follows a step of time gradually.
 CLOCK_OFF: Final = "CLOCK_OFF"
 CLOCKS_DISAGREE: Final = "CLOCKS_DISAGREE"

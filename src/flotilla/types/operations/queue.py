@@ -181,9 +181,20 @@ class Withdraw(Request[Done], to=CONNECTION, effect=REPEATABLE):
 
 @dataclass(slots=True)
 class Settled(Reply):
-    """`expired` were refused: another member has them, or they were settled in another way. The rest is done."""
+    """`expired` were refused: another member has them, or they were settled before. The rest is done."""
 
     expired: list[LeaseRange] = field(default_factory=list)
+    #: Of `expired`: those that are settled for good, and in the same way, by an earlier attempt of this request or by
+    #: another member. An ack and a rejection settle in different ways.
+    settled: list[LeaseRange] = field(default_factory=list)
+
+    def refused_again(self, kind: int) -> list[LeaseRange]:
+        """What is refused of a Settle of which an attempt without an answer may have been carried out.
+
+        A message that has ended as it was to end is done, whoever ended it. A failure or a release gives the message
+        back, which has happened, or another member has it.
+        """
+        return _without(self.expired, self.settled) if kind in (ACK, REJECT) else []
 
 
 @dataclass(slots=True)
@@ -422,3 +433,19 @@ class TakeTokens(Request[TokensGranted], to=PARTITION_LEADER, effect=REPEATABLE)
     tokens: int
     #: Where the group begins in that partition if it has not been polled there.
     start: Start = FROM_EARLIEST
+
+
+def _without(ranges: list[LeaseRange], removed: list[LeaseRange]) -> list[LeaseRange]:
+    parts: dict[int, list[LeaseRange]] = {}
+    for part in sorted(removed):
+        parts.setdefault(part.lease_id, []).append(part)
+    found: list[LeaseRange] = []
+    for lease_id, first, end in ranges:
+        for _, low, high in parts.get(lease_id, ()):
+            if low < end and first < high:
+                if first < low:
+                    found.append(LeaseRange(lease_id, first, low))
+                first = max(first, high)
+        if first < end:
+            found.append(LeaseRange(lease_id, first, end))
+    return found

@@ -6,7 +6,7 @@ import pytest
 
 from flotilla.broker.catalog import METADATA_GROUP
 from flotilla.broker.cluster.hosting import CONFIRM_MS
-from flotilla.types.errors import UnavailableError
+from flotilla.types.errors import CorruptionError, UnavailableError
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import (
     AlterTopic,
@@ -251,3 +251,129 @@ def test_a_node_that_starts_with_its_clock_ahead_goes_on_with_its_checks(monkeyp
     monkeypatch.setattr(box.membership._hosting, "_confirm_transactions", lambda: confirmed.append(fleet.clock.now_ms))
     fleet.advance(2 * CONFIRM_MS)
     assert confirmed
+
+
+def _restarted_with_slow_state() -> Node:
+    """A node whose disk does not return the state of topic "large", and which has a small topic beside it."""
+    node = single_node()
+    node.fleet.create("large")
+    node.call(Produce("large", 0, batch()))
+    node.driver.snapshot(node.partition("large").group)
+    node.fleet.settle()
+    node.fleet.create("small")
+    assert node.call(Produce("small", 0, batch())).result == Produced(0)
+    node.fleet.kill(node.node)
+    node.fleet.restart(node.node)
+    node.is_reading_stuck = True
+    node.fleet.advance(3_000)
+    return node
+
+
+def test_a_state_is_read_and_decoded_while_other_partitions_serve() -> None:
+    node = _restarted_with_slow_state()
+    group = node.catalog.topic("large").partitions[0].group
+    assert group not in node.membership.hosts
+    assert [load.group for load in node.loads] == [group], "it is read once, however often the node looks"
+    assert node.call(Produce("small", 0, batch())).code == "Produced"
+    assert node.call(Produce("large", 0, batch())).code == "UNAVAILABLE"
+    node.is_reading_stuck = False
+    node.fleet.advance(3_000)
+    before = node.partition("large").machine.next_offset
+    assert before > 0
+    assert node.call(Produce("large", 0, batch())).result == Produced(before)
+
+
+def test_a_topic_that_is_deleted_while_its_state_is_read_is_not_hosted() -> None:
+    node = _restarted_with_slow_state()
+    group = node.catalog.topic("large").partitions[0].group
+    node.call(DeleteTopic("large"))
+    node.is_reading_stuck = False
+    node.fleet.advance(3_000)
+    assert group not in node.membership.hosts
+    assert group not in groups(node)
+
+
+def test_a_state_that_cannot_be_decoded_cuts_off_its_partition_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = _restarted_with_slow_state()
+    group = node.catalog.topic("large").partitions[0].group
+    node.is_containing = True
+    monkeypatch.setattr("flotilla.partition.state.snapshot.VERSION", 200)
+    load = node.loads.pop()
+    with pytest.raises(CorruptionError) as failure:
+        load.run()
+    node.driver.load_done(load, failure.value)
+    assert node.has_failed(group)
+    node.fleet.advance(3_000)
+    assert node.call(Produce("small", 0, batch())).code == "Produced"
+
+
+def snapshotted(fleet: Fleet, *topics: str) -> None:
+    """Every partition has messages and a snapshot of its state."""
+    for topic in topics:
+        assert fleet.create(topic).call(Produce(topic, 0, batch())).result == Produced(0)
+    fleet.advance(500)
+    for box in fleet.nodes.values():
+        for group in groups(box):
+            box.driver.snapshot(group)
+    fleet.settle()
+
+
+def test_a_start_whose_disk_does_not_return_a_snapshot_holds_up_one_partition() -> None:
+    fleet = three()
+    snapshotted(fleet, "hung", "well")
+    fleet.kill(3)
+    node = fleet.restart(3)
+    node.is_reading_stuck = True
+    fleet.advance(500)
+    assert node.membership.hosts == {}, "both wait for their snapshots"
+    well = node.catalog.topic("well").partitions[0].group
+    hung = [load for load in node.loads if load.group != well]
+    node.loads = [load for load in node.loads if load.group == well]
+    node.is_reading_stuck = False
+    fleet.advance(5000)
+    assert [host._topic.name for host in node.membership.hosts.values()] == ["well"]
+    [stalled] = node.driver.stalled.values()
+    assert "snapshot" in stalled
+    assert len(hung) == 1, "the disk is asked once"
+    node.loads += hung
+    fleet.advance(2000)
+    assert sorted(host._topic.name for host in node.membership.hosts.values()) == ["hung", "well"]
+    assert node.driver.stalled == {}
+    assert node.partition("hung").replica.applied == fleet.leader("hung").partition("hung").replica.applied
+
+
+def test_a_partition_that_is_deleted_while_its_snapshot_is_read_is_gone() -> None:
+    fleet = three()
+    snapshotted(fleet, "t")
+    fleet.kill(3)
+    node = fleet.restart(3)
+    node.is_reading_stuck = True
+    fleet.advance(500)
+    [load] = node.loads
+    fleet.controller().call(DeleteTopic("t"))
+    fleet.advance(1000)
+    node.is_reading_stuck = False
+    fleet.advance(CONFIRM_MS + 1000)
+    assert node.membership.hosts == {}
+    assert load.group not in groups(node)
+    assert tombstones(fleet.controller()) == []
+
+
+def test_a_damaged_snapshot_is_replaced_by_the_leaders() -> None:
+    fleet = three()
+    snapshotted(fleet, "t")
+    fleet.kill(3)
+    box = fleet.nodes[3]
+    [path] = [
+        f"groups/{folder}/{name}"
+        for folder in box.disk.list("groups")
+        for name in box.disk.list(f"groups/{folder}")
+        if name.endswith(".snap") and int(folder) != METADATA_GROUP
+    ]
+    file = box.disk.open(path)
+    file.write(0, [bytes(16)])
+    file.sync()
+    node = fleet.restart(3)
+    fleet.advance(3000)
+    assert [host._topic.name for host in node.membership.hosts.values()] == ["t"]
+    assert node.partition("t").replica.applied == fleet.leader("t").partition("t").replica.applied

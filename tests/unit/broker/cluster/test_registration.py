@@ -52,6 +52,18 @@ def test_nodes_register_themselves_and_know_each_other() -> None:
         assert box.machine.state.cluster.founders == (1, 2, 3)
 
 
+def test_the_registration_of_an_earlier_start_is_not_that_of_this_one() -> None:
+    fleet = three()
+    node = fleet.nodes[2]
+    assert node.membership.is_registered()
+    own = (client_address(2), peer_address(2))
+    node.membership.start(RegisterBroker(CLUSTER, 2, *own, "", "", "1", 7, 9, node.now_ms()), node.incarnation)
+    assert 2 in node.catalog.brokers()
+    assert not node.membership.is_registered()
+    fleet.advance(1000)
+    assert node.membership.is_registered()
+
+
 def test_a_known_node_is_not_registered_again() -> None:
     node = single_node()
     before = logged(node)

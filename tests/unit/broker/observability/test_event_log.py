@@ -36,7 +36,7 @@ def reader(caplog: pytest.LogCaptureFixture) -> Reader:
 
 
 def chronicle_of(box: Node) -> EventLog:
-    return EventLog(box.node, box.catalog, box.driver.replicas, box.driver.repaired, box.clock)
+    return EventLog(box.node, box.catalog, box.driver.replicas, box.driver.repaired, box.stalled, box.clock)
 
 
 def test_changes_of_leadership_are_logged_by_name(reader: Reader) -> None:
@@ -72,6 +72,20 @@ def test_a_replica_that_forgot_is_reported_once(reader: Reader) -> None:
     assert reader.take() == [(text, {"peer": 3, "count": 1, "partitions": ["__metadata/0"]})]
 
 
+def test_a_disk_that_does_not_return_reads_is_named_with_its_files(reader: Reader) -> None:
+    node = single_node()
+    stalled = {1: "groups/1/a.seg"}
+    events = EventLog(1, node.catalog, node.driver.replicas, {}, lambda: stalled, node.clock)
+    events.look()
+    events.look()
+    fields = {"count": 1, "partitions": ["__metadata/0"]}
+    hung = ("the disk does not return reads", {**fields, "paths": ["groups/1/a.seg"]})
+    assert [line for line in reader.take() if "disk" in line[0]] == [hung]
+    stalled.clear()
+    events.look()
+    assert reader.take() == [("the disk returns reads again", fields)]
+
+
 def test_a_failover_of_many_partitions_writes_few_lines(reader: Reader) -> None:
     fleet = three()
     assert fleet.controller().call(CreateTopic("t", 60)).code == "TopicReply"
@@ -103,7 +117,7 @@ def test_a_thousand_partitions_are_one_line_in_each_direction(reader: Reader) ->
         for group in range(100, 1100)
     }
     replicas: Any = {group: SimpleNamespace(raft=raft) for group, raft in rafts.items()}
-    chronicle = EventLog(1, box.catalog, replicas, {}, box.clock)
+    chronicle = EventLog(1, box.catalog, replicas, {}, box.stalled, box.clock)
     chronicle.look()
     reader.take()
     for role in (LEADER, FOLLOWER):

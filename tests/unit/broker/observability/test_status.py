@@ -39,10 +39,10 @@ def test_a_node_becomes_ready_step_by_step(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_a_node_that_is_no_broker_is_not_ready(tmp_path: Path) -> None:
+def test_a_node_whose_start_is_not_registered_is_not_ready(tmp_path: Path) -> None:
     async def test(single: SingleNode) -> None:
         await single.found()
-        del single.machine.state.brokers[1]
+        single.is_registered = False
         assert codes(single) == ["NOT_REGISTERED"]
 
     run(tmp_path, test)
@@ -82,7 +82,9 @@ def test_a_disk_that_does_not_return_a_read_shows_in_health_and_readiness(tmp_pa
     async def test(single: SingleNode) -> None:
         await single.found()
         _, group = await single.create_topic("orders", 2)
-        single.driver._loads[HangingLoad(group)] = single.driver._options.load_ticks_max
+        single.driver._loads.begin(HangingLoad(group))
+        for _ in range(single.driver._options.load_ticks_max):
+            single.driver._loads.tick()
         health = single.status.health()
         assert health.is_ok
         assert health.facts["stalled"] == ["orders/1"]

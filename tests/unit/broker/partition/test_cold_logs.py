@@ -5,6 +5,7 @@ import pytest
 from flotilla.codec.batch.view import BatchView
 from flotilla.types.limits import LOAD_MS_MAX
 from flotilla.types.operations import Fetch, Fetched, ListOffsets, OffsetFound, Produce, Produced
+from flotilla.types.operations.cluster import DISK_STALLED, DescribeNode, NodeDescribed, NodeWarning
 from flotilla.types.operations.queue import FROM_TIME, Poll, Polled, Start
 from tests.unit.broker.fleet import Answer, Fleet, Node, batch
 
@@ -30,6 +31,12 @@ def values_of(answer: Answer) -> list[bytes]:
     result = answer.result
     assert isinstance(result, Fetched), result
     return [bytes(value)[:1] for data in result.batches for value in BatchView(data).payloads()]
+
+
+def warnings_of(node: Node) -> list[NodeWarning]:
+    described = node.call(DescribeNode()).result
+    assert isinstance(described, NodeDescribed)
+    return described.warnings
 
 
 def test_a_fetch_waits_for_the_disk(node: Node) -> None:
@@ -73,6 +80,10 @@ def test_a_disk_that_hangs_costs_requests_their_time_and_no_more(node: Node) -> 
     assert fetch.is_waiting
     node.fleet.advance(LOAD_MS_MAX + 200)
     assert (fetch.code, poll.code) == ("UNAVAILABLE", "UNAVAILABLE")
+    [warning] = warnings_of(node)
+    assert (warning.code, warning.node, warning.partitions) == (DISK_STALLED, 1, [f"{TOPIC}/0"])
+    assert ".seg" in warning.message, "which file"
     node.is_reading_stuck = False
     node.fleet.settle()
     assert len(values_of(node.call(Fetch(TOPIC, 0, 0, 1 << 20)))) == 9
+    assert warnings_of(node) == []

@@ -10,6 +10,9 @@ from flotilla.types.errors import DiskFullError, FlotillaError
 from flotilla.types.operations.queue import (
     ACK,
     FAIL,
+    REJECT,
+    RELEASE,
+    CancelRecords,
     Extend,
     LeaseRange,
     Pushed,
@@ -265,6 +268,45 @@ def test_an_ack_of_which_a_part_is_refused_waits_for_the_rest(node: Node) -> Non
     assert isinstance(answer.result, Settled)
     assert answer.result.expired == [LeaseRange(found[0].lease_id, 0, 1)]
     assert describe(node).acked_total == 3
+
+
+def test_a_repeated_ack_is_answered_when_the_first_is_in_the_log(node: Node) -> None:
+    store(node, b"a")
+    found = polled(node)
+    node.is_disk_stuck = True
+    first = node.call(settle(found))
+    again = node.call(settle(found))
+    assert first.is_waiting
+    assert again.is_waiting, "the first may still fail"
+    node.is_disk_stuck = False
+    node.fleet.settle()
+    assert first.result == Settled([])
+    assert again.result == Settled(held(found), held(found))
+
+
+def test_a_refused_ack_says_what_is_settled(node: Node) -> None:
+    store(node, b"a", b"b", b"c")
+    found = polled(node)
+    lease_id = found[0].lease_id
+    assert node.call(Settle(TOPIC, 0, GROUP, RELEASE, held(found))).result == Settled([])
+    theirs = polled(node, poll(member="b"))
+    assert node.call(Settle(TOPIC, 0, GROUP, ACK, [LeaseRange(theirs[0].lease_id, 1, 2)])).result == Settled([])
+    assert node.call(settle(found)).result == Settled(held(found), [LeaseRange(lease_id, 1, 2)])
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [(REJECT, ACK), (ACK, REJECT)])
+def test_a_refused_end_is_not_settled_by_another_one(node: Node, theirs: int, ours: int) -> None:
+    """A client that repeats it must not take it for done."""
+    store(node, b"a", b"b", b"c")
+    found = polled(node)
+    lease_id = found[0].lease_id
+    assert node.call(Settle(TOPIC, 0, GROUP, RELEASE, held(found))).result == Settled([])
+    other = polled(node, poll(member="b"))
+    assert node.call(Settle(TOPIC, 0, GROUP, theirs, [LeaseRange(other[0].lease_id, 0, 1)])).result == Settled([])
+    assert node.call(Settle(TOPIC, 0, GROUP, ours, [LeaseRange(other[0].lease_id, 1, 2)])).result == Settled([])
+    node.call(CancelRecords(TOPIC, 0, [2]))
+    again = node.call(Settle(TOPIC, 0, GROUP, ours, held(found))).result
+    assert again == Settled(held(found), [LeaseRange(lease_id, 1, 3)])
 
 
 def test_a_settlement_that_is_refused_leaves_the_lease(node: Node) -> None:

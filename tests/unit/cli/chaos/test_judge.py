@@ -1,11 +1,13 @@
 """The rules of a chaos run see every planted error, and nothing in a good history."""
 
+import json
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from flotilla.cli.chaos.judge.history import OK, UNKNOWN, Ack, History, Place, Send
-from flotilla.cli.chaos.judge.plants import PLANTS, copy_history, good_history, missed_plants
+from flotilla.cli.chaos.judge.plants import PLANTS, Planted, copy_history, good_history, plant_errors
 from flotilla.cli.chaos.judge.rules import RULES, held_by_two, judge, unknown_but_stored
 
 BOOKS = Place("books", 0)
@@ -17,7 +19,7 @@ def test_a_good_history_breaks_no_rule():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_planted_error_is_seen(seed: int):
-    assert missed_plants(good_history(), Random(seed)) == []
+    assert plant_errors(good_history(), Random(seed)) == Planted(list(PLANTS), [])
 
 
 @pytest.mark.parametrize("name", PLANTS)
@@ -35,7 +37,15 @@ def test_every_rule_has_a_plant():
 
 def test_a_blind_rule_is_noticed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(RULES, "stale read", lambda history: iter(()))
-    assert missed_plants(good_history(), Random(1)) == ["stale read"]
+    assert plant_errors(good_history(), Random(1)).missed == ["stale read"]
+
+
+def test_a_history_without_a_place_for_an_error_does_without_it():
+    history = good_history()
+    history.transactions.clear()
+    planted = plant_errors(history, Random(1))
+    assert planted.missed == []
+    assert set(PLANTS) - set(planted.seen) == {"half a transaction"}
 
 
 def rules_broken(history: History) -> set[str]:
@@ -55,10 +65,11 @@ def test_a_missing_replica_is_seen():
     assert rules_broken(history) == {"replicas agree"}
 
 
-def test_two_acknowledgements_of_one_message_are_one_too_many():
+@pytest.mark.parametrize(("began", "broken"), [(3.9, set()), (14.0, {"settled again"})])
+def test_two_that_have_a_message_may_both_acknowledge_it_and_nobody_later(began: float, broken: set[str]):
     history = good_history()
-    history.acks.append(Ack("other", BOOKS, 3, 4.0, 4.1, OK))
-    assert rules_broken(history) == {"settled again"}
+    history.acks.append(Ack("other", BOOKS, 3, began, 15.0, OK))
+    assert rules_broken(history) == broken
 
 
 def test_an_undecided_transaction_may_be_there_or_not_but_not_in_part():
@@ -79,3 +90,10 @@ def test_what_happens_sometimes_is_counted():
     assert (held_by_two(history), unknown_but_stored(history)) == (0, 0)
     history.sends[3] = Send("p", 3, BOOKS, "p.3", 3, 4, UNKNOWN)
     assert unknown_but_stored(history) == 1
+
+
+def test_a_history_is_kept_for_people(tmp_path: Path):
+    good_history().save(tmp_path / "history.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
+    assert {line["call"] for line in lines} >= {"Send", "Ack", "Delivery", "TransactionEnd"}
+    assert lines[0]["payload"] == "p.0"

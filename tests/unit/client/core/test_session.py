@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from flotilla.client._core.backoff import Backoff
+from flotilla.client._core.calls import ClientCall
 from flotilla.client._core.session_options import SessionOptions
 from flotilla.types.address import parse_address
 from flotilla.types.errors import (
@@ -545,6 +546,30 @@ def test_a_cancelled_call_has_no_result():
     world.session.cancel(call)
     world.pass_ms(20_000)
     assert results == []
+
+
+@pytest.mark.parametrize("is_withdrawn", [True, False])
+def test_a_call_that_ends_while_another_one_is_answered_has_its_result_or_none(is_withdrawn: bool):
+    """Two answers come in one read, and the first one's receiver gives the second call up."""
+    world = World(cluster_of(1))
+    world.call(GetMetadata(), ANY)
+    world.run()
+    results: list[object] = []
+    said: list[bool] = []
+
+    def give_up(result: object) -> None:
+        if is_withdrawn:
+            said.append(world.session.withdraw(second, world.now_ms))
+        else:
+            world.session.cancel(second)
+
+    first = ClientCall(LATEST, world.now_ms + 5_000, give_up, route=ROUTE)
+    second = ClientCall(LATEST, world.now_ms + 5_000, results.append, route=ROUTE)
+    for call in (first, second):
+        world.session.submit(call, world.now_ms)
+    world.run()
+    assert said == ([True] if is_withdrawn else [])
+    assert results == ([OffsetFound(0)] if is_withdrawn else [])
 
 
 def test_an_idle_connection_is_closed_and_made_again():

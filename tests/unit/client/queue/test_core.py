@@ -3,7 +3,7 @@
 import pytest
 
 from flotilla.client.queue.outcome import RELEASED
-from flotilla.types.errors import LeaseExpiredError, NotFoundError, UnavailableError
+from flotilla.types.errors import FlotillaError, LeaseExpiredError, NotFoundError, OutcomeUnknownError, UnavailableError
 from flotilla.types.operations import LATEST
 from flotilla.types.operations.queue import ACK, FROM_OFFSET, Extend, LeaseRange, Poll, Settle, Start
 from tests.unit.client.queue_broker import GRACE_MS
@@ -135,6 +135,26 @@ def test_untaken_messages_are_released_when_half_of_their_lease_is_over():
     assert world.describe().leased == 1
     other = world.consumer("two")
     assert [(message.payload, message.attempt) for message in other.poll(16)] == [(b"1", 1), (b"2", 1), (b"3", 1)]
+
+
+@pytest.mark.parametrize("is_unsure", [False, True])
+def test_untaken_messages_whose_release_fails_come_again(is_unsure):
+    """Nobody has them any more, so nobody renews their leases."""
+    world = QueueWorld(visibility_ms="2s", nack_backoff_ms="1ms")
+    world.produce(*many(4))
+    consumer = world.consumer(timeout_ms=500)
+    consumer.reader.want(4, world.now_ms + 100, world.now_ms)
+    world.run()
+    world.cluster.fault = lambda node, request: _refusal(is_unsure) if isinstance(request, Settle) else None
+    world.pass_ms(2_500)
+    assert world.requests(Settle)
+    world.pass_ms(2_000)
+    assert len(world.consumer("two").poll(16)) == 4
+    assert consumer.reader.leases.unsettled_count == 0
+
+
+def _refusal(is_unsure: bool) -> FlotillaError:
+    return OutcomeUnknownError("perhaps") if is_unsure else UnavailableError("no")
 
 
 # Iterating.

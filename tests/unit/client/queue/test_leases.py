@@ -49,27 +49,40 @@ def test_merging_keeps_every_offset_in_as_few_runs_as_possible(drawn):
         assert all(left.end < right.first for left, right in pairwise(mine))
 
 
-@given(st.lists(st.tuples(st.sampled_from(["close", "restore", "refuse"]), st.integers(0, 30), st.integers(1, 10))))
+STEPS = ["close", "fail", "hold", "refuse"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 30), st.integers(1, 10))))
 def test_unsettled_messages_are_counted(steps):
     leases = Leases()
     held = lease(30)
     leases.add(held)
     open_ones = set(range(FIRST, FIRST + 30))
+    failed: set[int] = set()
     lost: set[int] = set()
     for step, position, count in steps:
         named = set(range(FIRST + position, min(FIRST + position + count, FIRST + 30)))
         mask = held.mask(FIRST + position, FIRST + position + count)
         if step == "close":
-            assert held.offsets(leases.close(held, mask)) == sorted(open_ones & named)
+            assert held.offsets(leases.close(held, mask)) == sorted((open_ones | failed) & named)
             open_ones -= named
-        elif step == "restore":
-            leases.restore(held, mask)
-            open_ones |= named - lost
+            failed -= named
+        elif step == "fail":
+            leases.fail(held, mask)
+            failed |= named - open_ones - lost
+        elif step == "hold":
+            leases.hold(held, mask)
+            open_ones |= failed & named
+            failed -= named
         else:
+            is_known = bool(open_ones)
             leases.refuse(0, [LeaseRange(7, FIRST + position, FIRST + position + count), LeaseRange(8, 0, 1_000)])
-            lost |= open_ones & named
-            open_ones -= named
+            if is_known:
+                lost |= (open_ones | failed) & named
+                open_ones -= named
+                failed -= named
         assert held.offsets(held.unsettled) == sorted(open_ones)
+        assert held.offsets(held.failed) == sorted(failed)
         assert held.offsets(held.lost) == sorted(lost)
         assert leases.unsettled_count == len(open_ones)
         assert leases.partitions == ([0] if open_ones else [])

@@ -6,7 +6,7 @@ import pytest
 
 from flotilla.client.queue._settlements import LINGER_COUNT_MAX, LINGER_MS
 from flotilla.client.queue.outcome import ACKED, failed, rejected, released
-from flotilla.types.errors import LeaseExpiredError, UnavailableError
+from flotilla.types.errors import DeadlineError, LeaseExpiredError, OutcomeUnknownError, UnavailableError
 from flotilla.types.operations.queue import Settle
 from tests.unit.client.queue.test_core import many
 from tests.unit.client.queue_world import QueueWorld
@@ -135,6 +135,42 @@ def test_an_ack_whose_answer_is_lost_is_sent_again():
     assert world.describe().acked_total == 1
 
 
+@pytest.mark.parametrize("outcome", [ACKED, rejected("garbage")])
+@pytest.mark.parametrize("other_outcome", [None, ACKED, rejected("garbage")])
+def test_an_end_without_an_answer_is_done_only_if_the_message_has_ended_so(other_outcome, outcome):
+    """Its attempt was never carried out, and another consumer has got the message in between."""
+    world = QueueWorld(visibility_ms="2s", nack_backoff_ms="1ms")
+    world.produce(b"a")
+    consumer, other = world.consumer(timeout_ms=60_000), world.consumer("two")
+    results = consumer.settle(consumer.poll(), outcome)
+    world.cluster.fault = lambda node, request: OutcomeUnknownError("perhaps") if isinstance(request, Settle) else None
+    consumer.pump()
+    world.pass_ms(2_500)
+    theirs = other.poll()
+    assert len(theirs) == 1
+    world.cluster.fault = lambda node, request: None
+    if other_outcome is not None:
+        assert other.settle(theirs, other_outcome) == []
+        other.pump()
+    world.pass_ms(5_000)
+    assert [type(result) for result in results] == [NoneType if other_outcome == outcome else LeaseExpiredError]
+
+
+def test_a_failure_without_an_answer_is_not_reported_twice():
+    """Another consumer has got the message in between: it comes again, as the failure asked."""
+    world = QueueWorld(visibility_ms="2s", nack_backoff_ms="1ms")
+    world.produce(b"a")
+    consumer = world.consumer(timeout_ms=60_000)
+    results = consumer.settle(consumer.poll(), failed("no", 0))
+    world.cluster.fault = lambda node, request: OutcomeUnknownError("perhaps") if isinstance(request, Settle) else None
+    consumer.pump()
+    world.pass_ms(2_500)
+    assert len(world.consumer("two").poll()) == 1
+    world.cluster.fault = lambda node, request: None
+    world.pass_ms(5_000)
+    assert results == [None]
+
+
 def test_a_settlement_that_fails_can_be_tried_again():
     world = QueueWorld()
     world.produce(b"a")
@@ -149,6 +185,44 @@ def test_a_settlement_that_fails_can_be_tried_again():
     assert not messages[0].is_settled
     world.cluster.fault = lambda node, request: None
     assert consumer.ack(messages) is None
+
+
+@pytest.mark.parametrize("refusal", [UnavailableError("no"), OutcomeUnknownError("perhaps")])
+def test_a_message_whose_settlement_failed_is_held_no_longer(refusal):
+    """Its handler is done with it: it comes again when its lease ends, and takes no slot until then."""
+    world = QueueWorld(nodes=2, visibility_ms="2s", nack_backoff_ms="1ms")
+    world.produce(*many(2))
+    consumer = world.consumer(timeout_ms=500)
+    one, two = consumer.poll()
+    world.cluster.fault = lambda node, request: refusal if isinstance(request, Settle) else None
+    results = consumer.settle([one])
+    consumer.pump()
+    world.pass_ms(1_000)
+    assert type(results[0]) in (OutcomeUnknownError, DeadlineError)
+    assert consumer.reader.leases.unsettled_count == 1
+    world.pass_ms(2_000)
+    assert [message.offset for message in world.consumer("two").poll()] == [one.offset]
+    world.cluster.fault = lambda node, request: None
+    assert isinstance(consumer.ack([one]), LeaseExpiredError)
+    assert consumer.ack([two]) is None
+
+
+def test_a_message_whose_settlement_failed_is_held_again_when_it_is_extended():
+    world = QueueWorld(visibility_ms="2s", nack_backoff_ms="1ms")
+    world.produce(b"a")
+    consumer = world.consumer(timeout_ms=500)
+    (message,) = consumer.poll()
+    world.cluster.fault = lambda node, request: UnavailableError("no") if isinstance(request, Settle) else None
+    results = consumer.settle([message])
+    consumer.pump()
+    world.pass_ms(1_000)
+    consumer.reader.extend(message._lease, message._lease.full, 2_000, results.append)
+    world.run()
+    assert results[1] is None
+    world.pass_ms(10_000)
+    assert world.consumer("two").poll() == []
+    world.cluster.fault = lambda node, request: None
+    assert consumer.ack([message]) is None
 
 
 # Unawaited settlements.

@@ -4,6 +4,7 @@ import pytest
 
 from flotilla.partition.offset_runs import RunSet
 from flotilla.partition.state.group import Death, DeathRun, Failure, GroupState
+from flotilla.types.limits import CUT_REASON_BYTES_MAX, GROUP_REASON_COUNT_MAX
 
 
 def group(start=0, settled=()):
@@ -125,3 +126,17 @@ def test_a_reset_starts_again_and_keeps_the_dying():
     assert [death.offset for death in state.deaths(9)] == [9]
     assert state.die(9, 10, "broken", 200) == 1
     assert [death.number for death in state.deaths(9)] == [0, 1]
+
+
+def test_reasons_are_cut_when_there_are_many():
+    """Texts that differ for each message, such as URLs in exceptions, must not fill the memory."""
+    state = group()
+    for offset in range(GROUP_REASON_COUNT_MAX + 2):
+        state.fail(2 * offset, 2 * offset + 1, 0, f"{offset}: {'é' * 400}")
+    reasons = [failure.reason for _, _, failure in state.failures]
+    assert all(len(reason) > 400 for reason in reasons[:GROUP_REASON_COUNT_MAX])
+    last = reasons[-1]
+    assert last.startswith(f"{GROUP_REASON_COUNT_MAX + 1}: é")
+    assert len(last.encode()) <= CUT_REASON_BYTES_MAX
+    state.die(1, 2, "x" * 1000, 5)
+    assert state.dying[0].reason == "x" * CUT_REASON_BYTES_MAX

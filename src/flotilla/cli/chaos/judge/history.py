@@ -4,7 +4,9 @@ Times are seconds of one monotonic clock, taken before a call and after its answ
 call began must be visible to that call; the rules rest on nothing else.
 """
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Final, NamedTuple
 
 #: Outcomes of a call: done; done or not; certainly not done.
@@ -141,6 +143,16 @@ class History:
     replicas: list[ReplicaLog] = field(default_factory=list)
     #: How many replicas each topic asks for.
     replication: dict[str, int] = field(default_factory=dict)
+
+    def save(self, path: Path) -> None:
+        """Writes what clients saw, a line for each call, to be searched when a rule was broken."""
+        seen = (
+            *(self.sends, self.reads, self.end_reads, self.deliveries, self.acks, self.commits, self.offset_reads),
+            *(self.transactions, self.stream),
+        )
+        with path.open("w") as file:
+            for call in [call for calls in seen for call in calls]:
+                file.write(json.dumps({"call": type(call).__name__, **asdict(call)}) + "\n")
 
     def logs(self) -> dict[Place, list[str]]:
         """The longest log of each partition; that all replicas agree is a rule of its own."""

@@ -1,7 +1,7 @@
 """Errors planted into a good history: a checker that misses one of them is blind, and its verdict is worth nothing.
 
 Each plant changes a copy of the history in one place, as a broken broker would have changed it, and names the rule that
-must notice. A plant that finds nothing to change raises LookupError.
+must notice. A plant that finds nothing to change raises LookupError. `good_history` has a place for each.
 """
 
 from collections.abc import Callable
@@ -34,15 +34,22 @@ class Plant(NamedTuple):
     put: Callable[[History, Random], None]
 
 
-def missed_plants(history: History, random: Random) -> list[str]:
-    """The plants that the rules do not notice in a copy of this history, which must be a good one."""
-    missed = []
+class Planted(NamedTuple):
+    seen: list[str]
+    missed: list[str]
+
+
+def plant_errors(history: History, random: Random) -> Planted:
+    """Plants each error into a copy of this history, which must be a good one. One without a place is left out."""
+    planted = Planted([], [])
     for name, plant in PLANTS.items():
         copied = copy_history(history)
-        plant.put(copied, random)
-        if not any(RULES[plant.rule](copied)):
-            missed.append(name)
-    return missed
+        try:
+            plant.put(copied, random)
+        except LookupError:
+            continue
+        (planted.seen if any(RULES[plant.rule](copied)) else planted.missed).append(name)
+    return planted
 
 
 def copy_history(history: History) -> History:
@@ -157,7 +164,7 @@ PLANTS: Final[dict[str, Plant]] = {
 
 
 def good_history() -> History:
-    """A small history without a fault, for a run whose own is not good or too short."""
+    """A small history without a fault, on which the rules are tested before a run."""
     books, pairs = Place("books", 0), Place("pairs", 0)
     history = History(queue_topic="books", replication={"books": 3, "pairs": 3})
     log = [f"p.{number}" for number in range(20)]

@@ -79,10 +79,15 @@ class ChaosCluster(LocalCluster):
     def _environment(self, node: LocalNode) -> dict[str, str]:
         found = super()._environment(node)
         if self._library is not None:
-            if node.node not in self.machines:
-                self.machines[node.node] = Machine(self._library, node.data)
-            found |= self.machines[node.node].environment
+            found |= self.machine(node.node).environment
         return found
+
+    def machine(self, node: int) -> Machine:
+        """The machine under a node, which may not have been started yet."""
+        assert self._library is not None
+        if node not in self.machines:
+            self.machines[node] = Machine(self._library, self.nodes[node].data)
+        return self.machines[node]
 
     # Life and death.
 

@@ -1,18 +1,20 @@
 /* Faults of the machine under one broker, loaded with LD_PRELOAD.
  *
  * A control file, mapped by the broker and by the chaos process, says what goes wrong now: the wall clock is shifted,
- * syncs are slow or fail, the disk is full, reads fail. An undo log keeps what a power cut could take away: for every
+ * syncs are slow or fail, the disk is full, reads are slow, fail, or hang for some files. An undo log keeps what a power cut could take away: for every
  * write, resize, creation, rename and removal below CHAOS_ROOT the state before it, and for every sync that it
  * returned. `undo_log.py` reads it. The log lies in the page cache, so it survives SIGKILL, as the files do.
  *
  *   CHAOS_ROOT     the data directory, absolute
- *   CHAOS_CONTROL  the control file, 4096 bytes: slots of 8 bytes, see the enum below
+ *   CHAOS_CONTROL  the control file, 4096 bytes: slots of 8 bytes, see the enum below; from byte HANG_AT on the pattern
+ *                  (fnmatch) of the paths below the root whose reads hang
  *   CHAOS_UNDO     the folder of the undo log, on the same file system
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -28,11 +30,13 @@
 #define SECTOR 4096
 #define FDS 65536
 #define TAIL_MAX (4 << 20)
+#define HANG_AT 2048
+#define HANG_STEP_US 5000
 #define REAL(name) ((__typeof__(&name))real(#name))
 
 /* The slots of the control file. The same order as in preload.py. */
-enum { CLOCK_NS, SYNC_DELAY_US, SYNC_FAIL_PPM, IS_FULL, READ_FAIL_PPM, READ_DELAY_US, IS_LYING,
-       COUNT_SYNCS = 16, COUNT_SYNC_FAILURES, COUNT_FULL, COUNT_READ_FAILURES, COUNT_WRITES };
+enum { CLOCK_NS, SYNC_DELAY_US, SYNC_FAIL_PPM, IS_FULL, READ_FAIL_PPM, READ_DELAY_US, IS_LYING, HANG_MS,
+       COUNT_SYNCS = 16, COUNT_SYNC_FAILURES, COUNT_FULL, COUNT_READ_FAILURES, COUNT_WRITES, COUNT_HANGS };
 
 /* The kinds of records. The same numbers as in undo_log.py. */
 enum { WRITE = 1, SYNC, SYNC_ONE, FAILED, RESIZE, CREATE, RENAME, UNLINK, MKDIR, RMDIR, DIRSYNC };
@@ -104,6 +108,32 @@ static int is_full(void) {
 static void wait_us(int slot) {
   if (slots && slots[slot] > 0) usleep((useconds_t)slots[slot]);
 }
+
+static int hangs(int fd) {
+  char link[64], path[4096];
+  if (!slots || slots[HANG_MS] <= 0) return 0;
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t size = readlink(link, path, sizeof path - 1);
+  path[size > 0 ? size : 0] = 0;
+  if (!is_ours(path) || !path[root_length]) return 0;
+  return fnmatch((const char *)slots + HANG_AT, path + root_length + 1, 0) == 0;
+}
+
+/* Returns after HANG_MS, or when the disk is healed. */
+static void hang(void) {
+  count(COUNT_HANGS);
+  for (int64_t waited_us = 0; waited_us < slots[HANG_MS] * 1000; waited_us += HANG_STEP_US) usleep(HANG_STEP_US);
+}
+
+/* The faults of a read that may wait for the disk; the error, 0: none. */
+static int read_fault(int fd) {
+  if (hangs(fd)) hang();
+  wait_us(READ_DELAY_US);
+  return strikes(READ_FAIL_PPM, COUNT_READ_FAILURES) ? EIO : 0;
+}
+
+/* A read that must not wait finds nothing in the cache while the disk under it is at fault. */
+static int is_cold(int fd) { return slots && (slots[READ_FAIL_PPM] > 0 || slots[READ_DELAY_US] > 0 || hangs(fd)); }
 
 static uint64_t hash(const char *path) {
   uint64_t h = 1469598103934665603ull;
@@ -393,14 +423,28 @@ ALLOCATES(posix_fallocate64, off64_t)
 
 #define PREAD(name, offset_t)                                                                                          \
   ssize_t name(int fd, void *into, size_t size, offset_t at) {                                                         \
-    if (is_tracked(fd)) {                                                                                              \
-      wait_us(READ_DELAY_US);                                                                                          \
-      if (strikes(READ_FAIL_PPM, COUNT_READ_FAILURES)) return errno = EIO, -1;                                         \
-    }                                                                                                                  \
-    return REAL(name)(fd, into, size, at);                                                                             \
+    int fault = is_tracked(fd) ? read_fault(fd) : 0;                                                                   \
+    return fault ? (errno = fault, -1) : REAL(name)(fd, into, size, at);                                               \
   }
 PREAD(pread, off_t)
 PREAD(pread64, off64_t)
+
+#define PREADV(name, offset_t)                                                                                         \
+  ssize_t name(int fd, const struct iovec *parts, int number, offset_t at) {                                           \
+    int fault = is_tracked(fd) ? read_fault(fd) : 0;                                                                   \
+    return fault ? (errno = fault, -1) : REAL(name)(fd, parts, number, at);                                            \
+  }
+PREADV(preadv, off_t)
+PREADV(preadv64, off64_t)
+
+#define PREADV2(name, offset_t)                                                                                        \
+  ssize_t name(int fd, const struct iovec *parts, int number, offset_t at, int flags) {                                \
+    int fault = 0;                                                                                                     \
+    if (is_tracked(fd)) fault = flags & RWF_NOWAIT ? (is_cold(fd) ? EAGAIN : 0) : read_fault(fd);                      \
+    return fault ? (errno = fault, -1) : REAL(name)(fd, parts, number, at, flags);                                     \
+  }
+PREADV2(preadv2, off_t)
+PREADV2(preadv64v2, off64_t)
 
 int rename(const char *source, const char *target) {
   if (!is_ours(target) || log_fd < 0) return REAL(rename)(source, target);

@@ -17,10 +17,14 @@ SOURCE = Path(__file__).with_name("preload.c")
 _COMPILERS = ("gcc", "cc", "clang")
 _CONTROL_BYTES: Final = 4096
 _SLOT = struct.Struct("=q")
-#: The slots of the control file; the same order as in preload.c.
-_SLOTS = ("clock_ns", "sync_delay_us", "sync_fail_ppm", "is_full", "read_fail_ppm", "read_delay_us", "is_lying")
-_COUNTERS = ("syncs", "sync_failures", "writes_refused", "read_failures", "writes")
+#: The slots of the control file; the same order as in preload.c. The first is the clock's.
+_SLOTS = (
+    "clock_ns", "sync_delay_us", "sync_fail_ppm", "is_full", "read_fail_ppm", "read_delay_us", "is_lying", "hang_ms",
+)  # fmt: skip
+_COUNTERS = ("syncs", "sync_failures", "writes_refused", "read_failures", "writes", "hangs")
 _FIRST_COUNTER = 16
+#: Where the pattern of files that hang stands, with a zero behind it.
+_HANG_AT: Final = 2048
 #: Faults that always strike.
 ALWAYS_PPM = 1_000_000
 
@@ -75,9 +79,20 @@ class Machine:
         for name, value in slots.items():
             _SLOT.pack_into(self._memory, _SLOTS.index(name) * _SLOT.size, value)
 
-    def heal(self) -> None:
-        """Ends all faults."""
-        self.set(**dict.fromkeys(_SLOTS, 0))
+    def hang_reads(self, pattern: str, hang_ms: int) -> None:
+        """From now on a read of a file below the data directory that matches takes so long, or until `heal_disk`.
+
+        A read that must not wait finds nothing in the cache. "*" matches "/" too.
+        """
+        encoded = os.fsencode(pattern)
+        assert len(encoded) < _CONTROL_BYTES - _HANG_AT
+        self.set(hang_ms=0)
+        self._memory[_HANG_AT:] = encoded.ljust(_CONTROL_BYTES - _HANG_AT, b"\0")
+        self.set(hang_ms=hang_ms)
+
+    def heal_disk(self) -> None:
+        """Ends all faults but those of the clock."""
+        self.set(**dict.fromkeys(_SLOTS[1:], 0))
 
     def count(self, name: str) -> int:
         """How often the library has counted this."""

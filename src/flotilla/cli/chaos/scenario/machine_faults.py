@@ -4,23 +4,24 @@ import asyncio
 from typing import Final
 
 from flotilla.cli.chaos.machine.preload import ALWAYS_PPM, Machine
-from flotilla.cli.chaos.scenario.rig import Fault, Rig, nothing
+from flotilla.cli.chaos.scenario.rig import CLOCKS, DISKS, PROCESSES, Fault, Rig, nothing
 
 _HOUR_NS: Final = 3_600 * 10**9
 _DAY_NS: Final = 24 * _HOUR_NS
+_HANG_MS: Final = 30_000
 _JUMPS_NS: Final = (_HOUR_NS, -_HOUR_NS, 8 * _DAY_NS, 30 * _DAY_NS, -_DAY_NS, 365 * _DAY_NS, -365 * _DAY_NS)
 
 
 def _machine(rig: Rig, node: int) -> Machine:
-    return rig.cluster.machines[node]
-
-
-async def heal(rig: Rig) -> None:
-    for machine in rig.cluster.machines.values():
-        machine.heal()
+    return rig.cluster.machine(node)
 
 
 # Disks.
+
+
+async def heal_disks(rig: Rig) -> None:
+    for machine in rig.cluster.machines.values():
+        machine.heal_disk()
 
 
 async def slow_syncs(rig: Rig) -> None:
@@ -37,6 +38,13 @@ async def failing_syncs(rig: Rig) -> None:
 
 async def failing_reads(rig: Rig) -> None:
     _machine(rig, rig.any_node()).set(read_fail_ppm=rig.random.choice((20_000, 300_000)))
+
+
+async def hanging_reads(rig: Rig) -> None:
+    """Reads of one partition, or of all, do not return before the fault is healed."""
+    machine = _machine(rig, await rig.leader())
+    groups = sorted(path.name for path in machine.data.glob("groups/*"))
+    machine.hang_reads(f"groups/{rig.random.choice((*groups, '*'))}/*", _HANG_MS)
 
 
 async def full(rig: Rig) -> None:
@@ -59,21 +67,27 @@ async def failing_and_killed(rig: Rig) -> None:
     _machine(rig, node).set(sync_fail_ppm=ALWAYS_PPM)
     await asyncio.sleep(rig.random.uniform(0.2, 1.0))
     await rig.cluster.kill_node(node)
-    _machine(rig, node).heal()
+    _machine(rig, node).heal_disk()
 
 
 DISK = (
-    Fault("slow syncs", slow_syncs, heal, (1.0, 6.0)),
-    Fault("slow reads", slow_reads, heal, (1.0, 6.0)),
-    Fault("failing syncs", failing_syncs, heal, (0.3, 3.0)),
-    Fault("failing reads", failing_reads, heal, (0.3, 3.0)),
-    Fault("full disks", full, heal, (1.0, 6.0)),
-    Fault("full disk and kill -9", full_and_killed, heal, (0.0, 1.0)),
-    Fault("failing syncs and kill -9", failing_and_killed, heal, (0.0, 1.0)),
+    Fault("slow syncs", slow_syncs, heal_disks, (1.0, 6.0), (DISKS,)),
+    Fault("slow reads", slow_reads, heal_disks, (1.0, 6.0), (DISKS,)),
+    Fault("hanging reads", hanging_reads, heal_disks, (1.0, 8.0), (DISKS,)),
+    Fault("failing syncs", failing_syncs, heal_disks, (0.3, 3.0), (DISKS,)),
+    Fault("failing reads", failing_reads, heal_disks, (0.3, 3.0), (DISKS,)),
+    Fault("full disks", full, heal_disks, (1.0, 6.0), (DISKS,)),
+    Fault("full disk and kill -9", full_and_killed, heal_disks, (0.0, 1.0), (DISKS, PROCESSES)),
+    Fault("failing syncs and kill -9", failing_and_killed, heal_disks, (0.0, 1.0), (DISKS, PROCESSES)),
 )
 
 
 # Clocks.
+
+
+async def heal_clocks(rig: Rig) -> None:
+    for machine in rig.cluster.machines.values():
+        machine.set(clock_ns=0)
 
 
 async def jump(rig: Rig) -> None:
@@ -104,10 +118,10 @@ async def jump_and_kill(rig: Rig) -> None:
 
 
 CLOCK = (
-    Fault("wall clock of a node jumps", jump, heal, (1.0, 5.0)),
-    Fault("wall clock of a leader jumps", jump_at_leader, heal, (1.0, 8.0)),
-    Fault("wall clocks wander", wander, heal, (0.0, 1.0)),
-    Fault("wrong clock at a start, and kill -9", jump_and_kill, heal, (1.0, 5.0)),
+    Fault("wall clock of a node jumps", jump, heal_clocks, (1.0, 5.0), (CLOCKS,)),
+    Fault("wall clock of a leader jumps", jump_at_leader, heal_clocks, (1.0, 8.0), (CLOCKS,)),
+    Fault("wall clocks wander", wander, heal_clocks, (0.0, 1.0), (CLOCKS,)),
+    Fault("wrong clock at a start, and kill -9", jump_and_kill, heal_clocks, (1.0, 5.0), (CLOCKS, PROCESSES)),
 )
 
 
@@ -161,7 +175,7 @@ async def fail_then_cut(rig: Rig) -> None:
     node = await rig.leader()
     _machine(rig, node).set(sync_fail_ppm=500_000)
     await asyncio.sleep(rig.random.uniform(0.1, 1.0))
-    _machine(rig, node).heal()
+    _machine(rig, node).heal_disk()
     await asyncio.sleep(rig.random.uniform(0.1, 1.0))
     await _cut(rig, [node])
 
@@ -172,5 +186,5 @@ POWER = (
     Fault("power of all", cut_all, nothing, (0.0, 0.5)),
     Fault("power of all, again while they recover", cut_while_recovering, nothing, (0.0, 0.5)),
     Fault("kill -9, and power while it recovers", kill_then_cut, nothing),
-    Fault("failing syncs, and then power", fail_then_cut, nothing),
+    Fault("failing syncs, and then power", fail_then_cut, nothing, parts=(DISKS, PROCESSES)),
 )

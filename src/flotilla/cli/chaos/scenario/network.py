@@ -3,7 +3,7 @@
 import asyncio
 
 from flotilla.cli.chaos.machine.relay import CLIENTS, Network
-from flotilla.cli.chaos.scenario.rig import Fault, Rig
+from flotilla.cli.chaos.scenario.rig import NETWORK, Fault, Rig
 
 
 def _network(rig: Rig) -> Network:
@@ -100,16 +100,16 @@ async def heal(rig: Rig) -> None:
 
 
 FAULTS = (
-    Fault("leader cut off", isolate_leader, heal, (1.0, 8.0)),
-    Fault("leader cut off, and a node from clients", isolate_with_clients, heal, (1.0, 6.0)),
-    Fault("leader hears nothing", deafen, heal, (1.0, 6.0)),
-    Fault("leader is not heard", silence, heal, (1.0, 6.0)),
-    Fault("clients cut off from a node", cut_clients, heal, (1.0, 6.0)),
-    Fault("two nodes cut off from each other", bridge, heal, (1.0, 6.0)),
-    Fault("one way between two nodes", one_way, heal, (1.0, 6.0)),
-    Fault("every node alone", part_all, heal, (1.0, 5.0)),
-    Fault("flapping link", flap, heal, (0.0, 0.1)),
-    Fault("150 to 450 ms delay", delay, heal, (1.0, 5.0)),
-    Fault("40 kB/s", narrow, heal, (1.0, 5.0)),
-    Fault("connections reset", reset, heal, (0.0, 0.5)),
+    Fault("leader cut off", isolate_leader, heal, (1.0, 8.0), (NETWORK,)),
+    Fault("leader cut off, and a node from clients", isolate_with_clients, heal, (1.0, 6.0), (NETWORK,)),
+    Fault("leader hears nothing", deafen, heal, (1.0, 6.0), (NETWORK,)),
+    Fault("leader is not heard", silence, heal, (1.0, 6.0), (NETWORK,)),
+    Fault("clients cut off from a node", cut_clients, heal, (1.0, 6.0), (NETWORK,)),
+    Fault("two nodes cut off from each other", bridge, heal, (1.0, 6.0), (NETWORK,)),
+    Fault("one way between two nodes", one_way, heal, (1.0, 6.0), (NETWORK,)),
+    Fault("every node alone", part_all, heal, (1.0, 5.0), (NETWORK,)),
+    Fault("flapping link", flap, heal, (0.0, 0.1), (NETWORK,)),
+    Fault("150 to 450 ms delay", delay, heal, (1.0, 5.0), (NETWORK,)),
+    Fault("40 kB/s", narrow, heal, (1.0, 5.0), (NETWORK,)),
+    Fault("connections reset", reset, heal, (0.0, 0.5), (NETWORK,)),
 )

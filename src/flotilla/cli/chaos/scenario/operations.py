@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from flotilla.cli.chaos.scenario.rig import Fault, Rig, nothing
+from flotilla.cli.chaos.scenario.rig import MEMBERS, PROCESSES, Fault, Rig, nothing
 from flotilla.cli.chaos.workload.clients import BOOKS
 from flotilla.types.errors import FlotillaError
 
@@ -102,8 +102,12 @@ async def drain(rig: Rig) -> None:
     """A fourth node joins, another is drained, and then it is removed."""
     await _join(rig)
     drained = rig.random.choice(rig.nodes[:-1])
-    with suppress(FlotillaError):
+
+    async def ask() -> str:
         await rig.client.admin.drain_node(drained)
+        return ""
+
+    if await rig.wait_until(ask, f"node {drained} can be drained"):
         if rig.random.random() < 0.5:
             # The leader of something dies meanwhile.
             await rig.cluster.kill_node(await rig.leader())
@@ -131,11 +135,11 @@ async def rebalance(rig: Rig) -> None:
 
 
 FAULTS = (
-    Fault("leadership is transferred", transfer, nothing),
-    Fault("the topic grows", grow, nothing),
-    Fault("a topic is deleted and created again", recreate, nothing),
-    Fault("fewer replicas, and three again", set_replicas, restore_replicas),
-    Fault("a node is drained and removed", drain, nothing, (0.0, 0.1)),
-    Fault("a node is replaced", replace_node, nothing, (0.0, 0.1)),
-    Fault("rebalance and kill -9", rebalance, nothing),
+    Fault("leadership is transferred", transfer, nothing, parts=(MEMBERS,)),
+    Fault("the topic grows", grow, nothing, parts=(MEMBERS,)),
+    Fault("a topic is deleted and created again", recreate, nothing, parts=(MEMBERS,)),
+    Fault("fewer replicas, and three again", set_replicas, restore_replicas, parts=(MEMBERS,)),
+    Fault("a node is drained and removed", drain, nothing, (0.0, 0.1), (MEMBERS, PROCESSES)),
+    Fault("a node is replaced", replace_node, nothing, (0.0, 0.1), (MEMBERS, PROCESSES)),
+    Fault("rebalance and kill -9", rebalance, nothing, parts=(MEMBERS, PROCESSES)),
 )

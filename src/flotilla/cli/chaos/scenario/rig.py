@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +34,8 @@ class Rig:
     random: Random
     say: Callable[[str], None]
     is_starved: bool = False
+    #: False: another fault decides when nodes that do not run are started.
+    may_start: bool = True
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -69,9 +71,15 @@ class Rig:
         except FlotillaError:
             return None
 
-    async def wait_until(self, look: Callable[[], Awaitable[str]], what: str) -> bool:
-        """Waits until `look` returns no complaint. False, and a finding: it did not come."""
+    async def wait_until(
+        self, look: Callable[[], Awaitable[str]], what: str, *, left: Callable[[], int] | None = None
+    ) -> bool:
+        """Waits until `look` returns no complaint. False, and a finding: it did not come.
+
+        With `left`, patience begins anew whenever there is less left than ever: much may take its time.
+        """
         deadline = time.monotonic() + self.patience_s
+        least: int | None = None
         complaint = ""
         slow = time.monotonic() + self.patience_s / 6
         while time.monotonic() < deadline:
@@ -84,6 +92,9 @@ class Rig:
                 complaint = f"{error.code}: {error}"
             if not complaint:
                 return True
+            if left is not None and (least is None or left() < least):
+                least = left()
+                deadline = time.monotonic() + self.patience_s
             await asyncio.sleep(_POLL_S)
         self.fail(what, f"not within {self.patience_s:.0f} s: {complaint}")
         return False
@@ -91,9 +102,13 @@ class Rig:
     def fail(self, rule: str, text: str) -> None:
         self.findings.append(Finding(rule, text))
 
+    def branch(self, fault: "Fault") -> "Rig":
+        """For one of several faults at a time: with chances of its own, so that none depends on the others."""
+        return replace(self, random=Random(self.random.getrandbits(64)), may_start=PROCESSES in fault.parts)
+
     def restart_stopped(self) -> None:
         self.note_exits()
-        for node in self.cluster.nodes.values():
+        for node in self.cluster.nodes.values() if self.may_start else ():
             if not node.is_running:
                 self.cluster.restart_node(node.node)
 
@@ -136,6 +151,13 @@ class Rig:
 
 Act = Callable[[Rig], Awaitable[None]]
 
+#: Parts of a cluster that faults act on.
+PROCESSES: Final = "processes"
+NETWORK: Final = "network"
+DISKS: Final = "disks"
+CLOCKS: Final = "clocks"
+MEMBERS: Final = "members"
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -146,6 +168,8 @@ class Fault:
     heal: Act
     #: How long it lasts, drawn between these.
     hold_s: tuple[float, float] = (0.5, 4.0)
+    #: What it acts on. Faults at the same time share no part: one that starts nodes or heals a disk would end another.
+    parts: tuple[str, ...] = (PROCESSES,)
 
 
 async def nothing(rig: Rig) -> None:

@@ -1,9 +1,11 @@
 """One chaos run: brokers, clients and faults for a while; then healing, draining and the verdict.
 
-1. Three brokers start, two topics are created, and every client begins.
-2. A fault is drawn, injected, held and healed; then every partition must have all its voters within a minute. Again.
+1. Errors are planted into a good history: the rules must notice each, or nothing is run. Three brokers start, two
+   topics are created, and every client begins.
+2. A fault is drawn, injected, held and healed, or several at a time that act on different parts, each for a time of its
+   own; then every partition must have all its voters within a minute. Again.
 3. The producers stop. Queue and stream group get the rest, every replica is read from its start, and the rules judge.
-4. Errors are planted into a copy of the history: the rules must notice each, or the verdict is worth nothing.
+4. Errors are planted into copies of the run's own history: a verdict of rules that miss one is worth nothing.
 """
 
 import asyncio
@@ -13,8 +15,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from flotilla.cli.chaos.judge.history import Place, ReplicaLog
-from flotilla.cli.chaos.judge.plants import good_history, missed_plants
+from flotilla.cli.chaos.judge.history import History, Place, ReplicaLog
+from flotilla.cli.chaos.judge.plants import good_history, plant_errors
 from flotilla.cli.chaos.judge.rules import Finding, held_by_two, judge, unknown_but_stored
 from flotilla.cli.chaos.machine.brokers import ChaosCluster
 from flotilla.cli.chaos.scenario import machine_faults, network, operations, process
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
 _MAX_DELIVERIES: Final = 1_000
 _CALL_MS: Final = 8_000
 _FETCH_BYTES: Final = 4 << 20
+#: In the folder of the cluster, which `--keep` keeps.
+HISTORY_FILE: Final = "history.jsonl"
+#: Of several faults, how long after the first the others begin.
+_STAGGER_S_MAX: Final = 2.0
 #: Small files, so that they roll.
 FLAGS: Final = ("--journal-file-bytes", "2MiB", "--segment-file-bytes", "256KiB")
 
@@ -51,6 +57,8 @@ class Scenario:
     needs_network: bool = False
     #: The faults need the library under the brokers, and so a compiler.
     needs_library: bool = False
+    #: How many faults there may be at a time.
+    overlap_max: int = 1
 
 
 SCENARIOS: Final[dict[str, Scenario]] = {
@@ -62,7 +70,10 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "operations": Scenario(operations.FAULTS),
 }
 SCENARIOS["together"] = Scenario(
-    tuple(fault for scenario in SCENARIOS.values() for fault in scenario.faults), needs_network=True, needs_library=True
+    tuple(fault for scenario in SCENARIOS.values() for fault in scenario.faults),
+    needs_network=True,
+    needs_library=True,
+    overlap_max=3,
 )
 
 
@@ -84,6 +95,8 @@ class Verdict:
     seed: int
     seconds: float = 0.0
     faults: dict[str, int] = field(default_factory=dict)
+    #: Errors planted that were noticed, by the history that they were planted into.
+    planted: dict[str, int] = field(default_factory=dict)
     judged: dict[str, int] = field(default_factory=dict)
     sometimes: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
@@ -99,12 +112,14 @@ async def run_scenario(plan: RunPlan, cluster: ChaosCluster, say: Callable[[str]
     scenario = SCENARIOS[plan.scenario]
     verdict = Verdict(plan.scenario, plan.seed)
     began = time.monotonic()
+    random = Random(plan.seed)
+    if _plant(verdict, good_history(), "a good history", random, say):
+        return verdict
     if scenario.needs_network:
         await cluster.open_network()
     await asyncio.to_thread(cluster.start_ready)
     if plan.is_starved:
         cluster.starve()
-    random = Random(plan.seed)
 
     def addresses() -> dict[int, str]:
         return {node.node: cluster.address(node.node) for node in cluster.running}
@@ -116,7 +131,7 @@ async def run_scenario(plan: RunPlan, cluster: ChaosCluster, say: Callable[[str]
         clients = {name: AsyncClient(cluster.servers, timeout_ms=_CALL_MS, name=name) for name in CLIENTS}
         tasks = [asyncio.create_task(CLIENTS[name](books, clients[name], name), name=name) for name in CLIENTS]
         try:
-            await _inject_faults(rig, plan, scenario.faults, verdict, tasks)
+            await _inject_faults(rig, plan, scenario, verdict, tasks)
             await _drain(rig, tasks)
         finally:
             books.is_quiet = books.is_over = True
@@ -129,7 +144,9 @@ async def run_scenario(plan: RunPlan, cluster: ChaosCluster, say: Callable[[str]
     if cluster.network is not None:
         await cluster.network.close()
     say("judging the history")
-    await asyncio.to_thread(_judge, rig, verdict, random)
+    await asyncio.to_thread(_judge, rig, verdict)
+    if not verdict.findings:
+        await asyncio.to_thread(_plant, verdict, books.history, "the history of this run", random, say)
     verdict.seconds = round(time.monotonic() - began, 1)
     return verdict
 
@@ -153,24 +170,48 @@ async def _create_topics(rig: Rig) -> None:
 
 
 async def _inject_faults(
-    rig: Rig, plan: RunPlan, faults: tuple[Fault, ...], verdict: Verdict, tasks: list["asyncio.Task[None]"]
+    rig: Rig, plan: RunPlan, scenario: Scenario, verdict: Verdict, tasks: list["asyncio.Task[None]"]
 ) -> None:
     ends = time.monotonic() + plan.run_s
     waiting: list[Fault] = []
     while time.monotonic() < ends and not any(task.done() for task in tasks):
         await asyncio.sleep(rig.random.uniform(0.3, plan.calm_s))
         # Every fault once before any of them again.
-        waiting = waiting or rig.random.sample(faults, len(faults))
-        fault = waiting.pop()
-        hold_s = rig.random.uniform(*fault.hold_s)
-        rig.say(f"{fault.name}, for {hold_s:.1f} s; {len(rig.books.history.sends)} sent so far")
-        verdict.faults[fault.name] = verdict.faults.get(fault.name, 0) + 1
-        await fault.inject(rig)
-        await asyncio.sleep(hold_s)
-        await fault.heal(rig)
+        waiting = waiting or rig.random.sample(scenario.faults, len(scenario.faults))
+        chosen = choose_faults(waiting, rig.random.randint(min(scenario.overlap_max, 2), scenario.overlap_max))
+        waiting = [fault for fault in waiting if fault not in chosen]
+        rig.books.counts[f"times of {len(chosen)} faults at once"] += len(chosen) > 1
+        async with asyncio.TaskGroup() as group:
+            for place, fault in enumerate(chosen):
+                verdict.faults[fault.name] = verdict.faults.get(fault.name, 0) + 1
+                # The first one at once, the others while it lasts or soon after.
+                delay_s = rig.random.uniform(0.0, _STAGGER_S_MAX) if place else 0.0
+                group.create_task(_suffer(rig.branch(fault), fault, delay_s))
         rig.restart_stopped()
         if not await rig.wait_whole():
             return
+
+
+def choose_faults(waiting: list[Fault], count: int) -> list[Fault]:
+    """Up to `count` of the faults that wait, from the first on, no two of which act on the same part."""
+    chosen: list[Fault] = []
+    taken: set[str] = set()
+    for fault in waiting:
+        if len(chosen) < count and taken.isdisjoint(fault.parts):
+            chosen.append(fault)
+            taken.update(fault.parts)
+    return chosen
+
+
+async def _suffer(rig: Rig, fault: Fault, delay_s: float) -> None:
+    """One fault from its beginning to its end."""
+    hold_s = rig.random.uniform(*fault.hold_s)
+    await asyncio.sleep(delay_s)
+    rig.say(f"{fault.name}, for {hold_s:.1f} s; {len(rig.books.history.sends)} sent so far")
+    await fault.inject(rig)
+    await asyncio.sleep(hold_s)
+    await fault.heal(rig)
+    rig.restart_stopped()
 
 
 async def _drain(rig: Rig, tasks: list["asyncio.Task[None]"]) -> None:
@@ -178,14 +219,18 @@ async def _drain(rig: Rig, tasks: list["asyncio.Task[None]"]) -> None:
     rig.books.is_quiet = True
     rig.say("no more faults; waiting for the groups to get everything")
 
+    lags: dict[str, int] = {}
+
     async def is_drained() -> str:
+        complaint = ""
         for group in (QUEUE_GROUP, STREAM_GROUP):
             info = await rig.client.describe_group(BOOKS, group)
-            if info.lag or info.dying:
-                return f"group {group} lags by {info.lag}: {await _explain_first(rig, info)}"
-        return ""
+            lags[group] = info.lag + info.dying
+            if lags[group] and not complaint:
+                complaint = f"group {group} lags by {info.lag}: {await _explain_first(rig, info)}"
+        return complaint
 
-    await rig.wait_until(is_drained, "groups drain")
+    await rig.wait_until(is_drained, "groups drain", left=lambda: sum(lags.values()))
     rig.say("both groups have everything; reading every replica")
 
 
@@ -250,21 +295,24 @@ async def _read_replica(rig: Rig, node: int, place: Place) -> ReplicaLog:
         raise UnavailableError(f"node {node}: {error!r}") from error
 
 
-def _judge(rig: Rig, verdict: Verdict, random: Random) -> None:
+def _plant(verdict: Verdict, history: History, what: str, random: Random, say: Callable[[str], None]) -> bool:
+    """Tests the rules with errors planted into a history. True, and findings: they are blind."""
+    planted = plant_errors(history, random)
+    verdict.planted[what] = len(planted.seen)
+    say(f"{len(planted.seen)} errors planted into {what} were noticed, {len(planted.missed)} were not")
+    verdict.findings += [Finding("planted errors are seen", f"{name}, in {what}") for name in planted.missed]
+    return bool(planted.missed)
+
+
+def _judge(rig: Rig, verdict: Verdict) -> None:
     history = rig.books.history
-    broken = judge(history)
-    verdict.findings = [*rig.findings, *broken]
-    try:
-        missed = missed_plants(history if not broken else good_history(), random)
-    except (IndexError, LookupError):
-        # The history is too short for some of them.
-        missed = missed_plants(good_history(), random)
-    verdict.findings += [Finding("planted errors are seen", name) for name in missed]
+    history.save(rig.cluster.folder / HISTORY_FILE)
+    verdict.findings = [*rig.findings, *judge(history)]
     verdict.judged = history.sizes()
     counts = rig.books.counts
     counts["unknown produces that were stored"] = unknown_but_stored(history)
     counts["messages held by two"] = held_by_two(history)
-    for name in ("sync_failures", "writes_refused", "read_failures"):
+    for name in ("sync_failures", "writes_refused", "read_failures", "hangs"):
         counts[f"injected: {name.replace('_', ' ')}"] += sum(
             machine.count(name) for machine in rig.cluster.machines.values()
         )

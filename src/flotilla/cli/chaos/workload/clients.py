@@ -46,6 +46,8 @@ STREAM_GROUP: Final = "stream"
 _FETCH_BYTES: Final = 4 << 20
 _NACK_SHARE: Final = 0.02
 _ABORT_SHARE: Final = 0.15
+#: Polls whose messages are settled one after the other.
+_ONE_BY_ONE_SHARE: Final = 0.25
 #: How long a member of the stream group stays.
 _STAY_S: Final = (3.0, 12.0)
 _PAUSE_S: Final = 0.05
@@ -186,7 +188,13 @@ async def work(books: Books, client: "AsyncClient", name: str) -> None:
                 place = Place(message.topic, message.partition)
                 delivery = Delivery(name, place, message.offset, name_of(message.payload), asked)
                 books.history.deliveries.append(delivery)
-                await _settle(books, name, message)
+            settling = [_settle(books, name, message) for message in messages]
+            if books.random.random() < _ONE_BY_ONE_SHARE:
+                for each in settling:
+                    await each
+            else:
+                # A request for many; also, the group keeps up with the producers however long the run.
+                await asyncio.gather(*settling)
 
 
 async def _settle(books: Books, member: str, message: "AsyncQueueMessage") -> None:

@@ -4,11 +4,11 @@ The cluster is asked each time, within less time than probes usually wait. Nothi
 without notice.
 """
 
-from time import monotonic
 from typing import Final
 
 from flotilla.broker.observability.status import Reason
 from flotilla.gateway.gateway import Gateway
+from flotilla.machine import steady_ms
 from flotilla.types.errors import FlotillaError
 from flotilla.types.version import __version__
 
@@ -19,13 +19,13 @@ _ANSWER_MS_MAX: Final = 800
 class ProxyStatus:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._started_s = monotonic()
+        self._started_ms = steady_ms()
 
     def facts(self) -> dict[str, object]:
         return {
             "status": "ok",
             "version": __version__,
-            "uptime_seconds": round(monotonic() - self._started_s, 3),
+            "uptime_seconds": (steady_ms() - self._started_ms) / 1000,
         }
 
     async def reasons(self) -> list[Reason]:

@@ -5,11 +5,11 @@ from the beginning: a task that waits for long is not removed because of its age
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from flotilla.gateway.gateway import Gateway
+from flotilla.machine import steady_ms
 from flotilla.types.errors import NotFoundError
 from flotilla.types.operations import GetMetadata, TopicInfo
 from flotilla.types.operations.queue import AlterGroup, DescribeGroup, GroupDescription, Poll
@@ -54,14 +54,14 @@ class Queues:
 
     async def patiently(self, topic: str, work: Callable[[], Awaitable[Result]]) -> Result:
         """Retries `work` while the topic is too new for its leader. Raises FlotillaError."""
-        deadline_s = time.monotonic() + _LAG_MS_MAX / 1000
+        deadline_ms = steady_ms() + _LAG_MS_MAX
         while True:
             try:
                 return await work()
             except NotFoundError:
                 # Raises NotFoundError if the metadata has no such topic either.
                 await self._gateway.topic(topic)
-                if time.monotonic() > deadline_s:
+                if steady_ms() > deadline_ms:
                     raise
             await asyncio.sleep(_LAG_MS_MAX / 50_000)
 

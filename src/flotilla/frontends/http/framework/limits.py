@@ -4,12 +4,12 @@ It counts a body while it is read, so a body without a Content-Length is bounded
 never in memory.
 """
 
-import time
 from email.utils import formatdate
 from functools import lru_cache
 
 from flotilla.frontends.http.framework.errors import error_response
 from flotilla.frontends.http.http1.asgi import App, Message, Receive, Scope, Send
+from flotilla.machine import now_ms
 from flotilla.types.errors import INVALID_ARGUMENT
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX
 
@@ -67,7 +67,7 @@ def _announced_bytes(scope: Scope) -> int:
 
 def _complete(headers: list[tuple[bytes, bytes]]) -> None:
     names = {name for name, _ in headers}
-    headers.append((b"date", _date(int(time.time()))))
+    headers.append((b"date", _date(now_ms() // 1000)))
     if b"cache-control" not in names:
         headers.append((b"cache-control", b"no-store"))
 

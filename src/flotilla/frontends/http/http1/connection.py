@@ -49,7 +49,7 @@ class Connection(asyncio.Protocol):
     def __init__(
         self,
         app: App,
-        connections: "set[Connection]",
+        connections: "dict[Connection, None]",
         idle_ms_max: int = IDLE_MS_MAX,
         refuse: Refuse = plain_refusal,
     ) -> None:
@@ -78,11 +78,11 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not checked: uvloop's transports do not derive from asyncio's, though they behave like them.
         self._transport = cast(asyncio.Transport, transport)
-        self._connections.add(self)
+        self._connections[self] = None
         self._expect_request()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._connections.discard(self)
+        self._connections.pop(self, None)
         self._is_ending = True
         _cancel(self._deadline)
         _cancel(self._stall)

@@ -159,7 +159,7 @@ async def read_by_us(data: bytes) -> Read | str:
         await send({"type": "http.response.body", "body": b""})
 
     transport = Transport()
-    connection = Connection(app, set())
+    connection = Connection(app, {})
     connection.connection_made(transport)  # type: ignore[arg-type]
     connection.data_received(data)
     for _ in range(6):

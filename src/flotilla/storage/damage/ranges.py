@@ -1,6 +1,7 @@
 """Sorted, disjoint half-open ranges of indexes: the damaged entries of a log."""
 
 from bisect import bisect_right
+from collections.abc import Iterable
 
 from flotilla.types.ids import Index
 
@@ -43,6 +44,17 @@ class IndexRanges:
             else:
                 merged.append((first, end))
         self._ranges = merged
+
+    def add_each(self, indexes: Iterable[Index]) -> None:
+        """Adds single indexes."""
+        runs: list[tuple[Index, Index]] = []
+        for index in sorted(indexes):
+            if runs and runs[-1][1] == index:
+                runs[-1] = (runs[-1][0], index + 1)
+            else:
+                runs.append((index, index + 1))
+        for low, high in runs:
+            self.add(low, high)
 
     def remove(self, low: Index, high: Index) -> None:
         if low >= high:

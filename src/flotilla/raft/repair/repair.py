@@ -5,6 +5,9 @@ any member will do. Meanwhile the replica neither stands for election nor accept
 that it does not have. It does vote: a vote depends on term, last index and last term alone, and without its vote the
 only intact replica might never lead. Other members may be repairing too; they still serve each other intact entries.
 
+Repaired entries may become durable later than the Ready that holds them. Until all of them are, the replica is as
+damaged as before to the others, but for applying: it is *unsettled*.
+
 Requests follow replies: a member that replied is asked for the next piece at once, so repair runs at the speed of the
 network and of several members. All members are asked again for pieces without a reply.
 
@@ -12,6 +15,8 @@ If no member has a copy, the leader's reply decides:
   absent     its log has another entry there, or none: by leader completeness ours never committed, and it is dropped
   compacted  the entry lies before the leader's log: a snapshot comes instead. Our intact suffix stays, unless it
              conflicts with the snapshot's last entry, which is committed: then it never committed, and it is dropped
+
+While nobody leads, members that have compacted the entry send a snapshot too (`member_snapshots`).
 
 An entry is *doubtful* when a power cut may have torn its write, so that it was never acknowledged, or when it was
 acknowledged and rotted since: the disk cannot tell. After a power cut of all machines a quorum may have the same
@@ -40,18 +45,26 @@ from flotilla.raft.messages import (
     Snapshot,
     SnapshotChunk,
     SnapshotMeta,
+    SnapshotReply,
 )
 from flotilla.raft.progress import SNAPSHOT
+from flotilla.raft.repair import member_snapshots
 from flotilla.raft.roles import FOLLOWER, LEADER
 from flotilla.raft.state import RaftState
 from flotilla.types.ids import NO_NODE, Index, NodeId
+from flotilla.types.limits import REPAIR_BYTES_MAX
 
-#: Without a reply for this long, all members are asked again.
+#: Without a reply for this long, all members are asked again; later while some are known to work on requests.
 _RETRY_TICKS = 3
+_PATIENCE_TICKS = 10
+#: Requests that wait here until a part of the log is loaded.
+_WAITING_MAX = 64
 #: Ranges that all members are asked for at a time.
 _RANGES_MAX = 8
 #: Entries that one member is asked for at a time, so that others can work on the rest.
 _PIECE_ENTRIES_MAX = 1024
+#: Requests to one member at a time: it reads and sends while earlier replies are stored here.
+_REQUESTS_MAX = 16
 
 
 def begin(node: RaftState) -> None:
@@ -59,18 +72,32 @@ def begin(node: RaftState) -> None:
 
     The request of a leader shows its followers that it has stepped down; see `leader_asks`.
     """
-    for low, high in node.log.found_damage:
-        node.damaged = _joined([*node.damaged, (low, high)])
+    is_going_on = bool(node.damaged) and any(node.repair_asked.values())
+    # A search takes its time: what was cut off or written anew meanwhile is not in the log any more.
+    stored = [(low, min(high, node.log.pending_first)) for low, high in node.log.found_damage]
+    found = [(low, high) for low, high in stored if low < high]
     node.log.found_damage = []
+    if not found and not node.damaged:
+        return
+    node.damaged = _joined([*node.damaged, *found])
     if node.role != FOLLOWER:
         node.become_follower(node.term, NO_NODE, reasons.DAMAGE)
     node.wake()
-    _ask_all(node)
+    if not is_going_on:
+        _ask_all(node)
+
+
+def is_over(node: RaftState) -> bool:
+    """Whether all damage was repaired, and that will survive a crash. A replica that acknowledges says so."""
+    node.unsettled = node.unsettled and node.log.stored.unsaved_repair_bytes() > 0
+    return not node.damaged and not node.unsettled
 
 
 def tick(node: RaftState) -> None:
+    if not node.damaged:
+        return
     node.repair_ticks += 1
-    if node.repair_ticks >= _RETRY_TICKS:
+    if node.repair_ticks >= (_PATIENCE_TICKS if any(node.repair_asked.values()) else _RETRY_TICKS):
         _ask_all(node)
 
 
@@ -78,7 +105,7 @@ def _joined(ranges: list[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
     joined: list[tuple[Index, Index]] = []
     for low, high in sorted(ranges):
         # The lost state stays apart: entries do not repair it.
-        if joined and low < joined[-1][1] and joined[-1][0] > 0:
+        if joined and low <= joined[-1][1] and joined[-1][0] > 0:
             joined[-1] = (joined[-1][0], max(joined[-1][1], high))
         else:
             joined.append((low, high))
@@ -94,20 +121,32 @@ def _ask_all(node: RaftState) -> None:
         if peer != node.id:
             for low, high in node.damaged[:_RANGES_MAX]:
                 node.messages.append(RepairRequest(node.id, peer, 0, low, high))
+    member_snapshots.ask_again(node)
 
 
-def _ask_for_next(node: RaftState, peer: NodeId) -> None:
-    """Asks a member that has replied for the first damage that no other member was asked for."""
-    taken = sorted(node.repair_asked.values())
+def _ask_for_more(node: RaftState, peer: NodeId, piece_entries: int) -> None:
+    """Asks a member that has replied for the first damage that no member was asked for, in pieces of that many.
+
+    A disk that is slower than the network gets time: all members are asked again later.
+    """
+    if node.log.stored.unsaved_repair_bytes() >= REPAIR_BYTES_MAX:
+        return
+    asked = node.repair_asked.setdefault(peer, [])
+    taken = sorted(piece for pieces in node.repair_asked.values() for piece in pieces)
     for damaged_low, high in node.damaged:
         low = damaged_low
-        for taken_low, taken_high in taken:
-            if taken_low <= low < taken_high:
-                low = taken_high
-        if 0 < low < high:
-            piece = (low, min(high, low + _PIECE_ENTRIES_MAX))
-            node.repair_asked[peer] = piece
+        while 0 < low < high and len(asked) < _REQUESTS_MAX:
+            ends = [taken_high for taken_low, taken_high in taken if taken_low <= low < taken_high]
+            if ends:
+                low = max(ends)
+                continue
+            next_taken = min([taken_low for taken_low, _ in taken if taken_low > low], default=high)
+            piece = (low, min(high, next_taken, low + piece_entries))
+            asked.append(piece)
+            taken.append(piece)
             node.messages.append(RepairRequest(node.id, peer, 0, *piece))
+            low = piece[1]
+        if len(asked) >= _REQUESTS_MAX:
             return
 
 
@@ -122,6 +161,8 @@ def serve(node: RaftState, request: RepairRequest) -> None:
         low = log.base + 1
         if leads:
             _offer_snapshot(node, request)
+        else:
+            member_snapshots.offer(node, request.sender, reaching=request.high - 1 if request.low == 0 else 0)
     elif low > log.last_index or low in node.doubtful:
         reply.absent = True
     for damaged_low, damaged_high in node.damaged:
@@ -130,8 +171,17 @@ def serve(node: RaftState, request: RepairRequest) -> None:
             break
     if low < end:
         reply.entries = log.entries(low, end, node.options.append_bytes_max)
+        if not reply.entries and low <= log.unreadable_to and len(node.repair_waiting) < _WAITING_MAX:
+            node.repair_waiting[request.sender, request.low] = request
     if reply.entries or reply.compacted or reply.absent:
         node.messages.append(reply)
+
+
+def serve_waiting(node: RaftState) -> None:
+    """A part of the log was loaded: serves the requests that wait for one."""
+    waiting, node.repair_waiting = node.repair_waiting, {}
+    for request in waiting.values():
+        serve(node, request)
 
 
 def _offer_snapshot(node: RaftState, request: RepairRequest) -> None:
@@ -152,14 +202,21 @@ def leader_asks(node: RaftState) -> None:
 
 def step(node: RaftState, message: Message) -> None:
     """Handles the messages to a damaged replica, except requests for votes and repairs, which it serves as always."""
-    if not isinstance(message, RepairReply) and message.sender not in node.configuration.members():
+    is_stranger = message.sender not in node.configuration.members()
+    if node.damaged and is_stranger and not isinstance(message, RepairReply):
         low, high = node.damaged[0]
         node.messages.append(RepairRequest(node.id, message.sender, 0, low, high))
     if isinstance(message, RepairReply):
         _on_reply(node, message)
+    elif isinstance(message, SnapshotChunk) and message.term == 0:
+        if node.damaged and member_snapshots.is_next(node, message):
+            _on_snapshot_chunk(node, message)
+    elif isinstance(message, SnapshotReply) and message.term == 0:
+        member_snapshots.serve(node, message)
     elif isinstance(message, SnapshotChunk) and message.term >= node.term:
         _follow(node, message)
-        _on_snapshot_chunk(node, message)
+        if node.damaged:
+            _on_snapshot_chunk(node, message)
     elif isinstance(message, Append | Heartbeat | CommitNews | Quiesce) and message.term >= node.term:
         _follow(node, message)
 
@@ -185,11 +242,25 @@ def _on_reply(node: RaftState, reply: RepairReply) -> None:
     if not node.damaged:
         node.election_elapsed = 0
         node.repair_asked.clear()
-    elif reply.entries and node.repair_asked.get(reply.sender, (reply.low,))[0] == reply.low:
-        # A reply to a request of `_ask_all` while another one is pending adds nothing.
-        node.repair_asked.pop(reply.sender, None)
-        node.repair_ticks = 0
-        _ask_for_next(node, reply.sender)
+    elif reply.entries:
+        _go_on(node, reply)
+
+
+def _go_on(node: RaftState, reply: RepairReply) -> None:
+    """Asks the sender for more. A piece has as many entries as one reply holds, which depends on their sizes."""
+    asked = node.repair_asked.get(reply.sender, [])
+    count = len(reply.entries)
+    piece = next((piece for piece in asked if piece[0] == reply.low), None)
+    if piece is not None:
+        asked.remove(piece)
+        if count == piece[1] - piece[0]:
+            # The reply may have had room for more.
+            count *= 2
+    elif asked:
+        # A reply to a request of `_ask_all` while others are pending adds nothing.
+        return
+    node.repair_ticks = 0
+    _ask_for_more(node, reply.sender, min(count, _PIECE_ENTRIES_MAX))
 
 
 def _is_news(node: RaftState, reply: RepairReply) -> bool:
@@ -251,22 +322,27 @@ def _drop_from(node: RaftState, index: Index) -> None:
 
 
 def _on_snapshot_chunk(node: RaftState, chunk: SnapshotChunk) -> None:
-    """A snapshot of the leader repairs all damage up to its log index; the rest must have been repaired before."""
+    """A snapshot repairs all damage up to its log index; the rest must have been repaired before."""
     log = node.log
     meta = chunk.meta
     if meta.log_index < log.base <= meta.index:
         # Our log begins later than the leader's and stays; only the state is taken.
         meta = replace(meta, log_index=log.base, log_term=log.term(log.base))
-    keeps_suffix = log.matches(meta.log_index, meta.log_term)
-    if not keeps_suffix and max(log.base, log.committed) < meta.log_index <= log.last_index:
-        # Ours conflicts with a committed entry, so it never committed, nor did anything after it.
-        _drop_from(node, meta.log_index)
+    _drop_conflict(node, meta)
     if not _can_install(node, meta):
         return
     snapshot = receive_chunk(node, chunk)
     if snapshot is not None:
         node.received = (Snapshot(meta, snapshot.data), chunk.sender, [])
         install_received(node)
+
+
+def _drop_conflict(node: RaftState, meta: SnapshotMeta) -> None:
+    """The snapshot's last entry is committed: if ours is another one, neither it nor anything after it committed."""
+    log = node.log
+    is_in_log = max(log.base, log.committed) < meta.log_index <= log.last_index
+    if is_in_log and not log.matches(meta.log_index, meta.log_term):
+        _drop_from(node, meta.log_index)
 
 
 def _can_install(node: RaftState, meta: SnapshotMeta) -> bool:
