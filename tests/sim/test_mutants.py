@@ -13,7 +13,7 @@ QUICK = {
     "drop-vote": ("durable before send", "one vote per term"),
     "half-votes": ("leader by majority",),
     "send-before-sync": ("durable before send",),
-    "drop-doubtful": ("durable after crash",),
+    "drop-doubtful": ("durable after crash", "one bad sector costs no node"),
     "fewer-copies": ("durable before commit",),
     "forget-truncation": ("durable after crash",),
     "two-changes": ("one change at a time",),

@@ -22,6 +22,8 @@ QUICK = {
     "commit-again": ("stored once",),
     "last-decision": ("whole or not at all",),
     "forget-staged-acks": ("staged is held back",),
+    "no-grace": ("leases outlive their leader", "one leader leases"),
+    "answer-cut-off": ("cut off is silent",),
     "own-clock": ("never early",),
     "own-retention": ("acknowledged and young is there", "sequences are remembered"),
 }

@@ -13,7 +13,7 @@ import pytest
 
 from flotilla.sim.mutants.mutants import MUTANTS
 from flotilla.sim.plans.run import FAULTS, STREAM, draw_plan
-from flotilla.sim.run import simulate
+from flotilla.sim.run import Result, simulate
 from flotilla.sim.swarm import Order, Totals, run_swarm
 
 FIRST = int(os.environ.get("FLOTILLA_SIM_SEED", "0")) or SystemRandom().randrange(1, 10**9)
@@ -51,7 +51,7 @@ print(simulate(draw_plan(3, workload=STREAM, ticks=200, faults=tuple(FAULTS))).d
 """
 
 
-def report(totals: Totals) -> str:
+def report(totals: Totals[Result]) -> str:
     return "\n".join(f"{result.command}\n{result.failure}" for result in totals.failures)
 
 
@@ -60,7 +60,7 @@ def test_fresh_seeds(chunk: int) -> None:
     first = FIRST + chunk * CHUNK
     totals = run_swarm(range(first, first + CHUNK), Order(ticks=250, workload=STREAM), workers=1)
     assert not totals.failures, report(totals)
-    assert totals.acknowledged > 0
+    assert totals.operations > 0
 
 
 def test_the_generator_reaches_what_it_should() -> None:

@@ -36,13 +36,21 @@ class Backup:
         self.configured_at: dict[GroupId, Index] = _configured_at(cluster, node)
 
 
+def tail_of(cluster: Cluster, node: SimNode, group: GroupId) -> range:
+    """The entries at the end of the log on the node's disk that are not committed, and now perhaps never will be."""
+    observer = cluster.observers[group]
+    shadow = observer.durability.shadow.get(node.id)
+    if shadow is None:
+        return range(0)
+    log, committed = shadow.durable, observer.log.committed
+    first = log.last_index + 1
+    while first - 1 > log.base and (first > len(committed) or log.terms[first - 2 - log.base] != committed[first - 1]):
+        first -= 1
+    return range(first, log.last_index + 1)
+
+
 def has_tail(cluster: Cluster, node: SimNode) -> bool:
-    """Whether a log on the node's disk ends with entries that are not committed."""
-    for observer in cluster.observers.values():
-        shadow = observer.durability.shadow.get(node.id)
-        if shadow is not None and shadow.durable.last_index > observer.log.commit:
-            return True
-    return False
+    return any(tail_of(cluster, node, group) for group in cluster.observers)
 
 
 def may_put_back(cluster: Cluster, node: SimNode, backup: Backup) -> bool:

@@ -85,14 +85,17 @@ class Cluster:
         return node.driver.replicas[group].raft
 
     def can_spare(self, away: set[NodeId]) -> bool:
-        """Whether every configuration in any log has a majority of each half without these nodes."""
-        for group in self.observers:
+        """Whether the committed configuration, and every other in a log, has a majority of each half without these."""
+        for group, observer in self.observers.items():
+            # All nodes may be down, and then no log can be asked.
+            configurations = [observer.newest_configuration]
             for node in self.nodes.values():
                 raft = self.raft(node, group)
-                for _, configuration in raft.log.configurations if raft is not None else ():
-                    for voters in (configuration.voters, configuration.outgoing):
-                        if voters and 2 * sum(1 for voter in voters if voter not in away) <= len(voters):
-                            return False
+                configurations += [configuration for _, configuration in raft.log.configurations] if raft else []
+            for configuration in configurations:
+                for voters in (configuration.voters, configuration.outgoing):
+                    if voters and 2 * sum(1 for voter in voters if voter not in away) <= len(voters):
+                        return False
         return True
 
     def pick_group(self, random: Random) -> GroupId:

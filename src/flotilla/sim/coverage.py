@@ -4,7 +4,7 @@ A counter says how often a state was reached in a run. The list is closed: a mis
 belong to one workload, the others to every run.
 """
 
-from flotilla.runtime.driver import CRASH_POINTS
+from flotilla.runtime.crash_points import CRASH_POINTS
 from flotilla.sim.plans.run import LEDGER, QUEUE, STREAM
 
 

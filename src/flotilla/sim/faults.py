@@ -6,24 +6,25 @@ takes. All other faults end by themselves, and everything ends with `heal`.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
-from flotilla.runtime.driver import CRASH_POINTS
-from flotilla.sim.backups import Backup, has_tail, may_put_back, put_back
+from flotilla.runtime.crash_points import CRASH_POINTS
+from flotilla.sim.backups import Backup, has_tail, may_put_back, put_back, tail_of
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.cluster import Cluster
 from flotilla.sim.coverage import crashed_at
 from flotilla.sim.devices.disk import UNLIMITED_BYTES
 from flotilla.sim.devices.network import Weather
 from flotilla.sim.devices.world import MS, SECOND
-from flotilla.sim.good_copies import can_heal, read_disk
+from flotilla.sim.good_copies import can_heal, last_block, read_disk
 from flotilla.sim.ledger.workload import Workload
 from flotilla.sim.node import DOWN, PAUSED, RUNNING, SimNode
 from flotilla.sim.plans.run import FAULTS, draw_weather
 from flotilla.sim.queue.workload import QueueWorkload
 from flotilla.sim.stream.workload import StreamWorkload
 from flotilla.types.errors import CorruptionError, StorageFailedError
-from flotilla.types.ids import NodeId
+from flotilla.types.ids import GroupId, Index, NodeId
 
 #: Points that most rounds of the driver do not pass, the more frequent first.
 RARE_POINTS = ("maintained", "snapshot", "installing", "installed")
@@ -268,7 +269,9 @@ class FaultInjector:
 
     def _change_weather(self) -> None:
         self._cluster.trace.note(0, "the weather changes")
-        self._cluster.network.clear(draw_weather(self._random))
+        # How long links are silent before a node notices is no weather: it is a setting of the nodes.
+        weather = replace(draw_weather(self._random), silence_us=self._cluster.plan.weather.silence_us)
+        self._cluster.network.clear(weather)
         self._later(self._length_us(), self._cluster.network.clear, self._cluster.plan.weather)
 
     # Disks.
@@ -304,6 +307,8 @@ class FaultInjector:
 
     def _rot(self) -> None:
         node = self._rot_victim()
+        if self._random.random() < 0.5:
+            self._cut_off_for_a_tail()
         if node.is_lost:
             return
         for _ in range(self._random.choice((1, 1, 3))):
@@ -320,11 +325,38 @@ class FaultInjector:
         tailed = [node for node in self._cluster.running() if has_tail(self._cluster, node)]
         return tailed[0] if tailed and self._random.random() < 0.5 else self._target()
 
-    def _rot_once(self, node: SimNode) -> None:
+    def _cut_off_for_a_tail(self) -> None:
+        """Cuts off a leader, so that it collects entries that never commit; then one of them rots."""
+        cluster = self._cluster
+        leader = cluster.leader(cluster.pick_group(self._random))
+        cut_us, gone_us = self._random.random() * 2 * SECOND, self._length_us()
+        if leader is None or leader.status != RUNNING:
+            return
+        if cluster.plan.has_one_victim and leader.id != cluster.plan.victim:
+            return
+        cluster.sometimes.seen("leader isolated")
+        cluster.trace.note(leader.id, "is cut off")
+        cluster.network.isolate(leader.id)
+        self._later(int(cut_us) + 100 * MS, self._rot_tail, leader, leader.incarnation, gone_us)
+
+    def _rot_tail(self, node: SimNode, incarnation: int, gone_us: int) -> None:
+        if node.incarnation == incarnation and node.status == RUNNING:
+            for group in self._cluster.observers:
+                tail = tail_of(self._cluster, node, group)
+                if tail:
+                    self._rot_once(node, self._data_at(node, group, tail[int(self._random.random() * len(tail))]))
+            node.crash(power=True)
+            # It finds the damage when it starts, before the others can overwrite the tail.
+            self._later(gone_us, self._cluster.restart, node)
+        self._later(gone_us, self._mend)
+
+    def _rot_once(self, node: SimNode, aim: bytes = b"") -> None:
         """Damages one place, unless the cluster could not heal from it."""
         dice = self._random.random()
-        aim = self._entry_of(node) if dice < 0.5 else b""
+        if not aim and dice < 0.5:
+            aim = self._entry_of(node)
         disk = node.disk
+        before = self._last_block(node)
         damage = (
             disk.rot_in(aim, spares_young=False)
             if aim
@@ -335,19 +367,26 @@ class FaultInjector:
         node.rots = [rot for rot in node.rots if disk.has_file(rot.inode)]
         try:
             read_disk(self._cluster, node)
+            lost = "its last block is gone" if last_block(node) < before else ""
         except CorruptionError as error:
-            if node.status == RUNNING and not node.rots:
-                raise Violation("one bad sector costs no node", f"node {node.id}, {damage}: {error}") from error
+            lost = str(error)
+        if lost and node.status == RUNNING and not node.rots:
+            raise Violation("one bad sector costs no node", f"node {node.id}, {damage}: {lost}")
+        if lost or not can_heal(self._cluster):
             disk.undo(damage)
-            return
-        if not can_heal(self._cluster):
-            node.disk.undo(damage)
             return
         node.rots.append(damage)
         self._cluster.sometimes.seen("disk rotted")
         if any(other.rots for other in self._cluster.nodes.values() if other is not node):
             self._cluster.sometimes.seen("second disk rotted")
         self._cluster.trace.note(node.id, f"has {damage.length} rotten bytes in {damage.path} at {damage.offset}")
+
+    @staticmethod
+    def _last_block(node: SimNode) -> int:
+        try:
+            return last_block(node)
+        except CorruptionError:
+            return 0
 
     def _entry_of(self, node: SimNode) -> bytes:
         """The data of an entry in one of the node's logs; empty if there is none worth to be looked for."""
@@ -356,14 +395,15 @@ class FaultInjector:
         if node.store is None or group not in node.store.groups:
             return b""
         log = node.store.groups[group]
-        length = log.last_index() + 1 - log.first_index()
-        commit = self._cluster.observers[group].log.commit
-        if log.last_index() > commit >= log.first_index():
-            # A tail that may never commit.
-            length = log.last_index() - commit
-        index = log.last_index() - int(chosen * length)
+        tail = tail_of(self._cluster, node, group)
+        length = len(tail) or log.last_index() + 1 - log.first_index()
+        return self._data_at(node, group, log.last_index() - int(chosen * length)) if length else b""
+
+    @staticmethod
+    def _data_at(node: SimNode, group: GroupId, index: Index) -> bytes:
+        assert node.store is not None
         try:
-            data = log.entries(index, index + 1, 1)[0].data if length else b""
+            data = node.store.groups[group].entries(index, index + 1, 1)[0].data
         except (CorruptionError, StorageFailedError):
             return b""
         return bytes(data) if len(data) >= 8 else b""

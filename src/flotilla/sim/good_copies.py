@@ -12,6 +12,7 @@ from flotilla.replica.ports import GroupLog
 from flotilla.sim.cluster import Cluster
 from flotilla.sim.devices.disk import SimDisk
 from flotilla.sim.node import SimNode
+from flotilla.storage.journal_scan import JournalScan, list_journal
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import GroupId, Index, NodeId, Term
@@ -50,10 +51,25 @@ def _is_state_lost(log: GroupLog) -> bool:
 
 def read_disk(cluster: Cluster, node: SimNode) -> dict[GroupId, LogCopy]:
     """What a node would find on its disk after a power loss. Raises CorruptionError when its store does not open."""
+    store = NodeStore.open(_copy_disk(node), cluster.plan.store, cluster.application.describe)
+    return {group: LogCopy(log) for group, log in store.groups.items()}
+
+
+def last_block(node: SimNode) -> int:
+    """The newest block of the journal on the node's disk. Raises CorruptionError where one is missing before it.
+
+    With two bad sectors the last block looks as if a power cut had torn it, if nothing on the disk proves that it was
+    synced. Then it is dropped, which is not promised to be noticed.
+    """
+    disk = _copy_disk(node)
+    chain = JournalScan.of(disk, list_journal(disk)).chain()
+    return chain[-1].sequence if chain else 0
+
+
+def _copy_disk(node: SimNode) -> SimDisk:
     disk = SimDisk(Random(0))
     disk.put_back(node.disk.durable_image())
-    store = NodeStore.open(disk, cluster.plan.store, cluster.application.describe)
-    return {group: LogCopy(log) for group, log in store.groups.items()}
+    return disk
 
 
 def can_heal(cluster: Cluster, away: frozenset[NodeId] = frozenset()) -> bool:

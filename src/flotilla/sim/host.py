@@ -10,9 +10,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
+from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.devices.world import MS, World
-from flotilla.sim.node import SimNode
+from flotilla.sim.node import Callback, SimNode
 from flotilla.sim.trace import Trace
 from flotilla.sim.wire import Answered
 from flotilla.types.errors import FlotillaError, NotLeaderError, UnavailableError
@@ -32,18 +33,6 @@ class Serving(Protocol):
 
 
 ServingT = TypeVar("ServingT", bound=Serving)
-
-
-class Callback:
-    """Passes an answer on to a callback."""
-
-    __slots__ = ("_callback",)
-
-    def __init__(self, callback: Callable[[object], None]) -> None:
-        self._callback = callback
-
-    def answered(self, node: SimNode, result: object) -> None:
-        self._callback(result)
 
 
 class GroupHost(ABC, Generic[ServingT]):
@@ -86,6 +75,11 @@ class GroupHost(ABC, Generic[ServingT]):
         if self.term is None:
             raft = self.replica.raft
             raise UnavailableError("its log is not applied yet") if raft.role == LEADER else NotLeaderError(raft.leader)
+        assert self.node.confirmations is not None
+        if not self.node.confirmations.is_confirmed(self.group):
+            raise UnavailableError("it asks a quorum whether it still leads")
+        if self.node.is_cut_off(self.group):
+            raise Violation("cut off is silent", f"node {self.node.id} serves group {self.group} without a quorum")
         self.term.serve(request, answer)
 
     # What every term needs.

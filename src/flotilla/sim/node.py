@@ -16,9 +16,12 @@ from flotilla.codec.peer.clock_frames import CLOCK_BYTES, decode_clock, encode_c
 from flotilla.codec.peer.frames import decode_frame, encode_frame
 from flotilla.raft.messages import Configuration, Entry, Message
 from flotilla.raft.node import RaftNode
+from flotilla.raft.quorum import has_quorum
 from flotilla.raft.roles import LEADER
-from flotilla.replica.ports import Block, Job, Load
+from flotilla.replica.ports import Block, Job, Load, Remains
+from flotilla.runtime.confirmations import Confirmations
 from flotilla.runtime.driver import THRIFTY_PATIENCE_MS, Driver, DriverOptions
+from flotilla.runtime.pause_detector import PauseDetector
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.devices.clock import EPOCH_MS, NodeClock
 from flotilla.sim.devices.crash import SimulatedCrash
@@ -33,6 +36,7 @@ from flotilla.storage.store import NodeStore
 from flotilla.types.errors import DiskFullError, FlotillaError, StorageFailedError
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.span import Span
+from flotilla.types.timing import Timing
 
 DOWN = 0
 RUNNING = 1
@@ -64,6 +68,18 @@ class Application(Protocol):
 
     def observed(self, node: "SimNode") -> None:
         """Something has happened at the node, and is done."""
+
+
+class Callback:
+    """Passes an answer of the driver on to a callback."""
+
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callable[[object], None]) -> None:
+        self._callback = callback
+
+    def answered(self, node: "SimNode", result: object) -> None:
+        self._callback(result)
 
 
 class Surroundings:
@@ -109,18 +125,22 @@ class SimNode:
         "_block",
         "_busy_until_us",
         "_deferred",
+        "_down_peers",
         "_driver_random",
         "_is_patient",
         "_is_ticking",
         "_jobs",
         "_last_tick_us",
+        "_pause_detector",
         "_paused_at_us",
         "_rafts",
         "_random",
+        "_tick_number",
         "armed_after",
         "armed_point",
         "clock",
         "cluster_clock",
+        "confirmations",
         "disk",
         "driver",
         "id",
@@ -148,6 +168,10 @@ class SimNode:
         #: Rises with every start and crash: events scheduled for an earlier process are void.
         self.incarnation = 0
         self.driver: Driver | None = None
+        self.confirmations: Confirmations | None = None
+        self._pause_detector = PauseDetector(Timing().pause_ms, self._awake_ns)
+        #: Peers that the process was told to be down.
+        self._down_peers: set[NodeId] = set()
         self.store: WatchedStore | None = None
         self._rafts: list[tuple[GroupObserver, RaftNode]] = []
         #: Groups this node should host, and the configuration each begins with.
@@ -166,6 +190,8 @@ class SimNode:
         self._paused_at_us = 0
         self._last_tick_us = 0
         self._is_ticking = False
+        #: Counts the series of ticks: each begins anew after a sleep or a pause, and ends the one before.
+        self._tick_number = 0
         #: The driver will be asked to insist.
         self._is_patient = False
         self._busy_until_us = 0
@@ -213,6 +239,9 @@ class SimNode:
             if group not in real.groups:
                 self.store.create_group(group, configuration)
         self.driver = Driver(self.id, self.store, self, self._driver_random, around.driver_options)
+        self._pause_detector = PauseDetector(Timing().pause_ms, self._awake_ns)
+        self.confirmations = Confirmations(self.driver, self._pause_detector, self._ask_quorum)
+        self._down_peers.clear()
         self.status = RUNNING
         self.cluster_clock = ClusterClock(self, self._cluster_size)
         self._after(0, self._tell_clock)
@@ -338,6 +367,7 @@ class SimNode:
 
     def pause(self) -> None:
         if self.status == RUNNING:
+            self._note_awake()
             self.status = PAUSED
             self._paused_at_us = self._around.world.now_us
             self._around.trace.note(self.id, "is paused")
@@ -374,6 +404,7 @@ class SimNode:
         if driver is None:
             return
         if not self._is_ticking:
+            self._note_awake()
             self._tick_again()
         try:
             action(*arguments)
@@ -415,8 +446,13 @@ class SimNode:
         if incarnation == self.incarnation:
             action(*arguments)
 
-    def _tick(self) -> None:
-        if self.status != RUNNING:
+    def _note_awake(self) -> None:
+        """A real node ticks also while all its groups sleep, so that time is no pause."""
+        if not self._is_ticking:
+            self._pause_detector.tick()
+
+    def _tick(self, number: int) -> None:
+        if self.status != RUNNING or number != self._tick_number:
             return
         self._enter(self._tick_driver)
         self._last_tick_us = self._around.world.now_us
@@ -425,18 +461,20 @@ class SimNode:
         else:
             self._is_ticking = not all(raft.quiescent for _, raft in self._rafts)
         if self._is_ticking:
-            self._after(self.clock.tick_interval_us, self._tick)
+            self._after(self.clock.tick_interval_us, self._tick, number)
 
     def _tick_again(self) -> None:
         """A sleeping node needs no ticks, so it got none; the next one comes when it would have come anyway."""
         self._is_ticking = True
+        self._tick_number += 1
         interval_us = self.clock.tick_interval_us
         passed_us = self._around.world.now_us - self._last_tick_us
-        self._after(interval_us - passed_us % interval_us, self._tick)
+        self._after(interval_us - passed_us % interval_us, self._tick, self._tick_number)
 
     def _tick_driver(self) -> None:
         assert self.driver is not None
         assert self.store is not None
+        self._pause_detector.tick()
         self.driver.tick()
         if self._block is None:
             self.store.mark_block()
@@ -459,10 +497,28 @@ class SimNode:
 
     def _report_peer(self, peer: NodeId, is_up: bool) -> None:
         assert self.driver is not None
+        assert self.confirmations is not None
         if is_up:
+            self._down_peers.discard(peer)
             self.driver.peer_up(peer)
         else:
+            self._down_peers.add(peer)
             self.driver.peer_down(peer)
+            self.confirmations.link_lost()
+
+    def is_cut_off(self, group: GroupId) -> bool:
+        """Whether nothing can come from a quorum of the group's voters, and the process was told so."""
+        configuration = self._around.observers[group].newest_configuration
+        raft = next((raft for observer, raft in self._rafts if observer.group == group), None)
+        if raft is None or configuration.is_joint or raft.configuration != configuration:
+            return False
+        network = self._around.network
+        gone = {peer for peer in self._down_peers if network.is_cut(peer, self.id)}
+        return not has_quorum(configuration, set(configuration.voters) - gone)
+
+    def _ask_quorum(self, group: GroupId, answered: Callable[[object], None]) -> None:
+        assert self.driver is not None
+        self.driver.confirm(group, Callback(answered))
 
     def call(self, action: Callable[[Driver], None]) -> bool:
         """A client's or an operator's request. False: the process is down, so it was certainly not received."""
@@ -495,6 +551,9 @@ class SimNode:
 
     def uptime_ms(self) -> int:
         return self.clock.steady_us(self._around.world.now_us) // MS
+
+    def _awake_ns(self) -> int:
+        return self.clock.steady_us(self._around.world.now_us) * 1_000
 
     def _cluster_size(self) -> int:
         return self._around.network.node_count
@@ -550,6 +609,10 @@ class SimNode:
         if self._jobs:
             self._start_job()
         self.driver.job_done(job, error)
+
+    def discard(self, remains: Remains) -> None:
+        for _ in remains:
+            pass
 
     def load(self, load: Load) -> None:
         """Beside everything else."""

@@ -96,6 +96,15 @@ class GroupObserver:
     # The life of a replica.
 
     def started(self, node: NodeId, raft: RaftNode, stored: GroupLog) -> None:
+        """A process opened its store and begins with the replica in it."""
+        self.reopened(node, stored)
+        self._seen[node] = Seen(raft)
+        # Starting commits nothing: what it takes for committed was committed, and is known.
+        for index in range(raft.log.base + 1, raft.log.committed + 1):
+            if self.log.commits(node, index, raft.log.term(index)):
+                raise Violation("committed entries agree", f"node {node} starts with {index} committed, unheard of")
+
+    def reopened(self, node: NodeId, stored: GroupLog) -> None:
         """A process opened its store: all that was durable must be there. Rot takes data of entries, nothing else."""
         recovered = stored.recovered()
         state = DurableLog()
@@ -112,11 +121,6 @@ class GroupObserver:
         self.configuration.forget(node)
         for entry in recovered.configuration_entries:
             self.configuration.logged(node, entry.index)
-        self._seen[node] = Seen(raft)
-        # Starting commits nothing: what it takes for committed was committed, and is known.
-        for index in range(raft.log.base + 1, raft.log.committed + 1):
-            if self.log.commits(node, index, raft.log.term(index)):
-                raise Violation("committed entries agree", f"node {node} starts with {index} committed, unheard of")
 
     def wiped(self, node: NodeId) -> None:
         """The node's disk is empty and its old self is gone for good."""

@@ -52,6 +52,10 @@ class Result:
     command: str = ""
 
     @property
+    def operations(self) -> int:
+        return self.acknowledged
+
+    @property
     def is_good(self) -> bool:
         return not self.failure
 
@@ -155,7 +159,9 @@ class Run:
             replica = driver.replicas[group]
             if replica.applied != observer.log.commit or not self.workload.has_converged(group, replica):
                 return False
-            if replica.raft.log.last_index != observer.log.commit or replica.raft.damaged:
+            raft = replica.raft
+            is_mending = raft.damaged or raft.log.stored.unsaved_repair_bytes()
+            if raft.log.last_index != observer.log.commit or is_mending:
                 return False
         return True
 

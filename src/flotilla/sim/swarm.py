@@ -9,13 +9,41 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context
 from time import perf_counter
+from typing import Generic, Protocol, TypeVar
 
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.mutants.mutants import MUTANTS, applied
 from flotilla.sim.plans.run import DEFAULT_TICKS, LEDGER, Plan, draw_plan, draw_workload
 from flotilla.sim.run import Result, simulate
+
+
+class Seeded(Protocol):
+    @property
+    def seed(self) -> int: ...
+
+
+class Outcome(Protocol):
+    """The result of one seed, of either simulator."""
+
+    simulated_us: int
+    events: int
+    faults: int
+    sometimes: dict[str, int]
+
+    @property
+    def plan(self) -> Seeded: ...
+
+    @property
+    def operations(self) -> int: ...
+
+    @property
+    def is_good(self) -> bool: ...
+
+
+R = TypeVar("R", bound=Outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +64,23 @@ class Order:
 
 
 @dataclass(slots=True)
-class Totals:
+class Totals(Generic[R]):
     """What a swarm found, added up."""
 
     seeds: int = 0
     simulated_us: int = 0
     events: int = 0
-    acknowledged: int = 0
+    operations: int = 0
     faults: int = 0
     elapsed_s: float = 0.0
     sometimes: dict[str, int] = field(default_factory=dict)
-    failures: list[Result] = field(default_factory=list)
+    failures: list[R] = field(default_factory=list)
 
-    def add(self, result: Result) -> None:
+    def add(self, result: R) -> None:
         self.seeds += 1
         self.simulated_us += result.simulated_us
         self.events += result.events
-        self.acknowledged += result.acknowledged
+        self.operations += result.operations
         self.faults += result.faults
         for name, count in result.sometimes.items():
             self.sometimes[name] = self.sometimes.get(name, 0) + count
@@ -80,11 +108,21 @@ def run_swarm(
     workers: int | None = None,
     failures_max: int = 5,
     report: Callable[[Result], None] | None = None,
-) -> Totals:
+) -> Totals[Result]:
     """Runs all seeds, or until enough of them failed. `report` gets each result as it arrives."""
-    totals = Totals()
+    return add_up(seeds, partial(run_seed, order=order), workers, failures_max, report)
+
+
+def add_up(
+    seeds: Iterable[int],
+    run: Callable[[int], R],
+    workers: int | None,
+    failures_max: int,
+    report: Callable[[R], None] | None,
+) -> Totals[R]:
+    totals = Totals[R]()
     started_s = perf_counter()
-    for result in _results(seeds, order, workers or os.cpu_count() or 1, failures_max):
+    for result in results(seeds, run, workers or os.cpu_count() or 1, failures_max):
         totals.add(result)
         if report is not None:
             report(result)
@@ -93,11 +131,12 @@ def run_swarm(
     return totals
 
 
-def _results(seeds: Iterable[int], order: Order, workers: int, failures_max: int) -> Iterator[Result]:
+def results(seeds: Iterable[int], run: Callable[[int], R], workers: int, failures_max: int) -> Iterator[R]:
+    """Each seed runs in a process of its own pool, or in this one if there is one worker."""
     failed = 0
     if workers == 1:
         for seed in seeds:
-            result = run_seed(seed, order)
+            result = run(seed)
             yield result
             failed += not result.is_good
             if failed >= failures_max:
@@ -105,13 +144,13 @@ def _results(seeds: Iterable[int], order: Order, workers: int, failures_max: int
         return
     waiting = iter(seeds)
     with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
-        pending: set[Future[Result]] = set()
+        pending: set[Future[R]] = set()
         while True:
             while failed < failures_max and len(pending) < 2 * workers:
                 following = next(waiting, None)
                 if following is None:
                     break
-                pending.add(pool.submit(run_seed, following, order))
+                pending.add(pool.submit(run, following))
             if not pending:
                 return
             done, pending = wait(pending, return_when=FIRST_COMPLETED)

@@ -116,6 +116,9 @@ class WatchedStore:
     def is_low(self) -> bool:
         return self._store.is_low
 
+    def admits(self, entries: list[Entry]) -> int:
+        return self._store.admits(entries)
+
     def plan_maintenance(self, *, is_retry: bool = False) -> Job | None:
         return self._store.plan_maintenance(is_retry=is_retry)
 

@@ -2,20 +2,24 @@
 
 from dataclasses import replace
 
-from flotilla.sim.backups import Backup, may_put_back, put_back
+from flotilla.sim.backups import Backup, may_put_back, put_back, tail_of
 from flotilla.sim.devices.network import Weather
 from flotilla.sim.devices.world import SECOND
-from flotilla.sim.good_copies import can_heal, read_disk
-from flotilla.sim.node import SimNode
+from flotilla.sim.good_copies import can_heal, last_block, read_disk
+from flotilla.sim.node import Callback, SimNode
 from flotilla.sim.plans.run import LEDGER, draw_plan
 from flotilla.sim.run import Run
+from flotilla.storage.block import HEADER_BYTES
 from flotilla.storage.framing import SECTOR_BYTES
+from flotilla.storage.journal_scan import JournalScan, list_journal
 from flotilla.types.limits import MIB
 
 
-def working_run() -> Run:
+def working_run(journal_bytes: int = 0) -> Run:
     """Three nodes, some entries committed, nothing in flight."""
     plan = draw_plan(4, workload=LEDGER, nodes=3, faults=())
+    if journal_bytes:
+        plan = replace(plan, store=replace(plan.store, journal_bytes=journal_bytes))
     run = Run(replace(plan, groups=1, weather=Weather(), padding_bytes_max=200, snapshot_entries=200))
     run.cluster.start()
     run.workload.start()
@@ -55,6 +59,10 @@ def test_one_damaged_disk_heals_and_two_that_lost_the_same_do_not_without_the_th
     damage_entries(second)
     assert can_heal(run.cluster), "the third node has all of it"
     assert not can_heal(run.cluster, frozenset({third.id}))
+    for node in (first, second, third):
+        node.crash(power=True)
+    assert can_heal(run.cluster), "they are down, and their disks are the same"
+    assert not can_heal(run.cluster, frozenset({third.id}))
 
 
 def test_a_disk_is_put_back_only_where_a_majority_without_it_knows_all() -> None:
@@ -77,6 +85,41 @@ def test_a_disk_is_put_back_only_where_a_majority_without_it_knows_all() -> None
     assert raft.log.last_index == cluster.observers[1].log.commit
 
 
+def test_the_tail_of_a_leader_that_was_cut_off() -> None:
+    run = working_run()
+    cluster = run.cluster
+    leader = cluster.leader(1)
+    assert leader is not None
+    commit = cluster.observers[1].log.commit
+    assert not tail_of(cluster, leader, 1)
+    cluster.network.isolate(leader.id)
+    for _ in range(3):
+        leader.call(lambda driver: driver.propose(1, b"never committed", Callback(lambda _: None)))
+    run.world.run_until(run.world.now_us + SECOND // 2)
+    assert tail_of(cluster, leader, 1) == range(commit + 1, commit + 4)
+    run.world.run_until(run.world.now_us + 10 * SECOND)
+    assert cluster.observers[1].log.commit > commit, "another leader has begun its term"
+    assert tail_of(cluster, leader, 1) == range(commit + 1, commit + 4)
+
+
+def test_a_short_pause_adds_no_ticks() -> None:
+    run = working_run()
+    node = run.cluster.nodes[1]
+    ticks: list[int] = []
+    assert node.driver is not None
+    node.driver.tick = lambda: ticks.append(run.world.now_us)  # type: ignore[method-assign]
+    run.cluster.network.isolate(node.id)
+    for _ in range(5):
+        node.driver.replicas[1].raft.wake()
+        node.call(lambda _: None)
+        node.pause()
+        run.world.run_until(run.world.now_us + SECOND // 100)
+        node.resume()
+    began_us = run.world.now_us
+    run.world.run_until(began_us + 2 * SECOND)
+    assert 18 <= len([tick for tick in ticks if tick > began_us]) <= 22
+
+
 def test_no_single_sector_keeps_a_store_from_opening() -> None:
     run = working_run()
     node = run.cluster.nodes[2]
@@ -92,3 +135,20 @@ def test_no_single_sector_keeps_a_store_from_opening() -> None:
             inode.image[start : start + SECTOR_BYTES] = before
             opened += 1
     assert opened > 3
+
+
+def test_rot_spares_the_second_directory_of_a_last_block_that_only_unsynced_bytes_prove() -> None:
+    """Without the proof the block looks torn; with it, if a power cut leaves it, the node rightly refuses to start."""
+    run = working_run(journal_bytes=MIB)
+    node = run.cluster.nodes[2]
+    before = last_block(node)
+    scan = JournalScan.of(node.disk, list_journal(node.disk))
+    image = scan.images[before]
+    assert not image.is_checkpoint
+    assert scan.proven == before, "the mark is in the cache of the system"
+    for position in (image.position, image.twin_position):
+        run.faults._rot_once(node, aim=bytes(image.data[position : position + HEADER_BYTES]))
+    assert len(node.rots) == 1
+    assert last_block(node) == before
+    node.crash(power=False)
+    assert node.start()

@@ -5,14 +5,14 @@ has applied: one that was deposed without knowing it may lease a message that it
 that it has seen settled itself, and never the same message twice at a time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from flotilla.partition.leader.group_delivery import LeasedMessages
+from flotilla.sim.checkers.queue_leases import HandoverChecker, LiveLease, TermShadow
 from flotilla.sim.checkers.queue_shadow import GroupShadow, QueueShadow
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.devices.clock import EPOCH_MS
-from flotilla.sim.plans.queue import ORDERED
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Index, NodeId, Offset, Term
 from flotilla.types.operations import Produced
@@ -23,50 +23,6 @@ _MINUTE_US: Final = 60_000_000
 _ERROR_MS_MAX: Final = 20_000
 #: Times are passed in whole milliseconds.
 _ROUNDING_US: Final = 2_000
-
-
-class LiveLease:
-    """One message leased to one member."""
-
-    __slots__ = ("deadline_ms", "generation", "given_ms", "lease_id", "member")
-
-    def __init__(self, lease_id: int, member: str, given_ms: int, deadline_ms: int, generation: Index) -> None:
-        #: Of the group: a reset ends all leases.
-        self.generation = generation
-        self.lease_id = lease_id
-        self.member = member
-        self.given_ms = given_ms
-        self.deadline_ms = deadline_ms
-
-
-class TermShadow:
-    """The live leases of one leader in its term."""
-
-    __slots__ = ("_ended", "live", "node", "term")
-
-    def __init__(self, node: NodeId, term: Term) -> None:
-        self.node = node
-        self.term = term
-        self.live: dict[tuple[str, Offset], LiveLease] = {}
-        #: Settled by their members. If the log has no room for the settlement, the lease goes on as before.
-        self._ended: dict[tuple[str, Offset], LiveLease] = {}
-
-    def holder(self, group: GroupShadow, offset: Offset, now_ms: int) -> LiveLease | None:
-        lease = self.live.get((group.name, offset))
-        is_live = lease is not None and now_ms < lease.deadline_ms and lease.generation == group.generation
-        return lease if is_live else None
-
-    def end(self, name: str, offset: Offset) -> None:
-        lease = self.live.pop((name, offset), None)
-        if lease is not None:
-            self._ended[name, offset] = lease
-
-    def reopen(self, group: GroupShadow, offset: Offset, lease_id: int, now_ms: int) -> LiveLease | None:
-        """The lease that did not end after all. None: it ended, or this leader never gave it."""
-        lease = self._ended.pop((group.name, offset), None)
-        if lease is not None and lease.lease_id == lease_id:
-            self.live[group.name, offset] = lease
-        return self.holder(group, offset, now_ms)
 
 
 class RateShadow:
@@ -96,8 +52,11 @@ class RateShadow:
 class DeliveryChecker:
     """All leaders of the topic, one after the other and side by side."""
 
-    def __init__(self, shadow: QueueShadow, skew_ms: int) -> None:
+    def __init__(self, shadow: QueueShadow, skew_ms: int, now_us: Callable[[], int], silence_us: int) -> None:
+        """`now_us` is the world's time; `silence_us`: how long links are silent before a node notices."""
         self._shadow = shadow
+        self._now_us = now_us
+        self._handover = HandoverChecker(silence_us)
         self._skew_ms = skew_ms
         self._terms = 0
         #: How far the times of leaders were from the world's: tokens come by cluster time, which drifts.
@@ -110,7 +69,9 @@ class DeliveryChecker:
 
     def begin(self, node: NodeId, term: Term) -> TermShadow:
         self._terms += 1
-        return TermShadow(node, term)
+        shadow = TermShadow(node, term, self._now_us())
+        self._handover.begin(shadow)
+        return shadow
 
     # Leases.
 
@@ -123,9 +84,11 @@ class DeliveryChecker:
         deadline_ms: int,
         now_ms: int,
         applied: Index,
+        *,
+        is_ordered: bool,
     ) -> None:
-        group = self._shadow.groups[name]
-        if applied < group.generation:
+        group = self._shadow.groups.get(name)
+        if group is None or applied < group.generation:
             # It does not know of the reset yet, and the shadow does not keep what was before it.
             return
         for offset in range(leased.first, leased.end):
@@ -143,9 +106,12 @@ class DeliveryChecker:
             due_ms = max(self._shadow.messages[offset].deliver_at_ms, group.not_before_ms(offset, applied))
             if now_ms < due_ms:
                 raise Violation("never early", f"{where} {due_ms - now_ms} ms before its time")
-            if name == ORDERED:
+            if is_ordered:
                 self._check_order(group, offset, applied, where)
-            at.live[name, offset] = LiveLease(leased.lease_id, member, now_ms, deadline_ms, group.generation)
+            self._handover.leased(at, group, offset, self._now_us())
+            at.live[name, offset] = LiveLease(
+                leased.lease_id, member, now_ms, deadline_ms, group.generation, self._now_us()
+            )
 
     def _check_order(self, group: GroupShadow, offset: Offset, applied: Index, where: str) -> None:
         key = self._shadow.messages[offset].key
@@ -172,7 +138,8 @@ class DeliveryChecker:
     def delivered_once(self, at: TermShadow, name: str, first: Offset, end: Offset) -> None:
         """They leave for a member with at-most-once delivery."""
         for offset in range(first, end):
-            if offset not in self._shadow.groups[name].settled:
+            group = self._shadow.groups.get(name)
+            if group is not None and offset not in group.settled:
                 # Settled, cancelled or trimmed meanwhile: it is not delivered again in any case.
                 raise Violation("at most once", f"message {offset} of {name} leaves before it is settled")
             if (name, offset) in self._once:
@@ -183,9 +150,12 @@ class DeliveryChecker:
 
     def settled(self, at: TermShadow, name: str, accepted: Iterable[LeaseRange], now_ms: int) -> None:
         """A leader accepts a member's outcome for these."""
+        group = self._shadow.groups.get(name)
+        if group is None:
+            return
         for held in accepted:
             for offset in range(held.first, held.end):
-                holder = at.holder(self._shadow.groups[name], offset, now_ms)
+                holder = at.holder(group, offset, now_ms)
                 if holder is not None and holder.lease_id != held.lease_id:
                     raise Violation(
                         "only the holder settles",
@@ -197,14 +167,18 @@ class DeliveryChecker:
     def extended(
         self, at: TermShadow, name: str, member: str, accepted: Iterable[LeaseRange], visibility_ms: int, now_ms: int
     ) -> None:
-        group = self._shadow.groups[name]
+        group = self._shadow.groups.get(name)
+        if group is None:
+            return
         lease_ms_max = group.rules.lease_ms_max
         for held in accepted:
             for offset in range(held.first, held.end):
                 holder = at.holder(group, offset, now_ms) or at.reopen(group, offset, held.lease_id, now_ms)
                 if holder is None:
                     until_ms = now_ms + min(visibility_ms, lease_ms_max)
-                    at.live[name, offset] = LiveLease(held.lease_id, member, now_ms, until_ms, group.generation)
+                    at.live[name, offset] = LiveLease(
+                        held.lease_id, member, now_ms, until_ms, group.generation, self._now_us()
+                    )
                 elif holder.lease_id != held.lease_id:
                     raise Violation("one live lease", f"message {offset} of {name} is {holder.member}'s and {member}'s")
                 else:
@@ -218,8 +192,8 @@ class DeliveryChecker:
 
     def answered_settled(self, name: str, kind: int, accepted: Iterable[LeaseRange], generation: Index) -> None:
         """A member is answered that this is final, unless the group was reset since that generation."""
-        group = self._shadow.groups[name]
-        if generation != group.generation:
+        group = self._shadow.groups.get(name)
+        if group is None or generation != group.generation:
             return
         for held in accepted:
             for offset in range(held.first, held.end):

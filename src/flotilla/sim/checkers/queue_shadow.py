@@ -7,7 +7,7 @@ once, on whichever replica it happens.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -17,8 +17,10 @@ from flotilla.partition.commands.group_commands import GroupSettlement
 from flotilla.partition.commands.partition_commands import (
     BuryDeaths,
     CancelRecords,
+    ClaimPartition,
     CommitOffset,
     ConcludeStage,
+    DeleteGroup,
     DropStage,
     OpenGroup,
     ResetGroup,
@@ -33,8 +35,7 @@ from flotilla.partition.state.transactions import Published
 from flotilla.raft.messages import Entry
 from flotilla.sim.checkers.queue_transactions import NaiveAcks, NaiveStage, Registry, StageShadow
 from flotilla.sim.checkers.violation import Violation
-from flotilla.sim.plans.queue_message import BY_NOTHING, Letter, read_letter, read_message
-from flotilla.types.errors import FlotillaError
+from flotilla.types.errors import FlotillaError, StaleGenerationError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import GroupId, Index, NodeId, Offset
 from flotilla.types.records import Record
@@ -51,7 +52,8 @@ TRIMMED: Final = "trimmed"
 class Message(NamedTuple):
     """The message at an offset."""
 
-    identity: int
+    #: What its producer knows it by.
+    identity: Hashable
     key: bytes | None
     deliver_at_ms: int
     timestamp_ms: int
@@ -72,13 +74,19 @@ class Failures:
 class GroupShadow:
     """One queue group."""
 
-    def __init__(self, name: str, rules: GroupRules) -> None:
+    def __init__(self, name: str, rules_of: Callable[[str], GroupRules]) -> None:
         self.name = name
-        self.rules = rules
-        #: Offsets in the order of deaths.
+        self._rules_of = rules_of
+        #: Offsets in the order of deaths, and when each died.
         self.deaths: list[Offset] = []
+        self.died_ms: list[int] = []
         self.buried = 0
         self.begin(0, 0)
+
+    @property
+    def rules(self) -> GroupRules:
+        """In force now."""
+        return self._rules_of(self.name)
 
     def begin(self, start: Offset, index: Index) -> None:
         """The group was opened or reset by this entry: nothing is settled, nothing has failed."""
@@ -135,26 +143,65 @@ class GroupShadow:
         return self.name, self.floor, above, self.open_attempts, len(self.deaths), self.buried
 
 
+class Ways:
+    """What a shadow has to be told about its partition."""
+
+    def rules_of(self, name: str) -> GroupRules:
+        """Of a queue group, now."""
+        raise NotImplementedError
+
+    def holders(self) -> Iterable[str]:
+        """Groups that hold retention, whether they have been opened or not."""
+        raise NotImplementedError
+
+    def identity_of(self, record: Record) -> tuple[Hashable, bool]:
+        """What its producer knows it by, and whether no other record may have the same."""
+        raise NotImplementedError
+
+    def letter_in(self, record: Record) -> Hashable | None:
+        """The death that a dead letter tells of; None: it is an ordinary message."""
+        raise NotImplementedError
+
+    def letter_of(self, group: GroupShadow, number: int) -> Hashable:
+        """The same, of a death in a group of this partition."""
+        raise NotImplementedError
+
+    def died(self, group: GroupShadow) -> None:
+        """One more message of the group."""
+
+    def is_dead(self, letter: Hashable) -> bool:
+        """Whether a message has died in any partition for this letter to be written."""
+        return True
+
+
 class QueueShadow:
     """One partition."""
 
     def __init__(
-        self, group: GroupId, rules: dict[str, GroupRules], letters: dict[Letter, Offset], registry: Registry
+        self,
+        group: GroupId,
+        ways: Ways,
+        letters: dict[Hashable, Offset],
+        registry: Registry,
     ) -> None:
-        """`letters` is the dead-letter topic's content. The shadows of both partitions share it and the registry."""
-        self._rules = rules
+        """`letters` is the dead-letter topics' content. The shadows of all partitions share it and the registry."""
+        self._ways = ways
         self.stages = StageShadow(group, registry)
         #: Records of a transaction that are stored and not visible yet.
         self._held: list[Record] = []
         self.letters = letters
         self.messages: list[Message] = []
-        self.places: dict[int, Offset] = {}
+        self.places: dict[Hashable, Offset] = {}
+        #: Batches of producers that number them: (producer, epoch, sequence), and where they stand.
+        self._sequences: dict[tuple[int, int, int], Offset] = {}
         #: By key, in order.
         self.by_key: dict[bytes, list[Offset]] = {}
         self.log_start: Offset = 0
         self.next_offset: Offset = 0
         self.groups: dict[str, GroupShadow] = {}
         self.positions: dict[str, Offset] = {}
+        #: Of stream groups: the epoch under which a member has claimed the partition.
+        self.fences: dict[str, int] = {}
         self.cancelled: dict[Offset, None] = {}
         self.newest: Index = 0
         self.entry_count = 0
@@ -164,9 +211,12 @@ class QueueShadow:
 
     # What replicas do.
 
-    def applied(self, node: NodeId, entry: Entry, result: object, machine: PartitionMachine, commit: Index) -> None:
+    def applied(
+        self, node: NodeId, entry: Entry, result: object, machine: PartitionMachine, commit: Index | None = None
+    ) -> None:
+        """`commit`: what the replica knows to be committed; None: another checker watches that."""
         index = entry.index
-        if index > commit:
+        if commit is not None and index > commit:
             raise Violation("applied only when committed", f"node {node} applied {index}, committed is {commit}")
         if index > self.newest:
             self.newest = index
@@ -203,15 +253,18 @@ class QueueShadow:
     def sums(self) -> tuple[object, ...]:
         groups = tuple(group.sums() for _, group in sorted(self.groups.items()))
         ends = self.next_offset, self.next_offset + len(self._held), self.log_start
-        return *ends, self.stages.sums(), tuple(sorted(self.positions.items())), *groups
+        readers = tuple(sorted(self.positions.items())), tuple(sorted(self.fences.items()))
+        return *ends, self.stages.sums(), *readers, *groups
 
     # What entries say.
 
     def _write(self, index: Index, entry: Entry, result: object) -> None:
         if isinstance(result, FlotillaError):
-            # Refused: then it must have changed nothing.
+            # Then it must have changed nothing.
+            self._refuse(entry, result)
             return
         if isinstance(result, BatchFacts):
+            self._check_sequence(result)
             self._append(BatchView(entry.data).records())
             return
         if isinstance(result, Published):
@@ -221,13 +274,13 @@ class QueueShadow:
         match command:
             case OpenGroup():
                 if command.group not in self.groups:
-                    self.groups[command.group] = GroupShadow(command.group, self._rules[command.group])
+                    self.groups[command.group] = GroupShadow(command.group, self._ways.rules_of)
                     self._begin_group(command.group, command.offset, index)
             case ResetGroup():
                 self._begin_group(command.group, command.offset, index)
             case SettleRuns():
                 for settlement in command.groups:
-                    self._settle(index, settlement)
+                    self._settle(index, settlement, command.now_ms)
             case BuryDeaths():
                 self._bury(command)
             case CancelRecords():
@@ -236,8 +289,11 @@ class QueueShadow:
                         self.cancelled[offset] = None
                         for group in self.groups.values():
                             group.settle(offset, CANCELLED, index)
-            case CommitOffset():
-                self.positions[command.group] = max(command.offset, self.positions.get(command.group, 0))
+            case CommitOffset() | ClaimPartition():
+                self._move_reader(command)
+            case DeleteGroup():
+                for table in (self.groups, self.positions, self.fences):
+                    table.pop(command.group, None)
             case TrimTo():
                 self._trim(index, command)
             case StageBatch():
@@ -248,6 +304,28 @@ class QueueShadow:
                 self._unstage(index, self.stages.conclude(command.transaction_id), is_committed=True)
             case DropStage():
                 self._unstage(index, self.stages.drop(command.transaction_id), is_committed=False)
+
+    def _refuse(self, entry: Entry, error: FlotillaError) -> None:
+        """A member that owns its partition is not refused for its epoch."""
+        if not isinstance(error, StaleGenerationError):
+            return
+        command = decode_command(entry.data)
+        if isinstance(command, CommitOffset | ClaimPartition) and not self._is_late(command):
+            raise Violation("owners are heard", f"{command} was answered with {error!r}")
+
+    def _is_late(self, command: CommitOffset | ClaimPartition) -> bool:
+        is_operator = isinstance(command, CommitOffset) and command.reset and not command.epoch
+        return not is_operator and command.epoch < self.fences.get(command.group, 0)
+
+    def _move_reader(self, command: CommitOffset | ClaimPartition) -> None:
+        if self._is_late(command):
+            fence = self.fences[command.group]
+            raise Violation("late commits are refused", f"{command} behind a claim of {fence}")
+        if command.epoch:
+            self.fences[command.group] = command.epoch
+        if isinstance(command, CommitOffset):
+            known = self.positions.get(command.group, 0)
+            self.positions[command.group] = command.offset if command.reset else max(command.offset, known)
 
     # Transactions.
 
@@ -290,27 +368,35 @@ class QueueShadow:
         for cancelled in self.cancelled:
             group.settle(cancelled, CANCELLED, index)
 
+    def _check_sequence(self, facts: BatchFacts) -> None:
+        """A producer that numbers its batches stores each of them once."""
+        if facts.producer_id:
+            place = facts.producer_id, facts.producer_epoch, facts.producer_sequence
+            if place in self._sequences:
+                known = self._sequences[place]
+                raise Violation("stored once", f"batch {place} stands at {known} and again at {facts.base_offset}")
+            self._sequences[place] = facts.base_offset
+
     def _append(self, records: Iterable[Record]) -> None:
         for record in records:
-            if record.payload[:1] == b"D":
-                self._append_letter(record.payload)
-            else:
+            letter = self._ways.letter_in(record)
+            if letter is None:
                 self._append_message(record)
+            elif letter in self.letters:
+                raise Violation("dead-lettered once", f"{letter} is there twice")
+            elif not self._ways.is_dead(letter):
+                raise Violation("dead-lettered once", f"{letter} is in the dead-letter topic and never died")
+            else:
+                self.letters[letter] = self.next_offset
+                self.messages.append(Message(letter, record.key, record.deliver_at_ms, 0, 0, 0))
             self.next_offset += 1
 
-    def _append_letter(self, value: bytes) -> None:
-        letter = read_letter(value)
-        if letter in self.letters:
-            raise Violation("dead-lettered once", f"message {letter.offset} of {letter.group} is there twice")
-        self.letters[letter] = self.next_offset
-        self.messages.append(Message(0, None, 0, 0, 0, 0))
-
     def _append_message(self, record: Record) -> None:
-        identity, protection = read_message(record.payload)
+        identity, is_only = self._ways.identity_of(record)
         offset = self.next_offset
-        if protection != BY_NOTHING and identity in self.places:
+        if is_only and identity in self.places:
             raise Violation(
-                "stored once", f"message {identity} stands at {self.places[identity]} and again at {offset}"
+                "stored once", f"message {identity!r} stands at {self.places[identity]} and again at {offset}"
             )
         self.places.setdefault(identity, offset)
         self.messages.append(
@@ -326,9 +412,9 @@ class QueueShadow:
         if record.key is not None:
             self.by_key.setdefault(record.key, []).append(offset)
 
-    def _settle(self, index: Index, settlement: GroupSettlement) -> None:
-        group = self.groups[settlement.group]
-        if settlement.generation not in (0, group.generation):
+    def _settle(self, index: Index, settlement: GroupSettlement, now_ms: int) -> None:
+        group = self.groups.get(settlement.group)
+        if group is None or settlement.generation not in (0, group.generation):
             # Of leases that a reset has ended.
             return
         touched = [*settlement.acked, *settlement.expired, *settlement.dropped]
@@ -351,6 +437,8 @@ class QueueShadow:
             for offset in range(dead.first, dead.end):
                 if group.settle(offset, DEAD, index):
                     group.deaths.append(offset)
+                    group.died_ms.append(now_ms)
+                    self._ways.died(group)
 
     def _check_expiry(self, group: GroupShadow, offset: Offset) -> None:
         if not self.messages[offset].ttl_ms:
@@ -361,15 +449,16 @@ class QueueShadow:
         if offset in group.settled:
             return
         attempts = group.attempts(offset, self.newest)
-        if attempts >= (self.messages[offset].max_deliveries or group.rules.max_deliveries):
+        bound = self.messages[offset].max_deliveries or group.rules.max_deliveries
+        if bound and attempts >= bound:
             raise Violation("attempts are counted", f"message {offset} lives after attempt {attempts} in {group.name}")
 
     def _bury(self, command: BuryDeaths) -> None:
         group = self.groups[command.group]
         for number in range(group.buried, command.below_number):
-            letter = Letter(number, group.deaths[number], command.group)
+            letter = self._ways.letter_of(group, number)
             if letter not in self.letters:
-                raise Violation("dead-lettered once", f"message {letter.offset} of {letter.group} is nowhere")
+                raise Violation("dead-lettered once", f"{letter} is buried, and nowhere")
         group.buried = max(group.buried, command.below_number)
 
     def _trim(self, index: Index, command: TrimTo) -> None:
@@ -377,7 +466,7 @@ class QueueShadow:
         offset = min(
             [command.offset, *(group.floor for group in self.groups.values() if group.generation > command.known)]
         )
-        absent = [name for name, rules in self._rules.items() if rules.holds_retention and name not in self.groups]
+        absent = [name for name in self._ways.holders() if name not in self.groups]
         if absent and offset > self.log_start:
             raise Violation("holders keep the log", f"trimmed to {offset}, and {absent[0]} has not come yet")
         for group in self.groups.values():
@@ -415,7 +504,8 @@ def sums_of(machine: PartitionMachine) -> tuple[object, ...]:
             for name, staging in sorted(machine.transactions.open.items())
         ]
     )
-    return machine.next_offset, machine.end_offset, machine.log_start, stages, positions, *groups
+    fences = tuple(sorted(machine.fences.items()))
+    return machine.next_offset, machine.end_offset, machine.log_start, stages, positions, fences, *groups
 
 
 def _difference(known: tuple[object, ...], found: tuple[object, ...]) -> str:

@@ -23,7 +23,7 @@ from flotilla.types.ids import Index, NodeId, Offset
 from flotilla.types.operations.stream import NO_OFFSET, STICKY
 
 
-class _Pages:
+class Pages:
     """The state after each entry, equal at all replicas."""
 
     __slots__ = ("_sums", "entry_count", "newest")
@@ -33,8 +33,9 @@ class _Pages:
         self.newest: Index = 0
         self.entry_count = 0
 
-    def is_new(self, node: NodeId, index: Index, commit: Index) -> bool:
-        if index > commit:
+    def is_new(self, node: NodeId | str, index: Index, commit: Index | None) -> bool:
+        """`commit`: what the replica knows to be committed; None: another checker watches that."""
+        if commit is not None and index > commit:
             raise Violation("applied only when committed", f"node {node} applied {index}, committed is {commit}")
         return index > self.newest
 
@@ -43,7 +44,7 @@ class _Pages:
         self.entry_count += 1
         self._sums[index] = sums
 
-    def compare(self, node: NodeId, index: Index, sums: object, promise: str) -> None:
+    def compare(self, node: NodeId | str, index: Index, sums: object, promise: str) -> None:
         known = self._sums.get(index)
         if known is None:
             raise Violation("applied once, in order", f"node {node} stands behind {index}, where no other replica was")
@@ -51,33 +52,22 @@ class _Pages:
             raise Violation(promise, f"node {node} behind entry {index}: {sums} where others have {known}")
 
 
-class OwnershipShadow:
-    """The metadata, as far as the group goes."""
+class GroupOwnership:
+    """The members of one stream group and what they own."""
 
     def __init__(self) -> None:
-        self.pages = _Pages(_digest(MetadataMachine()))
         self.group: StreamGroup | None = None
         #: Partition and epoch to the member that got it then.
         self._owner_of: dict[tuple[int, int], str] = {}
         #: Partition and member to the epoch under which the member uses it, as the members themselves know it.
         self.used: dict[tuple[int, str], int] = {}
 
-    def applied(self, node: NodeId, entry: Entry, machine: MetadataMachine, commit: Index) -> None:
-        digest = _digest(machine)
-        if self.pages.is_new(node, entry.index, commit):
-            topic = machine.state.topic(TOPIC)
-            group = None if topic is None else machine.state.streams.find(topic.topic_id, READERS)
-            if group is not None and group != self.group:
-                self._judge(entry, group)
-                self.group = group
-            self.pages.write(entry.index, digest)
-        self.pages.compare(node, entry.index, digest, "equal states")
-
-    def restored(self, node: NodeId, machine: MetadataMachine) -> None:
-        self.pages.compare(node, machine.applied, _digest(machine), "snapshot equals replay")
-
-    def _judge(self, entry: Entry, group: StreamGroup) -> None:
+    def changed(self, entry: Entry, group: StreamGroup) -> None:
+        """The group behind an entry."""
         before = self.group
+        if group == before:
+            return
+        self.group = group
         if before is not None and group.generation <= before.generation:
             raise Violation("generations go on", f"from {before.generation} to {group.generation}")
         members = {member.name: None for member in group.members}
@@ -105,6 +95,27 @@ class OwnershipShadow:
             raise Violation(promise, f"partition {number} went from {was} to {share}")
 
 
+class OwnershipShadow(GroupOwnership):
+    """The metadata, as far as the group goes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pages = Pages(metadata_digest(MetadataMachine()))
+
+    def applied(self, node: NodeId, entry: Entry, machine: MetadataMachine, commit: Index) -> None:
+        digest = metadata_digest(machine)
+        if self.pages.is_new(node, entry.index, commit):
+            topic = machine.state.topic(TOPIC)
+            group = None if topic is None else machine.state.streams.find(topic.topic_id, READERS)
+            if group is not None:
+                self.changed(entry, group)
+            self.pages.write(entry.index, digest)
+        self.pages.compare(node, entry.index, digest, "equal states")
+
+    def restored(self, node: NodeId, machine: MetadataMachine) -> None:
+        self.pages.compare(node, machine.applied, metadata_digest(machine), "snapshot equals replay")
+
+
 def _judge_spread(group: StreamGroup, before: StreamGroup | None, members: dict[str, None]) -> None:
     """The spread is even, and new targets move no more partitions than exceed a member's share."""
     counts = Counter([share.target for share in group.shares])
@@ -120,7 +131,7 @@ def _judge_spread(group: StreamGroup, before: StreamGroup | None, members: dict[
         raise Violation("the fewest moves", f"{moves} partitions move in generation {group.generation}")
 
 
-def _digest(machine: MetadataMachine) -> int:
+def metadata_digest(machine: MetadataMachine) -> int:
     return crc32(machine.snapshot())
 
 
@@ -131,7 +142,7 @@ class PositionShadow:
         self.next_offset: Offset = 0
         self.position: Offset = NO_OFFSET
         self.fence = 0
-        self.pages = _Pages(self._sums())
+        self.pages = Pages(self._sums())
         #: What members were answered: the furthest commit, and the latest claim.
         self.acknowledged: Offset = NO_OFFSET
         self.claimed = 0

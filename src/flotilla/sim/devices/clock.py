@@ -10,6 +10,8 @@ from flotilla.sim.devices.world import MS
 
 TICK_US = 100 * MS
 _MILLION = 1_000_000
+#: How fast the clocks of a whole product's brokers drift at most; quartz is within this.
+DRIFT_PPM_MAX: Final = 200
 #: The product expects times of a calendar.
 EPOCH_MS: Final = 1_700_000_000_000
 

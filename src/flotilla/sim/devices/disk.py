@@ -16,10 +16,10 @@ Time is not known here: the caller simulates a slow sync. Everything random come
 calls give the same disk.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, NoReturn, TypeAlias
 
 from flotilla.sim.devices.crash import SimulatedCrash
 from flotilla.storage.framing import SECTOR_BYTES
@@ -207,6 +207,7 @@ class SimFile:
         assert self._generation == self._disk.generation, "a file of a dead process was read"
         if self._disk.is_unreadable:
             self._disk.failed_reads += 1
+            self._disk.failed_count += 1
             raise StorageFailedError("read failed")
         return bytes(self._inode.image[offset : offset + length])
 
@@ -223,14 +224,16 @@ class SimFile:
         growth = offset + len(data) - len(self._inode.image)
         if growth > 0 and growth > disk.capacity_bytes - disk.used_bytes:
             # A short write: some of it is there, the caller learns only that it failed.
+            disk.failed_count += 1
             room = max(0, len(data) - growth + disk.capacity_bytes - disk.used_bytes)
             self._put(offset, data[: disk.random.randint(0, room)])
             raise DiskFullError(f"no room for {len(data)} bytes")
         if disk.is_interrupted():
             self._put(offset, data[: disk.random.randint(0, len(data))])
-            raise SimulatedCrash("disk.write")
+            disk.interrupt("disk.write")
         if disk.failing_writes:
             disk.failing_writes -= 1
+            disk.failed_count += 1
             self._put(offset, data[: disk.random.randint(0, len(data))])
             raise StorageFailedError("write failed")
         self._put(offset, data)
@@ -259,6 +262,7 @@ class SimFile:
         assert self._generation == disk.generation, "a file of a dead process was resized"
         growth = size - len(self._inode.image)
         if growth > 0 and growth > disk.capacity_bytes - disk.used_bytes:
+            disk.failed_count += 1
             raise DiskFullError(f"no room for {growth} bytes")
         disk.step(point)
         self._inode.resize(size)
@@ -270,10 +274,12 @@ class SimFile:
         disk.step("disk.sync")
         if disk.failing_syncs:
             disk.failing_syncs -= 1
+            disk.failed_count += 1
             self._inode.drop_dirty_pages()
             raise StorageFailedError("sync failed")
         disk.synced_count += 1
         self._inode.make_durable()
+        disk.on_sync()
 
     def close(self) -> None:
         return
@@ -302,6 +308,12 @@ class SimDisk:
         #: The process has no descriptor left: no file can be opened for now.
         self.is_out_of_descriptors = False
         self.failed_reads = 0
+        #: Operations that failed for a fault.
+        self.failed_count = 0
+        #: Called after each sync: the caller simulates its time.
+        self.on_sync: Callable[[], None] = _take_no_time
+        #: Called when an operation is interrupted, before SimulatedCrash is raised; the process is dead from then on.
+        self.on_interrupted: Callable[[], None] | None = None
         self._steps_left = -1
         self._root = Directory()
         #: Folders by path, so that the depth of a tree costs nothing.
@@ -312,6 +324,7 @@ class SimDisk:
     def open(self, path: str, *, create: bool = False) -> SimFile:
         if self.is_out_of_descriptors:
             self.failed_reads += 1
+            self.failed_count += 1
             raise StorageFailedError(f"open {path}: too many open files")
         directory, name = self._locate(path)
         node = directory.entries.get(name)
@@ -379,9 +392,11 @@ class SimDisk:
         self.step("disk.sync_directory")
         if self.failing_syncs:
             self.failing_syncs -= 1
+            self.failed_count += 1
             raise StorageFailedError("folder sync failed")
         self.synced_count += 1
         directory.make_durable()
+        self.on_sync()
 
     def list(self, path: str) -> Names:
         directory = self._directories.get(_normal(path))
@@ -497,7 +512,13 @@ class SimDisk:
     def step(self, point: str) -> None:
         """Counts one mutating operation, and dies before it when the fault plan says so."""
         if self._steps_left >= 0 and self.is_interrupted():
-            raise SimulatedCrash(point)
+            self.interrupt(point)
+
+    def interrupt(self, point: str) -> NoReturn:
+        """Ends the process in the middle of an operation."""
+        if self.on_interrupted is not None:
+            self.on_interrupted()
+        raise SimulatedCrash(point)
 
     def is_interrupted(self) -> bool:
         if self._steps_left < 0:
@@ -532,6 +553,10 @@ class SimDisk:
                     unseen.append((path, node))
                 else:
                     self.used_bytes += len(node.image)
+
+
+def _take_no_time() -> None:
+    """Nobody simulates the time of a sync."""
 
 
 def _normal(path: str) -> str:

@@ -40,6 +40,7 @@ class World:
         return Random(f"{self.seed}/{name}")
 
     def after(self, delay_us: int, action: Callable[..., None], *arguments: object) -> None:
+        assert delay_us >= 0, "time does not go back"
         self._sequence += 1
         heappush(self._heap, (self.now_us + delay_us, self._sequence, action, arguments))
 

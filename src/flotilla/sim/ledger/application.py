@@ -12,6 +12,7 @@ from flotilla.sim.plans.run import Plan
 from flotilla.sim.trace import Trace
 from flotilla.sim.watch import WatchedMachine
 from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.snapshot_data import SnapshotData
 from flotilla.types.span import Span
 
 
@@ -35,7 +36,7 @@ class WatchedLedger(Ledger):
         application.applied(self._node, entry.index, len(self.commands) - 1, self.commands[-1], self.digest, commit)
         return position
 
-    def restore(self, data: bytes, decoded: object = None) -> None:
+    def restore(self, data: SnapshotData, decoded: object = None) -> None:
         super().restore(data, decoded)
         self._observer.application.restored(self._node, len(self.commands), self.digest)
 

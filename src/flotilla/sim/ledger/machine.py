@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from struct import Struct
 
 from flotilla.raft.messages import Entry
+from flotilla.types.snapshot_data import SnapshotData, whole
 
 _ID = Struct("<Q")
 _HEAD = Struct("<QQ")
@@ -54,14 +55,15 @@ class Ledger:
         data = self.snapshot()
         return lambda: (data,)
 
-    def decode(self, data: bytes) -> object:
+    def decode(self, data: SnapshotData) -> object:
         """Nothing: it is restored from the bytes."""
         return None
 
-    def restore(self, data: bytes, decoded: object = None) -> None:
+    def restore(self, data: SnapshotData, decoded: object = None) -> None:
         self.commands = array("Q")
         self.digest = 0
         if data:
-            count, self.digest = _HEAD.unpack_from(data)
-            self.commands.frombytes(data[_HEAD.size :])
+            joined = whole(data)
+            count, self.digest = _HEAD.unpack_from(joined)
+            self.commands.frombytes(joined[_HEAD.size :])
             assert len(self.commands) == count, "a snapshot arrived in parts"

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from flotilla.raft import follower, log, repair
+from flotilla.raft import follower, log
 from flotilla.raft.messages import VoteRequest
 from flotilla.raft.node import RaftNode
 from flotilla.raft.progress import Progress
+from flotilla.raft.repair import repair
 from flotilla.raft.state import RaftState
 from flotilla.storage import journal_scan
 
@@ -19,7 +20,7 @@ def _count_forgotten(original: Any) -> Any:
     return lambda self, last_index: None
 
 
-def _commit_unconfirmed(original: Any) -> Any:
+def commit_unconfirmed(original: Any) -> Any:
     def commit(node: RaftState, leader: int, index: int) -> None:
         node.log.commit_to(min(index, node.log.last_index))
 
@@ -46,7 +47,24 @@ def _step_down_unnoticed(original: Any) -> Any:
     return lambda node: None
 
 
+def _keep_conflict(original: Any) -> Any:
+    return lambda node, meta: None
+
+
+def _doubt_the_leader(original: Any) -> Any:
+    return lambda node, reply: False
+
+
+def _doubt_its_entries(original: Any) -> Any:
+    return lambda node, entry, *, authoritative: original(node, entry, authoritative=False)
+
+
+def _ask_once(original: Any) -> Any:
+    return lambda node: None
+
+
 _ROT = ("rot", "isolate", "crash", "blackout", "snapshot")
+_TAIL = ("rot", "isolate", "snapshot")
 _FORGET = ("put-back", "isolate", "crash", "transfer")
 
 #: Name, mistake, faults that bring it about, replacements.
@@ -61,7 +79,7 @@ ROWS: tuple[tuple[str, str, tuple[str, ...], tuple[tuple[Any, Any, Callable[[Any
         "commit-unconfirmed",
         "a follower commits by an acknowledgement that it may have forgotten",
         ("put-back", "isolate", "transfer"),
-        ((follower, "_commit_agreed", _commit_unconfirmed),),
+        ((follower, "_commit_agreed", commit_unconfirmed),),
     ),
     (
         "read-error-ends",
@@ -80,6 +98,25 @@ ROWS: tuple[tuple[str, str, tuple[str, ...], tuple[tuple[Any, Any, Callable[[Any
         "a leader that finds damage steps down, and its followers do not notice",
         _ROT,
         ((repair, "leader_asks", _step_down_unnoticed),),
+    ),
+    (
+        "keep-conflict",
+        "a damaged tail stays that conflicts with the snapshot which would repair it",
+        _TAIL,
+        ((repair, "_drop_conflict", _keep_conflict),),
+    ),
+    (
+        "keep-absent",
+        "a damaged entry stays of which the leader says that it never committed",
+        _TAIL,
+        # The leader's next entry at that index says the same.
+        ((repair, "_is_news", _doubt_the_leader), (repair, "_repair", _doubt_its_entries)),
+    ),
+    (
+        "ask-once",
+        "a replica asks once for its damaged entries",
+        _ROT,
+        ((repair, "tick", _ask_once),),
     ),
     (
         "drop-doubtful",

@@ -4,12 +4,11 @@ A mutant replaces one function of the product for the length of a run. Each stan
 has been made in practice. A mutant that survives its seeds is a hole in the simulator.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
-from flotilla.raft import leader, proposals, quorum, replication
+from flotilla.raft import follower, leader, proposals, quorum, replication
 from flotilla.raft.configuration import encode_configuration
 from flotilla.raft.log import RaftLog
 from flotilla.raft.membership import ConfigurationChange, apply_change
@@ -32,11 +31,14 @@ from flotilla.runtime.driver import Driver
 from flotilla.sim.devices.disk import SimDisk, SimFile
 from flotilla.sim.mutants.clocks import ROWS as CLOCK_ROWS
 from flotilla.sim.mutants.disks import ROWS as DISK_ROWS
+from flotilla.sim.mutants.disks import commit_unconfirmed
+from flotilla.sim.mutants.leadership import ROWS as LEADERSHIP_ROWS
 from flotilla.sim.mutants.queue import ROWS as QUEUE_ROWS
+from flotilla.sim.mutants.replacement import Replacement, replaced
 from flotilla.sim.mutants.stream import ROWS as STREAM_ROWS
 from flotilla.sim.mutants.transactions import ROWS as TRANSACTION_ROWS
 from flotilla.sim.plans.run import LEDGER, QUEUE, STREAM
-from flotilla.storage import journal_scan, recovery, segment
+from flotilla.storage import block, recovery, segment
 from flotilla.storage.framing import ENTRY, TRUNCATE, Frame
 from flotilla.storage.journal import journal_path
 from flotilla.storage.maintenance import MaintenanceJob
@@ -44,9 +46,6 @@ from flotilla.storage.recovery import Replay
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import NotLeaderError
 from flotilla.types.ids import NO_NODE, Index, NodeId, Term
-
-#: Something with attributes, or a table of steps, and what to put there under a name or key.
-Replacement: TypeAlias = tuple[Any, Any, Callable[[Any], Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,30 +61,9 @@ class Mutant:
     faults: tuple[str, ...] | None = None
 
 
-@contextmanager
-def applied(name: str) -> Iterator[None]:
+def applied(name: str) -> AbstractContextManager[None]:
     """The product with one bug in it."""
-    originals: list[tuple[Any, Any, Any]] = []
-    try:
-        for owner, key, make in MUTANTS[name].replacements:
-            original = _get(owner, key)
-            originals.append((owner, key, original))
-            _set(owner, key, make(original))
-        yield
-    finally:
-        for owner, key, original in reversed(originals):
-            _set(owner, key, original)
-
-
-def _get(owner: Any, key: Any) -> Any:
-    return owner[key] if isinstance(owner, dict) else getattr(owner, key)
-
-
-def _set(owner: Any, key: Any, value: Any) -> None:
-    if isinstance(owner, dict):
-        owner[key] = value
-    else:
-        setattr(owner, key, value)
+    return replaced(MUTANTS[name].replacements)
 
 
 # Votes and terms.
@@ -359,8 +337,10 @@ def _never_retry(original: Any) -> Any:
     return lambda self: None
 
 
-def _mutant(name: str, mistake: str, *replacements: Replacement) -> tuple[str, Mutant]:
-    return name, Mutant(name, mistake, replacements)
+def _mutant(
+    name: str, mistake: str, *replacements: Replacement, faults: tuple[str, ...] | None = None
+) -> tuple[str, Mutant]:
+    return name, Mutant(name, mistake, replacements, faults=faults)
 
 
 MUTANTS: dict[str, Mutant] = dict(
@@ -392,7 +372,7 @@ MUTANTS: dict[str, Mutant] = dict(
             "no-checksum",
             "checksums of entries are not checked",
             (segment, "is_intact", _trust_every_checksum),
-            (journal_scan, "is_intact", _trust_every_checksum),
+            (block, "is_intact", _trust_every_checksum),
         ),
         _mutant(
             "forget-truncation",
@@ -409,8 +389,9 @@ MUTANTS: dict[str, Mutant] = dict(
         ),
         _mutant(
             "commit-by-heartbeat",
-            "heartbeats carry the commit index beyond what matches",
+            "heartbeats carry the commit index beyond what matches, and are believed",
             (replication, "send_heartbeats", _commit_by_heartbeat),
+            (follower, "_commit_agreed", commit_unconfirmed),
         ),
         _mutant("fewer-copies", "commits with one copy too few", (quorum, "majority_committed", _commit_by_fewer)),
         _mutant(
@@ -434,7 +415,13 @@ MUTANTS: dict[str, Mutant] = dict(
             (Replica, "take_snapshot", _snapshot_one_behind),
         ),
         _mutant("local-read", "reads are served from the local state", (Replica, "read", _read_at_once)),
-        _mutant("unasked-read", "a leader reads without asking a quorum", (leader, "_add_read", _read_without_asking)),
+        _mutant(
+            "unasked-read",
+            "a leader reads without asking a quorum",
+            (leader, "_add_read", _read_without_asking),
+            # Almost always a leader steps down before another is elected; one that was paused does not.
+            faults=("pause",),
+        ),
         _mutant("deny-orphans", "unknown outcomes are answered as not done", (Replica, "fail_orphans", _deny_orphans)),
         _mutant("apply-twice", "an entry is applied twice", (Replica, "apply", _apply_twice)),
         _mutant(
@@ -460,6 +447,7 @@ MUTANTS |= {
     name: Mutant(name, mistake, replacements, QUEUE) for name, mistake, replacements in (*QUEUE_ROWS, *TRANSACTION_ROWS)
 }
 MUTANTS |= {
-    name: Mutant(name, mistake, replacements, QUEUE, faults) for name, mistake, faults, replacements in CLOCK_ROWS
+    name: Mutant(name, mistake, replacements, QUEUE, faults)
+    for name, mistake, faults, replacements in (*CLOCK_ROWS, *LEADERSHIP_ROWS)
 }
 MUTANTS |= {name: Mutant(name, mistake, replacements, STREAM) for name, mistake, replacements in STREAM_ROWS}

@@ -169,6 +169,7 @@ def draw_plan(
             index_interval_bytes=random.choice((64, 512, 4096)),
             transfer_bytes=random.choice((512, 64 * KIB)),
             open_files_max=random.choice((2, 16)),
+            direct_repair_bytes=Random(f"{seed}/repairs").choice((1, 1 * KIB, 512 * KIB)),
         ),
     )
 

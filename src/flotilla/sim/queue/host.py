@@ -5,7 +5,7 @@ the shadow of its partition, and takes requests at every node. A host lives as l
 it knew, but for what the log says.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -19,25 +19,27 @@ from flotilla.raft.messages import Entry
 from flotilla.raft.node import RaftNode
 from flotilla.sim.checkers.ages import AgeChecker
 from flotilla.sim.checkers.queue_delivery import DeliveryChecker
-from flotilla.sim.checkers.queue_shadow import QueueShadow
+from flotilla.sim.checkers.queue_shadow import GroupShadow, QueueShadow, Ways
 from flotilla.sim.checkers.queue_transactions import Registry
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.devices.network import Network
 from flotilla.sim.devices.world import MS, SECOND, World
-from flotilla.sim.host import Callback, GroupHost, HostedApplication
-from flotilla.sim.node import SimNode
+from flotilla.sim.host import GroupHost, HostedApplication
+from flotilla.sim.node import Callback, SimNode
 from flotilla.sim.observer import GroupObserver
 from flotilla.sim.plans.queue import DEAD_LETTERS, GENEROUS_PER_MINUTE, TOPIC, draw_queue_plan
-from flotilla.sim.plans.queue_message import Letter
+from flotilla.sim.plans.queue_message import BY_NOTHING, Letter, read_letter, read_message
 from flotilla.sim.plans.run import Plan
 from flotilla.sim.queue.decisions import DecisionBoard
 from flotilla.sim.queue.term import QueueTerm
 from flotilla.sim.trace import Trace
 from flotilla.sim.wire import Answered, Caller, Outcome, Wire
-from flotilla.types.errors import CorruptionError, NotLoadedError, StorageFailedError
+from flotilla.types.errors import CorruptionError, NotLoadedError, StorageFailedError, UnavailableError
 from flotilla.types.group_settings import GroupRules
-from flotilla.types.ids import GroupId, NodeId, Offset, Term
-from flotilla.types.operations import Produce
+from flotilla.types.ids import NO_NODE, GroupId, NodeId, Offset, Term
+from flotilla.types.operations import Produce, Request
+from flotilla.types.records import Record
+from flotilla.types.snapshot_data import SnapshotData, whole
 from flotilla.types.span import Span
 from flotilla.types.topics import resolve_settings
 
@@ -81,13 +83,35 @@ class WatchedPartition(PartitionMachine):
 
         return encoded
 
-    def restore(self, data: bytes, decoded: object = None) -> None:
-        super().restore(data, decoded)
-        self._shadow.restored(self._node, self, data)
+    def restore(self, data: SnapshotData, decoded: object = None) -> Iterator[None]:
+        remains = super().restore(data, decoded)
+        self._shadow.restored(self._node, self, whole(data))
+        return remains
 
 
 def _nobody(_: object) -> None:
     return
+
+
+class _QueueWays(Ways):
+    def __init__(self, rules: dict[str, GroupRules]) -> None:
+        self._rules = rules
+
+    def rules_of(self, name: str) -> GroupRules:
+        return self._rules[name]
+
+    def holders(self) -> Iterable[str]:
+        return [name for name, rules in self._rules.items() if rules.holds_retention]
+
+    def identity_of(self, record: Record) -> tuple[Hashable, bool]:
+        identity, protection = read_message(record.payload)
+        return identity, protection != BY_NOTHING
+
+    def letter_in(self, record: Record) -> Hashable | None:
+        return read_letter(record.payload) if record.payload[:1] == b"D" else None
+
+    def letter_of(self, group: GroupShadow, number: int) -> Hashable:
+        return Letter(number, group.deaths[number], group.name)
 
 
 class QueueHost(GroupHost[QueueTerm]):
@@ -112,6 +136,11 @@ class QueueHost(GroupHost[QueueTerm]):
         begun = QueueTerm(self.node.id, term, self, self._app.random, self._app.settings[self.group])
         self.later(_UPKEEP_MS, partial(self._keep_up, begun))
         return begun
+
+    def serve(self, request: Request, answer: Answered) -> None:
+        if self.replica.raft.transferee != NO_NODE:
+            raise UnavailableError("leadership is being handed over")
+        super().serve(request, answer)
 
     def may_begin(self) -> bool:
         return self.node.cluster_clock.may_lead()
@@ -189,10 +218,11 @@ class QueueApplication(HostedApplication[QueueHost]):
         self.random: Random = world.stream("queue")
         self.wire = Wire(world, network, self)
         self.rules: dict[str, GroupRules] = {group.name: group.rules for group in plan.groups}
-        letters: dict[Letter, Offset] = {}
+        letters: dict[Hashable, Offset] = {}
+        ways = _QueueWays(self.rules)
         self.registry = Registry()
         self.board = DecisionBoard(world, self.wire, self.registry, self._heard)
-        self.shadow = {group: QueueShadow(group, self.rules, letters, self.registry) for group in (TOPIC, DEAD_LETTERS)}
+        self.shadow = {group: QueueShadow(group, ways, letters, self.registry) for group in (TOPIC, DEAD_LETTERS)}
         self.letters = letters
         skew_ms, drift_ppm = max(plan.skews_ms), run.drift_ppm_max
         self.ages = {
@@ -202,7 +232,7 @@ class QueueApplication(HostedApplication[QueueHost]):
         chosen = (("retention_ms", plan.retention_ms), ("retention_messages", plan.keep_messages))
         self.settings = {TOPIC: resolve_settings(chosen), DEAD_LETTERS: resolve_settings((("retention_ms", 0),))}
         self._clocks_set: dict[NodeId, None] = {}
-        self.checker = DeliveryChecker(self.shadow[TOPIC], plan.skew_ms)
+        self.checker = DeliveryChecker(self.shadow[TOPIC], plan.skew_ms, lambda: world.now_us, run.weather.silence_us)
 
     def _set_clock(self, node: SimNode) -> None:
         """The wall clock of every node is a little ahead, by its own skew."""

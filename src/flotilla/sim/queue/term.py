@@ -317,7 +317,16 @@ class QueueTerm:
         taken = self.queue.poll(name, member, request.max_messages, request.visibility_ms, now_ms, keys_of)
         deadline_ms = now_ms + min(request.visibility_ms or rules.visibility_ms, rules.lease_ms_max)
         for leased in taken:
-            self._checker.leased(self._at, name, member, leased, deadline_ms, now_ms, self.machine.applied)
+            self._checker.leased(
+                self._at,
+                name,
+                member,
+                leased,
+                deadline_ms,
+                now_ms,
+                self.machine.applied,
+                is_ordered=request.is_ordered_by_key,
+            )
         deliveries: list[Delivery] = []
         for leased in taken:
             self._deliver(name, leased, now_ms, deliveries)
@@ -395,9 +404,14 @@ class QueueTerm:
             return
 
         def shipped(error: FlotillaError | None) -> None:
-            if error is None:
-                self._checker.answered_settled(group, kind, accepted, generation)
-            answer(Settled(refused) if error is None else error)
+            if error is not None:
+                answer(error)
+                return
+            self._checker.answered_settled(group, kind, accepted, generation)
+            known = self.queue.settled_of(group, kind, refused)
+            # A member takes this for the end of the message, as if it had been accepted.
+            self._checker.answered_settled(group, ACK, known, generation)
+            answer(Settled(refused, known))
 
         self._settlements.push(shipped)
 

@@ -4,7 +4,7 @@ The application of a run in which the cluster serves a stream group. It makes th
 its shadow, and takes requests at every node. A host lives as long as the process: after a crash only the logs remain.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from flotilla.codec.batch.facts import facts_of
@@ -26,6 +26,7 @@ from flotilla.sim.stream.terms import CoordinatorTerm, PartitionTerm
 from flotilla.sim.trace import Trace
 from flotilla.sim.wire import Wire
 from flotilla.types.ids import GroupId, NodeId, Term
+from flotilla.types.snapshot_data import SnapshotData
 from flotilla.types.span import Span
 
 
@@ -47,7 +48,7 @@ class WatchedMetadata(MetadataMachine):
         self._shadow.applied(self._node, entry, self, commit)
         return result
 
-    def restore(self, data: bytes, decoded: Any = None) -> None:
+    def restore(self, data: SnapshotData, decoded: Any = None) -> None:
         super().restore(data, decoded)
         self._shadow.restored(self._node, self)
 
@@ -70,9 +71,10 @@ class WatchedPositions(PartitionMachine):
         self._shadow.applied(self._node, entry, result, self, commit)
         return result
 
-    def restore(self, data: bytes, decoded: Any = None) -> None:
-        super().restore(data, decoded)
+    def restore(self, data: SnapshotData, decoded: Any = None) -> Iterator[None]:
+        remains = super().restore(data, decoded)
         self._shadow.restored(self._node, self)
+        return remains
 
 
 Watched: TypeAlias = WatchedMetadata | WatchedPositions

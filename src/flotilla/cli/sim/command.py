@@ -6,13 +6,14 @@ failure prints one command that repeats it, and the exit code is 1.
 
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from flotilla.cli.sim.progress import show_progress
 from flotilla.cli.terminal.output import print_json
 from flotilla.cli.terminal.servers import AsJson
 from flotilla.sim.coverage import missing
@@ -39,7 +40,16 @@ def sim(
     faults: Annotated[str, typer.Option(help="Faults, instead of drawn ones: a,b,c, all or none.")] = "",
     mutant: Annotated[str, typer.Option(help="Break the code on purpose, with the mutant of this name.")] = "",
     mutants: Annotated[bool, typer.Option("--mutants", help="Try every mutant; all must be caught.")] = False,
-    workload: Annotated[str, typer.Option(help="ledger, queue or stream, instead of a drawn one.")] = "",
+    workload: Annotated[
+        str, typer.Option(help="ledger, queue or stream, instead of a drawn one; with --whole one or more of its own.")
+    ] = "",
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Run whole brokers and whole clients, instead of their core alone.")
+    ] = False,
+    history: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what the clients did and saw as JSON lines, with --whole --seed."),
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes of a swarm; all cores by default.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -48,6 +58,27 @@ def sim(
     Example: `flotilla sim --seed 7 --trace`, or `flotilla sim --seeds 200`
     """
     printer = Console(highlight=False, quiet=as_json)
+    if whole:
+        # Imported late: brokers and clients take long to load.
+        from flotilla.cli.sim.whole import run_whole
+
+        chosen = parse_seeds(seeds) if seeds else range(seed, seed + 1)
+        found = run_whole(
+            printer,
+            chosen,
+            is_swarm=bool(seeds),
+            nodes=nodes,
+            ticks=ticks,
+            faults=faults,
+            workload=workload,
+            workers=workers,
+            history=history,
+            mutant=mutant,
+            mutants=mutants,
+        )
+        if as_json:
+            print_json(found)
+        raise typer.Exit(0 if found["is_good"] else 1)
     if mutant and mutant not in MUTANTS:
         raise typer.BadParameter(f"unknown mutant; there are {', '.join(MUTANTS)}", param_hint="--mutant")
     if workload and workload not in WORKLOADS:
@@ -58,7 +89,7 @@ def sim(
     if mutants:
         found = _try_mutants(printer, order, workers)
     elif seeds:
-        found = _swarm(printer, _parse_seeds(seeds), order, workers)
+        found = _swarm(printer, parse_seeds(seeds), order, workers)
     else:
         found = _run_seed(printer, seed, order, is_traced=trace)
     if as_json:
@@ -78,7 +109,7 @@ def _parse_faults(text: str) -> tuple[str, ...] | None:
     return names
 
 
-def _parse_seeds(text: str) -> range:
+def parse_seeds(text: str) -> range:
     first, colon, end = text.partition(":")
     try:
         seeds = range(int(first), int(end)) if colon else range(1, int(first) + 1)
@@ -128,7 +159,7 @@ def _run_seed(printer: Console, seed: int, order: Order, *, is_traced: bool) -> 
 
 
 def _swarm(printer: Console, seeds: range, order: Order, workers: int | None) -> dict[str, Any]:
-    with _progress(printer) as progress:
+    with show_progress(printer) as progress:
         task = progress.add_task("seeds", total=len(seeds))
 
         def report(result: Result) -> None:
@@ -144,23 +175,18 @@ def _swarm(printer: Console, seeds: range, order: Order, workers: int | None) ->
         "simulated_s": totals.simulated_s,
         "events": totals.events,
         "faults": totals.faults,
-        "acknowledged": totals.acknowledged,
+        "acknowledged": totals.operations,
         "unreached": missing(totals.sometimes),
         "failed": [{"seed": each.plan.seed, "failure": each.failure} for each in totals.failures],
         "is_good": not totals.failures,
     }
 
 
-def _progress(printer: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=printer, transient=True)
-
-
-def _print_totals(printer: Console, totals: Totals) -> None:
+def _print_totals(printer: Console, totals: Totals[Result]) -> None:
     speed = totals.simulated_s / totals.elapsed_s if totals.elapsed_s else 0
     printer.print(
         f"{totals.seeds} seeds, {totals.simulated_s:,} s simulated ({speed:,.0f} times real time), "
-        f"{totals.events:,} events, {totals.faults:,} faults, {totals.acknowledged:,} operations acknowledged"
+        f"{totals.events:,} events, {totals.faults:,} faults, {totals.operations:,} operations acknowledged"
     )
     unreached = missing(totals.sometimes)
     if unreached:
@@ -181,7 +207,7 @@ def _print_failure(printer: Console, result: Result, order: Order) -> None:
 def _try_mutants(printer: Console, order: Order, workers: int | None) -> dict[str, Any]:
     table = Table("mutant", "the mistake", "seeds", "caught by")
     found: dict[str, str | None] = {}
-    with _progress(printer) as progress:
+    with show_progress(printer) as progress:
         tried = [mutant for mutant in MUTANTS.values() if order.workload in ("", mutant.workload)]
         task = progress.add_task("mutants", total=len(tried))
         for mutant in tried:

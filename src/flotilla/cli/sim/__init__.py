@@ -1,0 +1,1 @@
+"""`flotilla sim`: simulated clusters under faults."""

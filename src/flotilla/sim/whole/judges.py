@@ -1,0 +1,24 @@
+"""What every client may expect, whatever it does. Each function raises Violation."""
+
+from typing import Final
+
+from flotilla.sim.checkers.violation import Violation
+from flotilla.sim.devices.world import MS, SECOND
+from flotilla.sim.whole.history import OPEN, History
+
+#: A call may end this much after its time limit: timers and loops have their own pace, and clocks drift.
+_GRACE_US: Final = 250 * MS
+_DRIFT_PART: Final = 50
+
+
+def judge_time_limits(history: History, now_us: int) -> None:
+    """No call outlives its time limit."""
+    for call in history.calls:
+        if not call.timeout_ms:
+            continue
+        limit_us = call.timeout_ms * MS
+        ended_us = now_us if call.outcome == OPEN else call.ended_us
+        took_us = ended_us - call.began_us
+        if took_us > limit_us + limit_us // _DRIFT_PART + _GRACE_US:
+            text = f"{took_us / SECOND:.1f} s of {call.timeout_ms} ms: {call}"
+            raise Violation("no call outlives its time limit", text)

@@ -1,0 +1,1 @@
+"""Models of partitions and metadata beside the real brokers of a run."""

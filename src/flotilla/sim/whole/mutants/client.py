@@ -1,0 +1,116 @@
+"""Deliberate bugs of the client's calls and of its producer: errors that say too much, and records sent as new ones."""
+
+from typing import Any, Final
+
+from flotilla.client._core.calls import ClientCall, deadline_passed
+from flotilla.client._core.routes import Routes
+from flotilla.client.producer._batch import UNNUMBERED, Batch
+from flotilla.client.producer._partition_lane import PartitionLane
+from flotilla.sim.whole.mutants.mutant import WholeMutant
+from flotilla.types.errors import FlotillaError
+
+
+def _never_unsure(original: Any) -> Any:
+    def failed(self: ClientCall, error: FlotillaError, *, is_unsure: bool) -> None:
+        original(self, error, is_unsure=False)
+
+    return failed
+
+
+def _overdue_is_not_done(original: Any) -> Any:
+    return lambda self: deadline_passed(self.last_error)
+
+
+def _number_again(original: Any) -> Any:
+    def send(self: PartitionLane, batch: Batch) -> None:
+        batch.sequence = UNNUMBERED
+        original(self, batch)
+
+    return send
+
+
+def _deny(original: Any) -> Any:
+    def fail(self: PartitionLane, batch: Batch, error: FlotillaError) -> None:
+        batch.is_unsure = False
+        original(self, batch, error)
+
+    return fail
+
+
+def _keep_the_epoch(original: Any) -> Any:
+    def begin_epoch(self: PartitionLane) -> None:
+        epoch = self._epoch
+        original(self)
+        self._epoch = epoch
+
+    return begin_epoch
+
+
+def _learn_nothing(original: Any) -> Any:
+    return lambda self, route, address: None
+
+
+def _overtake(original: Any) -> Any:
+    """A batch that came back waits, and others leave before it."""
+
+    def next_to_send(self: PartitionLane) -> Batch | None:
+        found: Batch | None = original(self)
+        return next(iter(self._unsent), found) if found is not None and not self._is_broken else found
+
+    return next_to_send
+
+
+MUTANTS: Final = (
+    WholeMutant(
+        "never-unsure",
+        "a lost connection counts as a refusal",
+        ((ClientCall, "failed", _never_unsure),),
+        ("queue",),
+        ("kill", "reset", "isolate"),
+    ),
+    WholeMutant(
+        "overdue-is-not-done",
+        "a call without an answer in time counts as not done",
+        ((ClientCall, "overdue", _overdue_is_not_done),),
+        ("log",),
+        ("slow-path", "cut-client", "cut"),
+        60,
+    ),
+    WholeMutant(
+        "number-again",
+        "a batch that is sent again has a new number",
+        ((PartitionLane, "_send", _number_again),),
+        ("log",),
+        ("slow-path", "reset", "kill"),
+    ),
+    WholeMutant(
+        "deny-batches",
+        "a batch that may be stored is reported as not stored",
+        ((PartitionLane, "_fail", _deny),),
+        ("log",),
+        ("slow-path", "cut-client", "cut"),
+        60,
+    ),
+    WholeMutant(
+        "keep-the-epoch",
+        "a producer begins again at 0 in the same epoch",
+        ((PartitionLane, "_begin_epoch", _keep_the_epoch),),
+        ("log",),
+        ("slow-path", "cut-client", "cut"),
+        60,
+    ),
+    WholeMutant(
+        "learn-nothing",
+        "a client never learns of a new leader",
+        ((Routes, "redirect", _learn_nothing), (Routes, "doubt", _learn_nothing)),
+        ("log",),
+        ("kill", "restart"),
+    ),
+    WholeMutant(
+        "overtake",
+        "new batches leave before one that must be sent again",
+        ((PartitionLane, "_next_to_send", _overtake),),
+        ("log",),
+        ("kill", "reset", "isolate"),
+    ),
+)

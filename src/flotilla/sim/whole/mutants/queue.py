@@ -1,0 +1,150 @@
+"""Deliberate bugs of queue groups at their broker: settlements that are not kept, dead letters lost and doubled."""
+
+from typing import Any, Final
+
+from flotilla.broker.queue import dead_letters, settlement_log
+from flotilla.broker.queue.dead_letters import DeadLetters, DeathSource, _Shipment
+from flotilla.broker.queue.delivery import StoredBatch
+from flotilla.broker.queue.settlement_log import Answered, SettlementLog
+from flotilla.broker.queue.waiters import QueueWaiter, WaitingPoll
+from flotilla.sim.whole.mutants.mutant import WholeMutant
+from flotilla.types.errors import FlotillaError
+from flotilla.types.ids import Offset
+from flotilla.types.operations import Reply
+
+
+def _answer_uncommitted(original: Any) -> Any:
+    def push(self: SettlementLog, answered: Answered | None = None) -> None:
+        if answered is not None:
+            answered(None)
+        original(self)
+
+    return push
+
+
+def _refused_is_done(original: Any) -> Any:
+    def answer(self: Any, error: FlotillaError | None) -> None:
+        original(self, None)
+
+    return answer
+
+
+def _bury_before_it_arrives(original: Any) -> Any:
+    def arrived(self: DeadLetters, group: str, shipment: _Shipment, number: int, _: Reply | FlotillaError) -> None:
+        original(self, group, shipment, number, Reply())
+
+    return arrived
+
+
+def _name_it_by_the_hour(original: Any) -> Any:
+    def producer_id(source: DeathSource, group: str, born: int, number: int) -> int:
+        found: int = original(source, group, born, number)
+        return found ^ (source.now_ms() & 0xFFFFFF)
+
+    return producer_id
+
+
+def _never_look(original: Any) -> Any:
+    return lambda self: None
+
+
+def _bury_all(original: Any) -> Any:
+    """Everything that was sent, whatever has arrived."""
+    return lambda self: self.deaths[-1].number + 1
+
+
+def _cut_at_the_start(original: Any) -> Any:
+    def piece(self: StoredBatch, first: Offset, end: Offset) -> bytes | memoryview:
+        found: bytes | memoryview = original(self, self.base, self.base + end - first)
+        return found
+
+    return piece
+
+
+def _never_expire(original: Any) -> Any:
+    return lambda self, first, end, now_ms: ([(first, end)], True)
+
+
+def _stay_when_cancelled(original: Any) -> Any:
+    return lambda self: None
+
+
+def _take_once_more(original: Any) -> Any:
+    """The poll is answered, and stays parked."""
+
+    def answer(self: WaitingPoll, answer: Any) -> None:
+        self._done(answer)
+
+    return answer
+
+
+MUTANTS: Final = (
+    WholeMutant(
+        "settle-uncommitted",
+        "a settlement is answered before it has committed",
+        ((SettlementLog, "push", _answer_uncommitted),),
+        ("queue",),
+        ("kill", "isolate", "power"),
+    ),
+    WholeMutant(
+        "refused-is-done",
+        "a settlement that was refused is answered as done",
+        ((settlement_log._Shipment, "answer", _refused_is_done),),
+        ("queue",),
+        ("kill", "isolate", "power"),
+    ),
+    WholeMutant(
+        "bury-unarrived",
+        "a letter that was refused is buried",
+        ((DeadLetters, "_arrived", _bury_before_it_arrives),),
+        ("queue",),
+    ),
+    WholeMutant(
+        "bury-all",
+        "letters are buried together, whether all arrived or not",
+        ((_Shipment, "below_number", _bury_all),),
+        ("queue",),
+    ),
+    WholeMutant(
+        "letters-anew",
+        "a letter that is sent again counts as another one",
+        ((dead_letters, "_producer_id", _name_it_by_the_hour),),
+        ("queue",),
+        ("kill", "isolate", "reset", "pause"),
+        60,
+    ),
+    WholeMutant(
+        "letters-left",
+        "a new leader leaves letters that its predecessor did not send",
+        ((DeadLetters, "look", _never_look),),
+        ("queue",),
+        ("kill", "isolate", "restart"),
+        60,
+    ),
+    WholeMutant(
+        "cut-at-the-start",
+        "a part of a batch is cut out at the wrong place",
+        ((StoredBatch, "piece", _cut_at_the_start),),
+        ("queue",),
+    ),
+    WholeMutant(
+        "never-expire",
+        "expired messages are delivered",
+        ((StoredBatch, "alive", _never_expire),),
+        ("queue",),
+    ),
+    WholeMutant(
+        "cancelled-polls-take",
+        "a poll that was given up takes messages",
+        ((QueueWaiter, "__call__", _stay_when_cancelled),),
+        ("queue",),
+        (),
+        60,
+    ),
+    WholeMutant(
+        "polls-take-again",
+        "a poll that was answered takes messages once more",
+        ((WaitingPoll, "_answer", _take_once_more),),
+        ("queue",),
+    ),
+)

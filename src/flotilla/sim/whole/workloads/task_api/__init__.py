@@ -1,0 +1,1 @@
+"""Clients of the task API over HTTP, and what they may expect."""

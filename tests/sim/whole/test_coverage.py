@@ -1,0 +1,39 @@
+"""The list of events that whole runs must reach is the list of events that they count."""
+
+import ast
+
+from flotilla.sim.whole.coverage import SOMETIMES, missing
+from flotilla.sim.whole.faults import FAULTS
+from tests.tidy.markdown import table_rows
+from tests.tidy.tree import package_modules, texts
+
+
+def _counted() -> set[str]:
+    calls = [
+        node
+        for module in package_modules()
+        if module.name.startswith("sim.whole")
+        for node in module.nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("note", "seen")
+    ]
+    return {call.args[0].value for call in calls if isinstance(call.args[0], ast.Constant)}
+
+
+def test_every_event_that_is_counted_is_in_the_list() -> None:
+    counted = _counted()
+    assert counted
+    assert counted - set(SOMETIMES) == set()
+
+
+def test_what_was_never_reached_is_missing() -> None:
+    reached = dict.fromkeys(SOMETIMES, 1)
+    assert missing(reached) == []
+    reached["clock jumped"] = 0
+    assert missing(reached) == ["clock jumped"]
+
+
+def test_the_document_lists_every_event_and_every_fault() -> None:
+    rows = table_rows(texts()["docs/simulation.md"])
+    assert [(row[0], row[1]) for row in rows if row[0] in SOMETIMES] == list(SOMETIMES.items())
+    named = {name for row in rows for name in row[0].replace("`", "").split(", ")}
+    assert set(FAULTS) - named == set()
