@@ -54,6 +54,7 @@ sim: $(STAMP) ## simulate: SEED=n for one seed, SEEDS=n for a swarm of n
 
 mutants: $(STAMP) ## break the code on purpose; the simulator must notice every time
 	@$(BIN)/flotilla sim --mutants
+	@$(BIN)/flotilla sim --whole --mutants
 
 bench: $(BENCH_STAMP) ## measure beside probes of this machine and installed peers; BENCH="--help" prints the options
 	@$(BIN)/python -m bench $(BENCH)

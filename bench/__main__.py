@@ -18,7 +18,7 @@ from bench.endpoints import grpc_calls, http_tasks
 from bench.figure import Absence, Figure
 from bench.groups import delays, handlers, pauses, streams
 from bench.options import BenchOptions
-from bench.parts import assignment, idle, journal, queue_machine, recovery, replication, simulator, snapshots
+from bench.parts import assignment, idle, journal, queue_machine, recovery, repair, replication, simulator, snapshots
 from bench.peers import PEERS
 
 RESULTS = Path(__file__).parent / "results"
@@ -27,6 +27,7 @@ AREAS: dict[str, Callable[[BenchOptions], Sequence[Figure | Absence]]] = {
     "replication": replication.measure,
     "idle": idle.measure,
     "recovery": recovery.measure,
+    "repair": repair.measure,
     "simulator": simulator.measure,
     "queue": queue_machine.measure,
     "snapshots": snapshots.measure,

@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -21,11 +22,16 @@ import uvloop
 from flotilla.node import Node, NodeParts
 from flotilla.raft.messages import Configuration, Entry
 from flotilla.raft.roles import LEADER
+from flotilla.replica.replica import ReplicaOptions
+from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.process import tune_process
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError
+from flotilla.types.snapshot_data import SnapshotData, whole
 
 CLUSTER = b"flotilla's bench"
+#: No snapshot is ever due.
+_KEEPING = ReplicaOptions(snapshot_entries=0, snapshot_bytes=0, keeps_log=True)
 
 
 class Sink:
@@ -41,11 +47,15 @@ class Sink:
     def read(self, query: object) -> object:
         return self.count
 
-    def snapshot(self) -> bytes:
-        return self.count.to_bytes(8, "big")
+    def freeze(self) -> Callable[[], Iterable[bytes]]:
+        data = self.count.to_bytes(8, "big")
+        return lambda: (data,)
 
-    def restore(self, data: bytes) -> None:
-        self.count = int.from_bytes(data, "big")
+    def decode(self, data: SnapshotData) -> int:
+        return int.from_bytes(whole(data), "big")
+
+    def restore(self, data: SnapshotData, decoded: int | None = None) -> None:
+        self.count = self.decode(data)
 
 
 class Load:
@@ -124,6 +134,11 @@ def status(node: Node) -> dict[str, Any]:
         "syncs": journal.count,
         "sync_us": journal.sum_us,
         "busy_s": _busy_s(),
+        "applied": [replica.applied for replica in replicas],
+        "is_damaged": any(
+            replica.raft.damaged or replica.raft.log.stored.unsaved_repair_bytes() for replica in replicas
+        ),
+        "repaired": sum(node.runtime.driver.repaired.values()),
     }
 
 
@@ -141,6 +156,7 @@ async def main(arguments: dict[str, Any]) -> None:
         data=Path(arguments["data"]),
         listen=Address("127.0.0.1", ports[node_id]),
         peers={peer: Address("127.0.0.1", port) for peer, port in ports.items() if peer != node_id},
+        driver=DriverOptions(_KEEPING if arguments["keeps_log"] else ReplicaOptions()),
     )
     node = Node(settings, lambda group: Sink(), lambda entry: None)
     for group in range(1, arguments["groups"] + 1):

@@ -15,27 +15,38 @@ NODES = (1, 2, 3)
 
 
 class BenchCluster:
-    def __init__(self, folder: Path, groups: int) -> None:
+    def __init__(self, folder: Path, groups: int, *, keeps_log: bool = False) -> None:
+        """`keeps_log`: no snapshot shortens a log, so that a starting node reads all of it."""
         sockets = [socket.create_server(("127.0.0.1", 0)) for _ in NODES]
         ports = {node: listener.getsockname()[1] for node, listener in zip(NODES, sockets, strict=True)}
         for listener in sockets:
             listener.close()
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-        self.processes = {
-            node: subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "bench.parts.node",
-                    json.dumps({"node": node, "data": str(folder / str(node)), "ports": ports, "groups": groups}),
-                ],
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for node in NODES
-        }
+        self._environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+        self._arguments = {"ports": ports, "groups": groups, "keeps_log": keeps_log}
+        self._folder = folder
+        self.processes = {node: self._start(node) for node in NODES}
+
+    def _start(self, node: int) -> "subprocess.Popen[str]":
+        arguments = json.dumps({"node": node, "data": str(self.data(node)), **self._arguments})
+        return subprocess.Popen(
+            [sys.executable, "-m", "bench.parts.node", arguments],
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def data(self, node: int) -> Path:
+        return self._folder / str(node)
+
+    def stop(self, node: int) -> None:
+        """In order, as a service manager does."""
+        self.processes[node].communicate()
+
+    def start(self, node: int) -> None:
+        """Returns when it has opened its store."""
+        self.processes[node] = self._start(node)
+        self.ask(node, "status")
 
     def __enter__(self) -> "BenchCluster":
         return self
