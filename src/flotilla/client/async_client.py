@@ -1,7 +1,7 @@
 """The client for coroutines. `client.Client` has the same names and signatures."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack
 
@@ -24,6 +24,7 @@ from flotilla.client.admin.cluster import AsyncAdmin
 from flotilla.client.admin.dead_letters import AsyncDeadLetters
 from flotilla.client.admin.group_info import GroupInfo
 from flotilla.client.admin.groups import Groups
+from flotilla.client.admin.trimming import Ask, purge, trim
 from flotilla.client.producer._at_exit import warn_unclosed
 from flotilla.client.producer.aio import AsyncProducer
 from flotilla.client.producer.options import ProducerOptions, producer_parameters
@@ -135,6 +136,35 @@ class AsyncClient:
     async def delete_topic(self, topic: str, *, timeout_ms: Duration | None = None) -> TopicInfo:
         """Deletes a topic with all its messages, and returns it as it was. Raises NotFoundError."""
         return await self._change_topic(DeleteTopic(topic), timeout_ms)
+
+    async def purge(self, topic: str, *, timeout_ms: Duration | None = None) -> dict[int, Offset]:
+        """Removes every message that the topic holds now, and returns by partition where its log begins then.
+
+        Topic, groups and settings stay. Nothing is spared: not what a group owes, holds or has leased, not delayed
+        messages. Messages that are produced meanwhile stay. Raises NotFoundError.
+        """
+        limit = TimeLimit(self._limit_ms(timeout_ms))
+        return await purge(self._asking(limit), await self.describe_topic(topic, timeout_ms=limit.left_ms))
+
+    async def trim(
+        self, topic: str, offsets: Mapping[int, Offset], *, timeout_ms: Duration | None = None
+    ) -> dict[int, Offset]:
+        """Removes the messages below an offset of each given partition; as `purge`.
+
+        Raises NotFoundError for a partition that does not exist and OffsetOutOfRangeError for an offset past its end;
+        then nothing is removed. A log that begins after its offset stays as it is.
+        """
+        limit = TimeLimit(self._limit_ms(timeout_ms))
+        return await trim(self._asking(limit), await self.describe_topic(topic, timeout_ms=limit.left_ms), offsets)
+
+    def _asking(self, limit: TimeLimit) -> Ask:
+        """For an operation of several requests that share one time limit."""
+        network = self._opened()
+
+        def ask(request: Request[R]) -> Awaitable[R]:
+            return network.call(request, limit.left_ms or 1)
+
+        return ask
 
     async def topics(self, *, timeout_ms: Duration | None = None) -> list[TopicInfo]:
         """All topics. Raises UnavailableError if no quorum of the metadata confirms in time that none is missing.

@@ -81,6 +81,8 @@ class Client:
     create_topic = blocking(AsyncClient.create_topic)
     alter_topic = blocking(AsyncClient.alter_topic)
     delete_topic = blocking(AsyncClient.delete_topic)
+    purge = blocking(AsyncClient.purge)
+    trim = blocking(AsyncClient.trim)
     topics = blocking(AsyncClient.topics)
     describe_topic = blocking(AsyncClient.describe_topic)
 

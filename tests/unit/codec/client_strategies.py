@@ -75,6 +75,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     op.Produce: st.builds(op.Produce, topic=text, partition=u32, batch=batches),
     op.Fetch: st.builds(op.Fetch, topic=text, partition=u32, offset=u64, max_bytes=u32, wait_ms=u32),
     op.ListOffsets: st.builds(op.ListOffsets, topic=text, partition=u32, timestamp_ms=i64),
+    op.TrimPartition: st.builds(op.TrimPartition, topic=text, partition=u32, offset=u64, topic_id=u64),
     op.CommitOffset: st.builds(
         op.CommitOffset, group=text, topic=text, partition=u32, offset=u64, reset=flags, epoch=u64
     ),
@@ -170,6 +171,7 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     ),
     op.Fetched: st.builds(op.Fetched, batches=st.lists(batches, max_size=3), log_start=u64, next_offset=u64),
     op.OffsetFound: st.builds(op.OffsetFound, offset=i64),
+    op.PartitionTrimmed: st.builds(op.PartitionTrimmed, log_start=u64),
     op.OffsetCommitted: st.builds(op.OffsetCommitted, offset=i64),
     op.Metadata: st.builds(
         op.Metadata,

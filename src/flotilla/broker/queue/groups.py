@@ -115,7 +115,7 @@ class QueuePorts(NamedTuple):
     random: Random
     elsewhere: Elsewhere
     cache: BatchCache
-    #: After a change of leaders, members have this long to present their leases before earlier messages are delivered.
+    #: After a change of leaders, members have this long to present their leases before anything is delivered again.
     grace_ms: int
     #: Called when a partition begins to serve its queue groups here, and when it ends.
     began: Callable[["PartitionQueue"], None]
@@ -178,12 +178,12 @@ class PartitionQueue:
         self._rules.clear()
         self.wake_soon()
 
-    def propose(self, command: Command, answered: Callable[[object], None]) -> None:
-        """Raises the error with which the command would be refused."""
+    def propose(self, command: Command, answered: Callable[[object], None], *, frees_space: bool = False) -> None:
+        """Raises the error with which the command would be refused. With `frees_space` also on a full disk."""
         refused = self.machine.check(command)
         if refused is not None:
             raise refused
-        self._propose(encode_command(command), answered)
+        self._ports.consensus.propose(self.replica.group, encode_command(command), answered, frees_space=frees_space)
 
     def _propose(self, data: bytes, answered: Callable[[object], None]) -> None:
         self._ports.consensus.propose(self.replica.group, data, answered)

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Request(_message.Message):
-    __slots__ = ("correlation_id", "metadata_index", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership", "poll", "settle", "extend", "subscribe", "add_credit", "unsubscribe", "cancel_records", "list_groups", "describe_group", "reset_group", "delete_group", "alter_group", "explain_message", "take_tokens", "stage", "commit_transaction", "abort_transaction", "transaction_outcome", "stage_settlement", "join_group", "heartbeat", "leave_group", "claim_partition", "describe_stream_group", "list_stream_groups", "fence_group", "forget_group", "withdraw", "ping", "enter_cluster", "drain_node", "rebalance", "cancel_moves", "describe_replicas", "describe_node")
+    __slots__ = ("correlation_id", "metadata_index", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership", "poll", "settle", "extend", "subscribe", "add_credit", "unsubscribe", "cancel_records", "list_groups", "describe_group", "reset_group", "delete_group", "alter_group", "explain_message", "take_tokens", "stage", "commit_transaction", "abort_transaction", "transaction_outcome", "stage_settlement", "join_group", "heartbeat", "leave_group", "claim_partition", "describe_stream_group", "list_stream_groups", "fence_group", "forget_group", "withdraw", "ping", "enter_cluster", "drain_node", "rebalance", "cancel_moves", "describe_replicas", "describe_node", "trim_partition")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_INDEX_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +59,7 @@ class Request(_message.Message):
     CANCEL_MOVES_FIELD_NUMBER: _ClassVar[int]
     DESCRIBE_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     DESCRIBE_NODE_FIELD_NUMBER: _ClassVar[int]
+    TRIM_PARTITION_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
     metadata_index: int
     hello: Hello
@@ -110,10 +111,11 @@ class Request(_message.Message):
     cancel_moves: CancelMoves
     describe_replicas: DescribeReplicas
     describe_node: DescribeNode
-    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ..., poll: _Optional[_Union[Poll, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., add_credit: _Optional[_Union[AddCredit, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., cancel_records: _Optional[_Union[CancelRecords, _Mapping]] = ..., list_groups: _Optional[_Union[ListGroups, _Mapping]] = ..., describe_group: _Optional[_Union[DescribeGroup, _Mapping]] = ..., reset_group: _Optional[_Union[ResetGroup, _Mapping]] = ..., delete_group: _Optional[_Union[DeleteGroup, _Mapping]] = ..., alter_group: _Optional[_Union[AlterGroup, _Mapping]] = ..., explain_message: _Optional[_Union[ExplainMessage, _Mapping]] = ..., take_tokens: _Optional[_Union[TakeTokens, _Mapping]] = ..., stage: _Optional[_Union[Stage, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., abort_transaction: _Optional[_Union[AbortTransaction, _Mapping]] = ..., transaction_outcome: _Optional[_Union[TransactionOutcome, _Mapping]] = ..., stage_settlement: _Optional[_Union[StageSettlement, _Mapping]] = ..., join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., claim_partition: _Optional[_Union[ClaimPartition, _Mapping]] = ..., describe_stream_group: _Optional[_Union[DescribeStreamGroup, _Mapping]] = ..., list_stream_groups: _Optional[_Union[ListStreamGroups, _Mapping]] = ..., fence_group: _Optional[_Union[FenceGroup, _Mapping]] = ..., forget_group: _Optional[_Union[ForgetGroup, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., enter_cluster: _Optional[_Union[EnterCluster, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., rebalance: _Optional[_Union[Rebalance, _Mapping]] = ..., cancel_moves: _Optional[_Union[CancelMoves, _Mapping]] = ..., describe_replicas: _Optional[_Union[DescribeReplicas, _Mapping]] = ..., describe_node: _Optional[_Union[DescribeNode, _Mapping]] = ...) -> None: ...
+    trim_partition: TrimPartition
+    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ..., poll: _Optional[_Union[Poll, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., add_credit: _Optional[_Union[AddCredit, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., cancel_records: _Optional[_Union[CancelRecords, _Mapping]] = ..., list_groups: _Optional[_Union[ListGroups, _Mapping]] = ..., describe_group: _Optional[_Union[DescribeGroup, _Mapping]] = ..., reset_group: _Optional[_Union[ResetGroup, _Mapping]] = ..., delete_group: _Optional[_Union[DeleteGroup, _Mapping]] = ..., alter_group: _Optional[_Union[AlterGroup, _Mapping]] = ..., explain_message: _Optional[_Union[ExplainMessage, _Mapping]] = ..., take_tokens: _Optional[_Union[TakeTokens, _Mapping]] = ..., stage: _Optional[_Union[Stage, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., abort_transaction: _Optional[_Union[AbortTransaction, _Mapping]] = ..., transaction_outcome: _Optional[_Union[TransactionOutcome, _Mapping]] = ..., stage_settlement: _Optional[_Union[StageSettlement, _Mapping]] = ..., join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., claim_partition: _Optional[_Union[ClaimPartition, _Mapping]] = ..., describe_stream_group: _Optional[_Union[DescribeStreamGroup, _Mapping]] = ..., list_stream_groups: _Optional[_Union[ListStreamGroups, _Mapping]] = ..., fence_group: _Optional[_Union[FenceGroup, _Mapping]] = ..., forget_group: _Optional[_Union[ForgetGroup, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., enter_cluster: _Optional[_Union[EnterCluster, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., rebalance: _Optional[_Union[Rebalance, _Mapping]] = ..., cancel_moves: _Optional[_Union[CancelMoves, _Mapping]] = ..., describe_replicas: _Optional[_Union[DescribeReplicas, _Mapping]] = ..., describe_node: _Optional[_Union[DescribeNode, _Mapping]] = ..., trim_partition: _Optional[_Union[TrimPartition, _Mapping]] = ...) -> None: ...
 
 class Response(_message.Message):
-    __slots__ = ("correlation_id", "metadata_index", "error", "welcome", "produced", "fetched", "offset_found", "offset_committed", "metadata", "topic_reply", "cluster_reply", "done", "polled", "settled", "pushed", "records_cancelled", "group_list", "group_description", "group_reset", "group_reply", "explanation", "tokens_granted", "staged", "transaction_decided", "transaction_shown", "group_assignment", "stream_group_description", "stream_group_list", "moves_planned", "replicas_described", "node_described")
+    __slots__ = ("correlation_id", "metadata_index", "error", "welcome", "produced", "fetched", "offset_found", "offset_committed", "metadata", "topic_reply", "cluster_reply", "done", "polled", "settled", "pushed", "records_cancelled", "group_list", "group_description", "group_reset", "group_reply", "explanation", "tokens_granted", "staged", "transaction_decided", "transaction_shown", "group_assignment", "stream_group_description", "stream_group_list", "moves_planned", "replicas_described", "node_described", "partition_trimmed")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_INDEX_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -145,6 +147,7 @@ class Response(_message.Message):
     MOVES_PLANNED_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_DESCRIBED_FIELD_NUMBER: _ClassVar[int]
     NODE_DESCRIBED_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_TRIMMED_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
     metadata_index: int
     error: Error
@@ -176,7 +179,8 @@ class Response(_message.Message):
     moves_planned: MovesPlanned
     replicas_described: ReplicasDescribed
     node_described: NodeDescribed
-    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., produced: _Optional[_Union[Produced, _Mapping]] = ..., fetched: _Optional[_Union[Fetched, _Mapping]] = ..., offset_found: _Optional[_Union[OffsetFound, _Mapping]] = ..., offset_committed: _Optional[_Union[OffsetCommitted, _Mapping]] = ..., metadata: _Optional[_Union[Metadata, _Mapping]] = ..., topic_reply: _Optional[_Union[TopicReply, _Mapping]] = ..., cluster_reply: _Optional[_Union[ClusterReply, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., polled: _Optional[_Union[Polled, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., pushed: _Optional[_Union[Pushed, _Mapping]] = ..., records_cancelled: _Optional[_Union[RecordsCancelled, _Mapping]] = ..., group_list: _Optional[_Union[GroupList, _Mapping]] = ..., group_description: _Optional[_Union[GroupDescription, _Mapping]] = ..., group_reset: _Optional[_Union[GroupReset, _Mapping]] = ..., group_reply: _Optional[_Union[GroupReply, _Mapping]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., tokens_granted: _Optional[_Union[TokensGranted, _Mapping]] = ..., staged: _Optional[_Union[Staged, _Mapping]] = ..., transaction_decided: _Optional[_Union[TransactionDecided, _Mapping]] = ..., transaction_shown: _Optional[_Union[TransactionShown, _Mapping]] = ..., group_assignment: _Optional[_Union[GroupAssignment, _Mapping]] = ..., stream_group_description: _Optional[_Union[StreamGroupDescription, _Mapping]] = ..., stream_group_list: _Optional[_Union[StreamGroupList, _Mapping]] = ..., moves_planned: _Optional[_Union[MovesPlanned, _Mapping]] = ..., replicas_described: _Optional[_Union[ReplicasDescribed, _Mapping]] = ..., node_described: _Optional[_Union[NodeDescribed, _Mapping]] = ...) -> None: ...
+    partition_trimmed: PartitionTrimmed
+    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., produced: _Optional[_Union[Produced, _Mapping]] = ..., fetched: _Optional[_Union[Fetched, _Mapping]] = ..., offset_found: _Optional[_Union[OffsetFound, _Mapping]] = ..., offset_committed: _Optional[_Union[OffsetCommitted, _Mapping]] = ..., metadata: _Optional[_Union[Metadata, _Mapping]] = ..., topic_reply: _Optional[_Union[TopicReply, _Mapping]] = ..., cluster_reply: _Optional[_Union[ClusterReply, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., polled: _Optional[_Union[Polled, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., pushed: _Optional[_Union[Pushed, _Mapping]] = ..., records_cancelled: _Optional[_Union[RecordsCancelled, _Mapping]] = ..., group_list: _Optional[_Union[GroupList, _Mapping]] = ..., group_description: _Optional[_Union[GroupDescription, _Mapping]] = ..., group_reset: _Optional[_Union[GroupReset, _Mapping]] = ..., group_reply: _Optional[_Union[GroupReply, _Mapping]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., tokens_granted: _Optional[_Union[TokensGranted, _Mapping]] = ..., staged: _Optional[_Union[Staged, _Mapping]] = ..., transaction_decided: _Optional[_Union[TransactionDecided, _Mapping]] = ..., transaction_shown: _Optional[_Union[TransactionShown, _Mapping]] = ..., group_assignment: _Optional[_Union[GroupAssignment, _Mapping]] = ..., stream_group_description: _Optional[_Union[StreamGroupDescription, _Mapping]] = ..., stream_group_list: _Optional[_Union[StreamGroupList, _Mapping]] = ..., moves_planned: _Optional[_Union[MovesPlanned, _Mapping]] = ..., replicas_described: _Optional[_Union[ReplicasDescribed, _Mapping]] = ..., node_described: _Optional[_Union[NodeDescribed, _Mapping]] = ..., partition_trimmed: _Optional[_Union[PartitionTrimmed, _Mapping]] = ...) -> None: ...
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "leader", "retry_after_ms")
@@ -779,6 +783,24 @@ class Ping(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class TrimPartition(_message.Message):
+    __slots__ = ("topic", "partition", "offset", "topic_id")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    offset: int
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
+
+class PartitionTrimmed(_message.Message):
+    __slots__ = ("log_start",)
+    LOG_START_FIELD_NUMBER: _ClassVar[int]
+    log_start: int
+    def __init__(self, log_start: _Optional[int] = ...) -> None: ...
+
 class CancelRecords(_message.Message):
     __slots__ = ("topic", "partition", "offsets", "keys", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
@@ -841,7 +863,7 @@ class Member(_message.Message):
     def __init__(self, name: _Optional[str] = ..., leased: _Optional[int] = ..., last_poll_ms_ago: _Optional[int] = ...) -> None: ...
 
 class GroupDescription(_message.Message):
-    __slots__ = ("kind", "floor", "next_offset", "log_start", "lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total", "expired_total", "cancelled_total", "is_paused", "members")
+    __slots__ = ("kind", "floor", "next_offset", "log_start", "lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total", "expired_total", "cancelled_total", "is_paused", "members", "trimmed_total")
     KIND_FIELD_NUMBER: _ClassVar[int]
     FLOOR_FIELD_NUMBER: _ClassVar[int]
     NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -859,6 +881,7 @@ class GroupDescription(_message.Message):
     CANCELLED_TOTAL_FIELD_NUMBER: _ClassVar[int]
     IS_PAUSED_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    TRIMMED_TOTAL_FIELD_NUMBER: _ClassVar[int]
     kind: str
     floor: int
     next_offset: int
@@ -876,7 +899,8 @@ class GroupDescription(_message.Message):
     cancelled_total: int
     is_paused: bool
     members: _containers.RepeatedCompositeFieldContainer[Member]
-    def __init__(self, kind: _Optional[str] = ..., floor: _Optional[int] = ..., next_offset: _Optional[int] = ..., log_start: _Optional[int] = ..., lag: _Optional[int] = ..., oldest_age_ms: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., dead_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., failed_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., cancelled_total: _Optional[int] = ..., is_paused: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
+    trimmed_total: int
+    def __init__(self, kind: _Optional[str] = ..., floor: _Optional[int] = ..., next_offset: _Optional[int] = ..., log_start: _Optional[int] = ..., lag: _Optional[int] = ..., oldest_age_ms: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., dead_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., failed_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., cancelled_total: _Optional[int] = ..., is_paused: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., trimmed_total: _Optional[int] = ...) -> None: ...
 
 class ResetGroup(_message.Message):
     __slots__ = ("topic", "partition", "group", "start", "is_dry_run", "epoch")
