@@ -39,9 +39,14 @@ from flotilla.client.stream.aio import AsyncStreamConsumer
 from flotilla.client.stream.options import StreamOptions, stream_parameters
 from flotilla.client.transaction._core import Committed
 from flotilla.client.transaction.aio import AsyncTransaction, abort_transaction, commit_together, commit_transaction
-from flotilla.machine import steady_ms
 from flotilla.types.address import read_addresses
-from flotilla.types.errors import AlreadyExistsError, ConnectionClosedError, InvalidArgumentError, UnavailableError
+from flotilla.types.errors import (
+    AlreadyExistsError,
+    ConnectionClosedError,
+    DeadlineError,
+    InvalidArgumentError,
+    UnavailableError,
+)
 from flotilla.types.ids import Offset
 from flotilla.types.operations import (
     AlterTopic,
@@ -181,13 +186,17 @@ class AsyncClient:
         return found.topics[0]
 
     async def _confirmed_metadata(self, topics: list[str], timeout_ms: Duration | None) -> Metadata:
-        end_ms = steady_ms() + self._limit_ms(timeout_ms)
-        while (left_ms := end_ms - steady_ms()) > 0:
-            found = await self.admin.metadata(topics, timeout_ms=left_ms)
-            if not found.is_stale:
-                return found
+        limit = TimeLimit(self._limit_ms(timeout_ms))
+        found = await self.admin.metadata(topics, timeout_ms=limit.left_ms)
+        while found.is_stale and limit.left_ms:
             # A broker waits for a quorum before it answers, unless it is not part of a cluster yet.
             await asyncio.sleep(CONFIRM_AGAIN_MS / 1000)
+            try:
+                found = await self.admin.metadata(topics, timeout_ms=limit.left_ms or 1)
+            except DeadlineError:
+                break
+        if not found.is_stale:
+            return found
         raise UnavailableError("no quorum of the metadata confirms what brokers know of topics")
 
     # Producing.
