@@ -115,7 +115,7 @@ class QueuePorts(NamedTuple):
     random: Random
     elsewhere: Elsewhere
     cache: BatchCache
-    #: After a change of leaders, members have this long to present their leases before anything is delivered again.
+    #: After a change of leaders, members have this long to present their leases before earlier messages are delivered.
     grace_ms: int
     #: Called when a partition begins to serve its queue groups here, and when it ends.
     began: Callable[["PartitionQueue"], None]

@@ -161,9 +161,9 @@ class QueueLeader:
     ) -> list[LeasedMessages]:
         """Leases up to `max_messages` messages, all under one lease; with `keys_of` in key order.
 
-        visibility_ms 0: the group's. Returns nothing while the group is paused, has no tokens, or is in its grace
-        period. Raises NotFoundError. For at-most-once delivery, ack the messages and deliver them when that has
-        committed.
+        visibility_ms 0: the group's. Returns nothing while the group is paused or has no tokens, and in its grace
+        period nothing that an earlier leader can have leased. Raises NotFoundError. For at-most-once delivery, ack the
+        messages and deliver them when that has committed.
         """
         assert max_messages > 0
         now_ms = self._clock(now_ms)
@@ -222,8 +222,9 @@ class QueueLeader:
 
     def best_priority(self, group: str, now_ms: int) -> int:
         """The highest priority of ready messages, apart from rate limits and pauses; -1: none, or no such group."""
+        now_ms = self._clock(now_ms)
         found = self._find(group)
-        return found.ready.best_priority() if found is not None and self._has_ready(found, self._clock(now_ms)) else -1
+        return found.best_priority(now_ms) if found is not None and self._has_ready(found, now_ms) else -1
 
     def _has_ready(self, group: GroupDelivery, now_ms: int) -> bool:
         is_ready = group.has_ready(now_ms)
@@ -234,7 +235,7 @@ class QueueLeader:
     def has_unseen(self, group: str, type_filter: TypeFilter) -> bool:
         """Whether there are ready messages that polls with this filter have not looked at."""
         found = self._find(group)
-        return found is not None and found.ready.branch(type_filter.types).has_any()
+        return found is not None and found.has_unseen(type_filter.types)
 
     def retry_after_ms(self, group: str, now_ms: int) -> int:
         """Until the rate limit has a token; 0: it has, or there is no limit."""
