@@ -17,6 +17,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Final, NamedTuple
 
+from flotilla.partition.commands.hand_over import HeldLease
 from flotilla.partition.leader.delays import Delays
 from flotilla.partition.leader.delivery_limits import DeliveryLimits
 from flotilla.partition.leader.due_cursor import DUE_LIMIT, DueCursor
@@ -466,6 +467,20 @@ class GroupDelivery:
             if self._keys is not None:
                 self._keys.unknown.add(low, high)
         return _refused(lease_id, first, end, free)
+
+    def inherit(self, leases: Iterable[HeldLease], now_ms: int) -> None:
+        """Takes over the leases that the last leader handed over."""
+        for held in leases:
+            for run in held.runs:
+                for low, high in self._free(run.first, run.end, _PRESENT):
+                    self._withdraw(low, high)
+                    self.taken.set(low, high, LEASED)
+                    self.leases.inherit(held, run._replace(first=low, end=high), now_ms)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether all messages may be delivered. Otherwise members may still present leases of the last leader."""
+        return self._is_open
 
     def release_unsent(self, leases: Iterable[LeasedMessages]) -> None:
         """Undoes leases that were not sent."""

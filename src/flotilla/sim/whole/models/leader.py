@@ -25,7 +25,7 @@ from flotilla.partition.state.machine import PartitionMachine
 from flotilla.sim.whole.models.partition import WatchedPartition
 from flotilla.types.errors import FlotillaError
 from flotilla.types.group_settings import GroupRules
-from flotilla.types.ids import Offset, Term
+from flotilla.types.ids import Index, Offset, Term
 from flotilla.types.operations import Reply
 from flotilla.types.operations.queue import ACK, RELEASE, Delivery, LeaseRange, Settle, Settled
 from flotilla.types.operations.transactions import (
@@ -47,12 +47,14 @@ class WatchedLeader(QueueLeader):
         random: Random,
         grace_ms: int,
         rules_of: Callable[[str], GroupRules],
+        term_start: Index = 0,
     ) -> None:
-        super().__init__(machine, term, now_ms, random, grace_ms, rules_of)
+        super().__init__(machine, term, now_ms, random, grace_ms, rules_of, term_start)
         assert isinstance(machine, WatchedPartition)
         self.watch = machine.watch
         self._checker = machine.watch.delivery
         self.at = self._checker.begin(machine.node, term)
+        self.watch.check(self._checker.inherited, self.at, self.inherited, self._now_ms, machine.applied)
 
     def poll(
         self,
