@@ -24,6 +24,7 @@ from flotilla.client.admin.cluster import AsyncAdmin
 from flotilla.client.admin.dead_letters import AsyncDeadLetters
 from flotilla.client.admin.group_info import GroupInfo
 from flotilla.client.admin.groups import Groups
+from flotilla.client.admin.schedules import AsyncSchedules
 from flotilla.client.admin.trimming import Ask, purge, trim
 from flotilla.client.producer._at_exit import warn_unclosed
 from flotilla.client.producer.aio import AsyncProducer
@@ -430,6 +431,11 @@ class AsyncClient:
     def dead_letters(self, topic: str, group: str, *, timeout_ms: Duration | None = None) -> AsyncDeadLetters:
         """The dead letters of a group of a topic: to be listed, sent again, or deleted."""
         return AsyncDeadLetters(self, topic, group, self._limit_ms(timeout_ms))
+
+    @property
+    def schedules(self) -> AsyncSchedules:
+        """Recurring messages: cron expressions and intervals."""
+        return AsyncSchedules(self._opened, self._timeout_ms)
 
     @property
     def admin(self) -> AsyncAdmin:

@@ -24,6 +24,7 @@ from flotilla.client._core.seen_metadata import SeenMetadata
 from flotilla.client._core.session import no_topic
 from flotilla.client._options import new_session
 from flotilla.client.admin.groups import Groups
+from flotilla.client.admin.schedules import AsyncSchedules
 from flotilla.client.admin.trimming import purge, trim
 from flotilla.client.producer.receipt import Receipt
 from flotilla.gateway.lease_forwarding import LeaseForwarding
@@ -222,6 +223,10 @@ class Gateway:
             return self.ask(request, timeout_ms=limit.left_ms or 1)
 
         return await (purge(ask, found) if offsets is None else trim(ask, found, offsets))
+
+    def schedules(self, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> AsyncSchedules:
+        """The schedules of the cluster."""
+        return AsyncSchedules(lambda: self._opened().network, timeout_ms)
 
     # Producing.
 

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from flotilla.metadata.assignment import NO_OWNER, STRATEGY_BY_NAME
 from flotilla.metadata.binary import Reader, Writer
 from flotilla.metadata.layout import Layout, fields_of, layout_of
+from flotilla.metadata.schedules import Schedule
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_groups import Share, StreamGroup
 from flotilla.metadata.transactions import Transaction
@@ -18,7 +19,7 @@ from flotilla.types.errors import CorruptionError, InvalidArgumentError
 from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.snapshot_data import SnapshotData, whole
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 _Value = TypeVar("_Value")
 
@@ -41,6 +42,8 @@ class Snapshot(NamedTuple):
     applications: tuple[tuple[str, int], ...]
     forgotten_generation: int
     stream_groups: tuple[StreamGroup, ...]
+    next_schedule_id: int
+    schedules: tuple[Schedule, ...]
 
 
 # A partition's number is its place in its topic.
@@ -105,6 +108,8 @@ def freeze(applied: Index, state: ClusterState) -> Snapshot:
         applications=tuple(sorted(state.transactions.applications.items())),
         forgotten_generation=state.streams.forgotten_generation,
         stream_groups=tuple(state.streams.all_groups()),
+        next_schedule_id=state.schedules.next_id,
+        schedules=_by_key(state.schedules.schedules),
     )
 
 
@@ -153,7 +158,10 @@ def _restore(snapshot: Snapshot) -> ClusterState:
     state.streams.forgotten_generation = snapshot.forgotten_generation
     for group in snapshot.stream_groups:
         state.streams.put(group)
-    # Last, because putting topics has moved it to the newest that still exists.
+    for schedule in snapshot.schedules:
+        state.schedules.put(schedule)
+    # Last, because putting topics and schedules has moved them to the newest that still exists.
     state.next_topic_id = snapshot.next_topic_id
     state.next_group = snapshot.next_group
+    state.schedules.next_id = snapshot.next_schedule_id
     return state

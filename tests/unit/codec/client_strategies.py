@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from flotilla.types import operations as op
 from flotilla.types.operations import cluster as cluster
 from flotilla.types.operations import queue as queue
+from flotilla.types.operations import schedules as schedules
 from flotilla.types.operations import stream as streams
 from flotilla.types.operations import transactions as transactions
 
@@ -68,6 +69,36 @@ staged = st.lists(
 member = {"topic": text, "group": text, "member": text}
 stream_members = st.builds(
     streams.StreamMember, name=text, client=text, partitions=st.lists(u32, max_size=3), heard_ms_ago=u64
+)
+
+definitions = st.builds(
+    schedules.ScheduleDefinition,
+    topic=text,
+    cron=text,
+    every_ms=u64,
+    time_zone=text,
+    start_ms=u64,
+    missed=text,
+    missed_max=u32,
+    payload=st.binary(max_size=9),
+    key=st.binary(max_size=9),
+    headers=st.lists(st.tuples(text, st.binary(max_size=9)), max_size=2),
+    priority=u32,
+    content_type=u32,
+)
+schedule_infos = st.builds(
+    schedules.ScheduleInfo,
+    name=text,
+    schedule_id=u64,
+    definition=definitions,
+    is_paused=flags,
+    created_ms=u64,
+    runs=u64,
+    last_ms=u64,
+    produced_ms=u64,
+    skipped_ms=u64,
+    upcoming_ms=st.lists(u64, max_size=3),
+    error=text,
 )
 
 REQUESTS: dict[type, st.SearchStrategy[Any]] = {
@@ -160,6 +191,11 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     streams.ListStreamGroups: st.builds(streams.ListStreamGroups, topic=text),
     streams.FenceGroup: st.builds(streams.FenceGroup, topic=text, group=text),
     streams.ForgetGroup: st.builds(streams.ForgetGroup, topic=text, group=text),
+    schedules.CreateSchedule: st.builds(schedules.CreateSchedule, name=text, definition=definitions, is_update=flags),
+    schedules.PauseSchedule: st.builds(schedules.PauseSchedule, name=text, is_paused=flags),
+    schedules.DeleteSchedule: st.builds(schedules.DeleteSchedule, name=text),
+    schedules.RunSchedule: st.builds(schedules.RunSchedule, name=text),
+    schedules.ListSchedules: st.builds(schedules.ListSchedules, name=text, after=text, upcoming=u32),
 }
 
 REPLIES: dict[type, st.SearchStrategy[Any]] = {
@@ -243,6 +279,8 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
         moved=u32,
     ),
     streams.StreamGroupList: st.builds(streams.StreamGroupList, groups=st.lists(text, max_size=3)),
+    schedules.ScheduleReply: st.builds(schedules.ScheduleReply, schedule=schedule_infos),
+    schedules.ScheduleList: st.builds(schedules.ScheduleList, schedules=st.lists(schedule_infos, max_size=2)),
 }
 
 requests = st.one_of(*REQUESTS.values())
