@@ -167,11 +167,6 @@ async def _alter_topic(stub: Any, request: ops.AlterTopic) -> Reply:
     return ops.TopicReply(_topic(await stub.AlterTopic(message)))
 
 
-async def _trim(stub: Any, request: ops.TrimPartition) -> Reply:
-    message = pb.TrimTopicRequest(topic=request.topic, offsets={request.partition: request.offset})
-    return ops.PartitionTrimmed((await stub.TrimTopic(message)).log_starts[request.partition])
-
-
 async def _delete_topic(stub: Any, request: ops.DeleteTopic) -> Reply:
     return ops.TopicReply(_topic(await stub.DeleteTopic(pb.DeleteTopicRequest(topic=request.topic))))
 
@@ -380,7 +375,8 @@ async def _stage(stub: Any, request: transactions.Stage) -> Reply:
         transaction_id=request.transaction_id,
         batch=bytes(request.batch),
     )
-    return transactions.Staged((await stub.Stage(message)).count)
+    staged = await stub.Stage(message)
+    return transactions.Staged(staged.count, staged.begun_ms)
 
 
 async def _stage_ack(stub: Any, request: transactions.StageSettlement) -> Reply:
@@ -391,7 +387,8 @@ async def _stage_ack(stub: Any, request: transactions.StageSettlement) -> Reply:
         transaction_id=request.transaction_id,
         held=_held(request.partition, request.leases),
     )
-    return transactions.Staged((await stub.StageAck(message)).count)
+    staged = await stub.StageAck(message)
+    return transactions.Staged(staged.count, staged.begun_ms)
 
 
 def _places(partitions: list[tuple[str, int]]) -> list[pb.TopicPartition]:
@@ -404,12 +401,17 @@ async def _commit(stub: Any, request: transactions.CommitTransaction) -> Reply:
         partitions=_places(request.partitions),
         application_id=request.application_id,
         version=request.version,
+        begun_ms=request.begun_ms,
     )
     return transactions.TransactionDecided((await stub.CommitTransaction(message)).repeated_version)
 
 
 async def _abort(stub: Any, request: transactions.AbortTransaction) -> Reply:
-    message = pb.AbortTransactionRequest(transaction_id=request.transaction_id, partitions=_places(request.partitions))
+    message = pb.AbortTransactionRequest(
+        transaction_id=request.transaction_id,
+        partitions=_places(request.partitions),
+        begun_ms=request.begun_ms,
+    )
     return transactions.TransactionDecided((await stub.AbortTransaction(message)).repeated_version)
 
 
@@ -424,7 +426,7 @@ async def _outcome(stub: Any, request: transactions.TransactionOutcome) -> Reply
     batches = [
         transactions.StagedBatch(each.producer_id, each.producer_sequence, each.base_offset) for each in found.batches
     ]
-    return transactions.TransactionShown(found.shown, batches)
+    return transactions.TransactionShown(found.shown, batches, found.begun_ms)
 
 
 _CALLS: dict[type[Request], Callable[[Any, Any], Awaitable[Reply]]] = {
@@ -437,7 +439,6 @@ _CALLS: dict[type[Request], Callable[[Any, Any], Awaitable[Reply]]] = {
     ops.CreateTopic: _create_topic,
     ops.AlterTopic: _alter_topic,
     ops.DeleteTopic: _delete_topic,
-    ops.TrimPartition: _trim,
     ops.TransferLeadership: _transfer,
     queue.Poll: _poll,
     queue.Settle: _settle,

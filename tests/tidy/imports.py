@@ -79,8 +79,7 @@ BREAKING = ("sim.whole.mutants",)
 
 #: Foreign packages and the folders that may import them.
 FOREIGN: dict[str, tuple[str, ...]] = {
-    "crc32c": ("broker", "codec", "storage", "client"),
-    "cronsim": ("broker",),
+    "crc32c": ("codec", "storage", "client"),
     "google": ("codec",),
     "grpc": ("frontends",),
     "grpc_health": ("frontends",),

@@ -5,6 +5,7 @@ from dataclasses import fields
 
 import pytest
 
+from flotilla.metadata import applications, ended_transactions
 from flotilla.metadata import transactions as decisions
 from flotilla.metadata.snapshot import Snapshot
 from flotilla.metadata.state import ClusterState
@@ -47,8 +48,8 @@ def test_everything_that_grows_has_a_bound(title: str) -> None:
 
 def test_the_bounds_are_those_of_the_code() -> None:
     values: dict[str, int] = {}
-    for module in (limits, topics, endings, transactions, decisions, stream):
+    for module in (limits, topics, endings, transactions, decisions, ended_transactions, applications, stream):
         values |= {name: value for name, value in vars(module).items() if name.endswith("_MAX")}
     for item in [*items(PARTITION), *items(CLUSTER)]:
-        for name in re.findall(r"`([A-Z_]+)`", item):
+        for name in re.findall(r"`([A-Z_]+_MAX)`", item):
             assert shown(name, values[name]) in item, f"{name} is {values[name]}"

@@ -91,7 +91,6 @@ class Broker:
             membership.plans,
             membership.queue_polls,
             membership.streams,
-            membership.schedules,
         )
         self._handlers: dict[type[Request], Handler] = {
             kind: self._handler(name, parts) for name, kind in OPERATIONS.items() if not kind.is_for_endpoint

@@ -12,7 +12,7 @@ from flotilla.broker.ports import Consensus, Outside
 from flotilla.metadata.commands import Command, encode_command
 from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.state import ClusterState
-from flotilla.metadata.transactions import Transaction
+from flotilla.metadata.transactions import TransactionTable
 from flotilla.metadata.values import ACTIVE, DRAINING, LEAVING, Broker, Topic
 from flotilla.raft.messages import Entry
 from flotilla.raft.roles import LEADER
@@ -91,9 +91,9 @@ class Catalog:
         self._check_complete()
         raise NotFoundError(f"there is no topic {name!r}")
 
-    def transactions(self) -> Mapping[str, Transaction]:
+    def transactions(self) -> TransactionTable:
         """Decided transactions that are still remembered."""
-        return self.machine.state.transactions.transactions
+        return self.machine.state.transactions
 
     @property
     def is_complete(self) -> bool:

@@ -32,7 +32,6 @@ VERBS = {
     "consume": "consume:consume",
     "worker": "worker:worker",
     "task": "task:task_app",
-    "schedule": "schedule:schedule_app",
     "group": "group:group_app",
     "dlq": "dlq:dlq_app",
     "peek": "message:peek",

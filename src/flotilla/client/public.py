@@ -11,8 +11,6 @@ from flotilla.client.admin.dead_letters import AsyncDeadLetters as AsyncDeadLett
 from flotilla.client.admin.dead_letters import DeadLetters as DeadLetters
 from flotilla.client.admin.dead_letters import Redriven as Redriven
 from flotilla.client.admin.group_info import GroupInfo as GroupInfo
-from flotilla.client.admin.schedules import AsyncSchedules as AsyncSchedules
-from flotilla.client.admin.schedules import Schedules as Schedules
 from flotilla.client.async_client import AsyncClient as AsyncClient
 from flotilla.client.client import Client as Client
 from flotilla.client.message import AnyMessage as AnyMessage
@@ -51,6 +49,7 @@ from flotilla.types.errors import CorruptionError as CorruptionError
 from flotilla.types.errors import DeadlineError as DeadlineError
 from flotilla.types.errors import DiskFullError as DiskFullError
 from flotilla.types.errors import FlotillaError as FlotillaError
+from flotilla.types.errors import ForgottenError as ForgottenError
 from flotilla.types.errors import GroupInUseError as GroupInUseError
 from flotilla.types.errors import GroupModeError as GroupModeError
 from flotilla.types.errors import InvalidArgumentError as InvalidArgumentError
@@ -83,8 +82,6 @@ from flotilla.types.operations.queue import Explanation as Explanation
 from flotilla.types.operations.queue import GroupDescription as GroupDescription
 from flotilla.types.operations.queue import GroupReset as GroupReset
 from flotilla.types.operations.queue import MemberInfo as MemberInfo
-from flotilla.types.operations.schedules import ScheduleDefinition as ScheduleDefinition
-from flotilla.types.operations.schedules import ScheduleInfo as ScheduleInfo
 from flotilla.types.records import ContentType as ContentType
 from flotilla.types.records import Record as Record
 from flotilla.types.topics import TopicSettings as TopicSettings

@@ -21,7 +21,6 @@ from typing import Final, TypeAlias
 from flotilla.metadata.binary import Reader, Writer
 from flotilla.metadata.layout import fields_of
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
-from flotilla.metadata.schedule_commands import PauseSchedule, PutSchedule, RemoveSchedule, RunSchedule
 from flotilla.metadata.stream_commands import (
     FenceStreamGroup,
     ForgetStreamGroup,
@@ -146,6 +145,8 @@ class DecideTransaction:
     #: The partitions that hold stages of it.
     groups: tuple[GroupId, ...]
     is_commit: bool
+    #: When its first stage was stored. 0: nothing is staged, or (of an abort) it is not known.
+    begun_ms: int
     now_ms: int
 
 
@@ -159,12 +160,14 @@ class CommitTogether:
     version: int
     #: Id of each, and the partitions that hold stages of it.
     members: tuple[tuple[str, tuple[GroupId, ...]], ...]
+    #: When the first stage of any of them was stored; 0: nothing is staged.
+    begun_ms: int
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmTransaction:
-    """Partitions have made these transactions visible, or have dropped their stages."""
+    """Partitions show these committed transactions, or have no part in them."""
 
     confirmed: tuple[tuple[str, GroupId], ...]
     now_ms: int
@@ -193,10 +196,6 @@ Command: TypeAlias = (
     | ReleasePartitions
     | FenceStreamGroup
     | ForgetStreamGroup
-    | PutSchedule
-    | PauseSchedule
-    | RemoveSchedule
-    | RunSchedule
 )
 
 #: The kinds of commands. 9 was never written.
@@ -223,10 +222,6 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     27: SetIncarnation,
     28: ConfirmLost,
     29: ResizeTopic,
-    40: PutSchedule,
-    41: PauseSchedule,
-    42: RemoveSchedule,
-    43: RunSchedule,
 }
 _KIND_BY_COMMAND: Final = {command: kind for kind, command in _COMMAND_BY_KIND.items()}
 #: All but `now_ms`, which is in the head and the last field of each class.

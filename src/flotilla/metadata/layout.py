@@ -3,7 +3,6 @@
     int                        unsigned LEB128
     bool                       1 or 0
     str                        length in bytes, UTF-8
-    bytes                      length, bytes
     tuple[X, ...]              count, items
     tuple[X, Y]                X, Y
     X | None                   X, whose first field is an int that is never 0; or 0
@@ -32,7 +31,6 @@ _PLAIN: Final[Special] = {
     int: Layout(Writer.integer, Reader.integer),
     bool: Layout(Writer.integer, lambda reader: bool(reader.integer())),
     str: Layout(Writer.text, Reader.text),
-    bytes: Layout(Writer.raw, Reader.raw),
 }
 
 

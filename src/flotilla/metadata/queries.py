@@ -63,10 +63,5 @@ class TransactionById:
 
 
 @dataclass(frozen=True, slots=True)
-class ListSchedules:
-    """A list of Schedule, the oldest first."""
-
-
-@dataclass(frozen=True, slots=True)
 class StateHash:
     """A hexadecimal digest, equal on all replicas that applied the same entries."""

@@ -24,7 +24,6 @@ from flotilla.metadata.commands import (
 )
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
 from flotilla.metadata.move_rules import confirm_lost, finish_move, plan_moves, resize_topic, set_incarnation
-from flotilla.metadata.schedule_commands import PauseSchedule, PutSchedule, RemoveSchedule, RunSchedule
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_commands import (
     FenceStreamGroup,
@@ -41,7 +40,6 @@ from flotilla.types.errors import (
     InvalidArgumentError,
     NotFoundError,
     OverloadedError,
-    TransactionEndedError,
     UnavailableError,
 )
 from flotilla.types.group_settings import GROUP_SETTINGS, resolve_rules
@@ -72,7 +70,8 @@ _TIME_MS_MAX = 2**63 - 1
 
 def check_command(state: ClusterState, command: Command) -> None:
     """Raises the error that applying the command now would be answered with."""
-    _check_time(command.now_ms)
+    if not 0 <= command.now_ms <= _TIME_MS_MAX:
+        raise InvalidArgumentError(f"{command.now_ms} ms is no time")
     _RULES[type(command)](state, command)
 
 
@@ -226,15 +225,22 @@ def _decide_transaction(state: ClusterState, command: DecideTransaction) -> None
         command.version,
         command.groups,
         is_commit=command.is_commit,
+        begun_ms=command.begun_ms,
     )
-    if command.is_commit and command.transaction_id not in state.transactions.transactions:
+    if command.is_commit and state.transactions.get(command.transaction_id) is None:
         _check_groups(state, command.groups)
 
 
 def _commit_together(state: ClusterState, command: CommitTogether) -> None:
     table = state.transactions
-    table.check_together(command.transaction_id, command.application_id, command.version, command.members)
-    if command.transaction_id not in table.transactions:
+    table.check_together(
+        command.transaction_id,
+        command.application_id,
+        command.version,
+        command.members,
+        begun_ms=command.begun_ms,
+    )
+    if table.get(command.transaction_id) is None:
         for _, groups in command.members:
             _check_groups(state, groups)
 
@@ -262,39 +268,6 @@ def _change_stream_group(state: ClusterState, command: RemoveStreamMembers | Rel
 
 def _empty_stream_group(state: ClusterState, command: FenceStreamGroup | ForgetStreamGroup) -> None:
     state.streams.check_empty(command.topic_id, command.group)
-
-
-def _put_schedule(state: ClusterState, command: PutSchedule) -> None:
-    state.schedules.check_put(command.name, command.schedule_id, command.plan)
-    _check_time(command.next_ms)
-    _check_time(command.plan.start_ms)
-
-
-def _pause_schedule(state: ClusterState, command: PauseSchedule) -> None:
-    state.schedules.known(command.schedule_id)
-    _check_time(command.next_ms)
-
-
-def _remove_schedule(state: ClusterState, command: RemoveSchedule) -> None:
-    state.schedules.known(command.schedule_id)
-
-
-def _run_schedule(state: ClusterState, command: RunSchedule) -> None:
-    state.schedules.check_run(command.schedule_id, command.version)
-    _check_time(command.next_ms)
-    _check_time(command.occurrence_ms)
-    if command.transaction_id:
-        groups = (command.group,)
-        if command.transaction_id in state.transactions.transactions:
-            # Committed, it is another run's; aborted, it came too late.
-            raise TransactionEndedError(f"transaction {command.transaction_id} is over")
-        state.transactions.check(command.transaction_id, "", 0, groups, is_commit=True)
-        _check_groups(state, groups)
-
-
-def _check_time(time_ms: int) -> None:
-    if not 0 <= time_ms <= _TIME_MS_MAX:
-        raise InvalidArgumentError(f"{time_ms} ms is no time")
 
 
 def _known_topic(state: ClusterState, name: str) -> Topic:
@@ -343,8 +316,4 @@ _RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
     ReleasePartitions: _change_stream_group,
     FenceStreamGroup: _empty_stream_group,
     ForgetStreamGroup: _empty_stream_group,
-    PutSchedule: _put_schedule,
-    PauseSchedule: _pause_schedule,
-    RemoveSchedule: _remove_schedule,
-    RunSchedule: _run_schedule,
 }

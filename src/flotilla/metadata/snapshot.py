@@ -7,10 +7,11 @@ and the stream groups of a topic keep their own order, the oldest first, which i
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from flotilla.metadata.applications import FrozenApplications, Used
 from flotilla.metadata.assignment import NO_OWNER, STRATEGY_BY_NAME
 from flotilla.metadata.binary import Reader, Writer
+from flotilla.metadata.ended_transactions import Block, FrozenDecisions
 from flotilla.metadata.layout import Layout, fields_of, layout_of
-from flotilla.metadata.schedules import Schedule
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_groups import Share, StreamGroup
 from flotilla.metadata.transactions import Transaction
@@ -37,13 +38,12 @@ class Snapshot(NamedTuple):
     removed_nodes: tuple[tuple[NodeId, int], ...]
     topics: tuple[Topic, ...]
     tombstones: tuple[Tombstone, ...]
+    #: Those that wait for partitions.
     transactions: tuple[Transaction, ...]
-    #: The newest version of each.
-    applications: tuple[tuple[str, int], ...]
+    ended_transactions: FrozenDecisions
+    applications: FrozenApplications
     forgotten_generation: int
     stream_groups: tuple[StreamGroup, ...]
-    next_schedule_id: int
-    schedules: tuple[Schedule, ...]
 
 
 # A partition's number is its place in its topic.
@@ -83,11 +83,45 @@ def _read_stream_group(reader: Reader) -> StreamGroup:
     return replace(group, shares=shares)
 
 
+# As texts of one line each: a million of them are written and read in a fraction of a second.
+_ENDED: Final = layout_of(tuple[int, tuple[Block, ...], str, str])
+
+
+def _write_ended(writer: Writer, ended: FrozenDecisions) -> None:
+    kinds = "".join([str(kind) for kind in ended.kinds.values()])
+    _ENDED.write(writer, (ended.forgotten_ms, ended.blocks, "\n".join(ended.kinds), kinds))
+
+
+def _read_ended(reader: Reader) -> FrozenDecisions:
+    forgotten_ms, blocks, names, kinds = _ENDED.read(reader)
+    if not kinds.isascii() or not set(kinds) <= set("123"):
+        raise InvalidArgumentError("a transaction that is over has an unknown outcome")
+    split = names.split("\n") if names else []
+    if len(split) != len(kinds):
+        raise InvalidArgumentError(f"{len(split)} transactions that are over have {len(kinds)} outcomes")
+    return FrozenDecisions(forgotten_ms, blocks, dict(zip(split, map(int, kinds), strict=True)))
+
+
+_USED: Final = layout_of(tuple[tuple[str, Used], ...])
+_IDLE: Final = layout_of(tuple[int, ...])
+
+
+def _write_applications(writer: Writer, applications: FrozenApplications) -> None:
+    _USED.write(writer, tuple(applications.used.items()))
+    _IDLE.write(writer, tuple(applications.idle))
+
+
+def _read_applications(reader: Reader) -> FrozenApplications:
+    return FrozenApplications(dict(_USED.read(reader)), dict.fromkeys(_IDLE.read(reader)))
+
+
 _SNAPSHOT: Final = layout_of(
     Snapshot,
     {
         tuple[Partition, ...]: Layout(_write_partitions, _read_partitions),
         StreamGroup: Layout(_write_stream_group, _read_stream_group),
+        FrozenDecisions: Layout(_write_ended, _read_ended),
+        FrozenApplications: Layout(_write_applications, _read_applications),
     },
 )
 
@@ -104,12 +138,11 @@ def freeze(applied: Index, state: ClusterState) -> Snapshot:
         removed_nodes=tuple(sorted(state.removed_nodes.items())),
         topics=_by_key(state.topics),
         tombstones=_by_key(state.tombstones),
-        transactions=tuple(state.transactions.transactions.values()),
-        applications=tuple(sorted(state.transactions.applications.items())),
+        transactions=tuple(state.transactions.awaited.values()),
+        ended_transactions=state.transactions.ended.freeze(),
+        applications=state.transactions.applications.freeze(),
         forgotten_generation=state.streams.forgotten_generation,
         stream_groups=tuple(state.streams.all_groups()),
-        next_schedule_id=state.schedules.next_id,
-        schedules=_by_key(state.schedules.schedules),
     )
 
 
@@ -153,15 +186,14 @@ def _restore(snapshot: Snapshot) -> ClusterState:
     for tombstone in snapshot.tombstones:
         state.put_tombstone(tombstone)
     for transaction in snapshot.transactions:
-        state.transactions.transactions[transaction.transaction_id] = transaction
-    state.transactions.applications.update(snapshot.applications)
+        assert transaction.waiting, "a transaction waits for no partition"
+        state.transactions.put(transaction, 0)
+    state.transactions.ended.put(snapshot.ended_transactions)
+    state.transactions.applications.put(snapshot.applications)
     state.streams.forgotten_generation = snapshot.forgotten_generation
     for group in snapshot.stream_groups:
         state.streams.put(group)
-    for schedule in snapshot.schedules:
-        state.schedules.put(schedule)
-    # Last, because putting topics and schedules has moved them to the newest that still exists.
+    # Last, because putting topics has moved it to the newest that still exists.
     state.next_topic_id = snapshot.next_topic_id
     state.next_group = snapshot.next_group
-    state.schedules.next_id = snapshot.next_schedule_id
     return state

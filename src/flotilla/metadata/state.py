@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from flotilla.metadata.placement import Load
-from flotilla.metadata.schedules import ScheduleTable
 from flotilla.metadata.stream_groups import StreamGroupTable
 from flotilla.metadata.transactions import TransactionTable
 from flotilla.metadata.values import (
@@ -52,7 +51,6 @@ class ClusterState:
         "next_move",
         "next_topic_id",
         "removed_nodes",
-        "schedules",
         "streams",
         "tombstones",
         "topics",
@@ -70,7 +68,6 @@ class ClusterState:
         self.tombstones: dict[GroupId, Tombstone] = {}
         self.transactions = TransactionTable()
         self.streams = StreamGroupTable()
-        self.schedules = ScheduleTable()
         self.next_topic_id = 1
         self.next_group: GroupId = FIRST_PARTITION_GROUP
         self.next_move = 1
@@ -152,7 +149,7 @@ class ClusterState:
         self.streams.drop_topic(topic.topic_id)
         for partition in topic.partitions:
             assignment = self._unassign(partition.group)
-            self.transactions.release(partition.group)
+            self.transactions.release(partition.group, now_ms)
             self.add_tombstone(partition.group, assignment, assignment.place.hosts, now_ms)
 
     def plan_move(self, group: GroupId, target: tuple[NodeId, ...]) -> Partition:

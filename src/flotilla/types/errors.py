@@ -22,6 +22,7 @@
     |- StaleGenerationError     the partition belongs to another member of the group by now; nothing was done
     |- ReplicaBehindError       this replica lags or is cut off; another one, or the leader, can answer
     |- GroupInUseError          the group has members, which must leave first; nothing was done
+    |- ForgottenError           too old to tell how it ended: that is forgotten; nothing was done
     |- DeadlineError            no answer in time, and nothing was done (client)
     |- ConnectionClosedError    the client was closed, or belongs to another process; nothing was done (client)
     |- BufferFullError          a producer holds as many records as it may (client)
@@ -73,6 +74,7 @@ TRANSACTION_ENDED = ErrorCode(18, "TRANSACTION_ENDED", False, 409, "ABORTED")
 STALE_GENERATION = ErrorCode(19, "STALE_GENERATION", False, 409, "FAILED_PRECONDITION")
 REPLICA_BEHIND = ErrorCode(20, "REPLICA_BEHIND", True, 503, "UNAVAILABLE")
 GROUP_IN_USE = ErrorCode(21, "GROUP_IN_USE", False, 409, "FAILED_PRECONDITION")
+FORGOTTEN = ErrorCode(22, "FORGOTTEN", False, 410, "FAILED_PRECONDITION")
 #: From 32 on: raised by client libraries, never by a broker.
 DEADLINE = ErrorCode(32, "DEADLINE", True, 504, "DEADLINE_EXCEEDED")
 CONNECTION_CLOSED = ErrorCode(33, "CONNECTION_CLOSED", False, 503, "CANCELLED")
@@ -209,6 +211,10 @@ class ReplicaBehindError(FlotillaError):
 
 class GroupInUseError(FlotillaError):
     row = GROUP_IN_USE
+
+
+class ForgottenError(FlotillaError):
+    row = FORGOTTEN
 
 
 class DeadlineError(FlotillaError, TimeoutError):

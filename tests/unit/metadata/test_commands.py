@@ -22,8 +22,6 @@ from flotilla.metadata.commands import (
     encode_command,
 )
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
-from flotilla.metadata.schedule_commands import PauseSchedule, PutSchedule, RemoveSchedule, RunSchedule
-from flotilla.metadata.schedules import Plan
 from flotilla.raft.messages import DATA, Entry
 from flotilla.types.errors import InvalidArgumentError
 
@@ -32,12 +30,6 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=60)
 IDS = st.lists(U64, max_size=5).map(tuple)
 PAIRS = st.lists(st.tuples(TEXT, U64), max_size=4).map(tuple)
 
-BYTES = st.binary(max_size=20)
-PLANS = st.builds(
-    Plan, TEXT, TEXT, U64, TEXT, U64, TEXT, U64, BYTES, BYTES,
-    st.lists(st.tuples(TEXT, BYTES), max_size=2).map(tuple), U64, U64,
-)  # fmt: skip
-
 COMMANDS = st.one_of(
     st.builds(InitCluster, TEXT, TEXT, IDS, U64),
     st.builds(RegisterBroker, TEXT, U64, TEXT, TEXT, TEXT, TEXT, TEXT, U64, U64, U64),
@@ -45,9 +37,9 @@ COMMANDS = st.one_of(
     st.builds(RemoveBroker, U64, U64),
     st.builds(CreateTopic, TEXT, U64, U64, PAIRS, U64),
     st.builds(AlterGroup, TEXT, TEXT, PAIRS, st.lists(TEXT, max_size=3).map(tuple), U64),
-    st.builds(DecideTransaction, TEXT, TEXT, U64, st.lists(U64, max_size=3).map(tuple), st.booleans(), U64),
+    st.builds(DecideTransaction, TEXT, TEXT, U64, st.lists(U64, max_size=3).map(tuple), st.booleans(), U64, U64),
     st.builds(ConfirmTransaction, PAIRS, U64),
-    st.builds(CommitTogether, TEXT, TEXT, U64, st.lists(st.tuples(TEXT, IDS), max_size=3).map(tuple), U64),
+    st.builds(CommitTogether, TEXT, TEXT, U64, st.lists(st.tuples(TEXT, IDS), max_size=3).map(tuple), U64, U64),
     st.builds(AlterTopic, TEXT, PAIRS, st.lists(TEXT, max_size=3).map(tuple), U64, U64),
     st.builds(DeleteTopic, TEXT, U64, U64),
     st.builds(ConfirmRemoved, U64, IDS, U64),
@@ -56,10 +48,6 @@ COMMANDS = st.one_of(
     st.builds(SetIncarnation, U64, U64, st.booleans(), U64),
     st.builds(ConfirmLost, U64, U64, U64, U64),
     st.builds(ResizeTopic, TEXT, U64, U64),
-    st.builds(PutSchedule, TEXT, U64, PLANS, U64, U64),
-    st.builds(PauseSchedule, U64, st.booleans(), U64, U64),
-    st.builds(RemoveSchedule, U64, U64),
-    st.builds(RunSchedule, U64, U64, U64, st.booleans(), U64, TEXT, U64, U64),
 )
 
 #: By kind.
@@ -73,21 +61,14 @@ EXAMPLES = {
     7: (DeleteTopic("t", 9, 5), "017409"),
     8: (ConfirmRemoved(1, (16, 17), 5), "01021011"),
     10: (AlterGroup("t", "g", (("n", 7),), ("m",), 5), "0174016701016e0701016d"),
-    11: (DecideTransaction("x", "app", 3, (16, 17), True, 5), "0178036170700302101101"),
+    11: (DecideTransaction("x", "app", 3, (16, 17), True, 4, 5), "017803617070030210110104"),
     12: (ConfirmTransaction((("x", 16),), 5), "01017810"),
-    13: (CommitTogether("x", "app", 3, (("y", (16, 17)), ("z", ())), 5), "01780361707003020179021011017a00"),
+    13: (CommitTogether("x", "app", 3, (("y", (16, 17)), ("z", ())), 4, 5), "01780361707003020179021011017a0004"),
     25: (PlanMoves(((16, (1, 2)), (17, (3,))), 5), "0210020102110103"),
     26: (FinishMove(16, 7, 5), "1007"),
     27: (SetIncarnation(1, 300, True, 5), "01ac0201"),
     28: (ConfirmLost(16, 1, 300, 5), "1001ac02"),
     29: (ResizeTopic("t", 2, 5), "017402"),
-    40: (
-        PutSchedule("n", 0, Plan("t", "c", 0, "z", 7, "one", 9, b"p", b"k", (("h", b"v"),), 1, 2), 300, 5),
-        "016e00017401630" + "0017a07036f6e650901700" + "16b010168017601" + "02ac02",
-    ),
-    41: (PauseSchedule(1, True, 300, 5), "0101ac02"),
-    42: (RemoveSchedule(1, 5), "01"),
-    43: (RunSchedule(1, 2, 300, False, 301, "x", 16, 5), "0102ac0200ad02017810"),
 }
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from flotilla.metadata.applications import APPLICATION_REMEMBERED_MS
 from flotilla.metadata.commands import (
     AlterGroup,
     CommitTogether,
@@ -15,7 +16,6 @@ from flotilla.metadata.commands import (
 )
 from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.move_commands import ConfirmLost, PlanMoves, SetIncarnation
-from flotilla.metadata.schedule_commands import PauseSchedule, PutSchedule, RemoveSchedule, RunSchedule
 from flotilla.metadata.snapshot import VERSION
 from flotilla.metadata.stream_commands import (
     ForgetStreamGroup,
@@ -26,7 +26,6 @@ from flotilla.metadata.stream_commands import (
 from flotilla.types.errors import CorruptionError, FlotillaError
 from flotilla.types.operations.stream import ROUND_ROBIN
 from tests.unit.metadata.entries import Log, cluster, register
-from tests.unit.metadata.plans import plan
 
 RECORDED = Path(__file__).with_name("recorded_snapshot.hex")
 
@@ -51,10 +50,12 @@ def full_log() -> Log:
     lost = first.partitions[1].group
     if 2 in first.partitions[1].replicas:
         accept(log, ConfirmLost(lost, 2, 2002, 131))
-    accept(log, DecideTransaction("tx-1", "", 0, (16, 17), True, 140))
-    accept(log, DecideTransaction("tx-2", "app", 300, (16,), False, 141))
-    accept(log, CommitTogether("job-1", "app", 301, (("tx-3", (17, 18)), ("tx-4", ())), 142))
-    accept(log, DecideTransaction("tx-5", "app", 7, (16,), True, 143))
+    accept(log, DecideTransaction("tx-0", "idle", 1, (), True, 0, 139))
+    accept(log, DecideTransaction("tx-1", "", 0, (16, 17), True, 120, 140))
+    accept(log, DecideTransaction("tx-2", "app", 300, (16,), False, 0, 141))
+    later_ms = 139 + APPLICATION_REMEMBERED_MS
+    accept(log, CommitTogether("job-1", "app", 301, (("tx-3", (17, 18)), ("tx-4", ())), later_ms, later_ms))
+    accept(log, DecideTransaction("tx-5", "app", 7, (16,), True, later_ms, later_ms + 1))
     accept(log, ConfirmTransaction((("tx-1", 16),), 144))
     for member in ("ann", "bob", "cid"):
         accept(log, JoinStreamGroup(first.topic_id, "readers", member, "client", "", 0, 150))
@@ -64,12 +65,6 @@ def full_log() -> Log:
     accept(log, JoinStreamGroup(second.topic_id, "brief", "fay", "", "", 0, 154))
     accept(log, RemoveStreamMembers(second.topic_id, "brief", ("fay",), True, 155))
     accept(log, ForgetStreamGroup(second.topic_id, "brief", 156))
-    accept(log, PutSchedule("nightly", 0, plan(topic="orders", headers=(("h", b"v"),), key=b"k"), 1_000, 160))
-    accept(log, PutSchedule("beat", 0, plan(topic="orders", every_ms=5_000, start_ms=7), 1_100, 161))
-    accept(log, PutSchedule("gone", 0, plan(topic="orders"), 1_200, 162))
-    accept(log, RunSchedule(1, 1, 1_000, True, 2_000, "schedule.1.1.1.1", 16, 1_001))
-    accept(log, PauseSchedule(2, True, 0, 1_002))
-    accept(log, RemoveSchedule(3, 1_003))
     return log
 
 
@@ -86,12 +81,14 @@ def test_the_example_fills_every_table():
     assert any(place.latecomers for place in places)
     assert state.tombstones
     assert state.removed_nodes
-    assert any(each.waiting for each in state.transactions.transactions.values())
-    assert any(each.is_repeated for each in state.transactions.transactions.values())
+    assert state.transactions.awaited
+    repeated = state.transactions.get("tx-5")
+    assert repeated is not None
+    assert repeated.is_repeated
+    assert len(state.transactions.applications) == 1
+    assert state.transactions.applications.idle_count == 1
     assert any(share.owner != share.target for group in state.streams.all_groups() for share in group.shares)
     assert state.streams.forgotten_generation
-    assert any(each.is_paused for each in state.schedules.schedules.values())
-    assert any(each.skipped_ms for each in state.schedules.schedules.values())
 
 
 def test_the_bytes_are_recorded():

@@ -60,7 +60,7 @@ class Hosting:
         self._queues = queues
         #: Records stored for producers, by topic.
         self.produced: dict[str, int] = {}
-        self._decisions = Decisions(lambda name: catalog.transactions().get(name), catalog.forward, self.produced)
+        self._decisions = Decisions(catalog.transactions, catalog.forward, self.produced)
         self._confirm_ms = 0
         #: Assigned, with a log here whose state is being read, by the machine that it is for.
         self._loading: dict[GroupId, WatchedMachine] = {}
@@ -250,13 +250,11 @@ class Hosting:
 
     def _confirm_transactions(self) -> None:
         """Reminds partitions: a confirmation may be lost, and a partition without a part does not look for it."""
-        waiting: dict[GroupId, list[str]] = {}
-        for transaction in self._catalog.transactions().values():
-            for group in transaction.waiting:
-                if group in self.hosts:
-                    waiting.setdefault(group, []).append(transaction.transaction_id)
-        for group, transaction_ids in waiting.items():
-            self.hosts[group].confirm_transactions(transaction_ids)
+        table = self._catalog.transactions()
+        for group, host in list(self.hosts.items()):
+            waiting = list(table.waiting_for(group))
+            if waiting:
+                host.confirm_transactions(waiting)
 
     def _confirm_removed(self, now_ms: int) -> None:
         """Repeated until the tombstone is gone; a second confirmation is harmless."""

@@ -27,19 +27,23 @@ class TransactionDecisions:
                 version=request.version,
                 groups=self._groups(request.partitions),
                 is_commit=True,
+                begun_ms=request.begun_ms,
                 now_ms=self._outside.now_ms(),
             ),
             done,
         )
 
     def abort_transaction(self, request: AbortTransaction, done: Done) -> None:
+        self._catalog.leading()
         self._decide(
             DecideTransaction(
                 transaction_id=request.transaction_id,
                 application_id="",
                 version=0,
-                groups=self._groups(request.partitions),
+                # Whatever partitions hold of it is dropped, also those that are not named.
+                groups=(),
                 is_commit=False,
+                begun_ms=request.begun_ms,
                 now_ms=self._outside.now_ms(),
             ),
             done,
@@ -59,6 +63,7 @@ class TransactionDecisions:
             request.application_id,
             request.version,
             tuple(members),
+            request.begun_ms,
             self._outside.now_ms(),
         )
 

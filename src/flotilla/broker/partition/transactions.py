@@ -14,7 +14,7 @@ from flotilla.codec.batch.check import validate
 from flotilla.codec.batch.header import patch_base_offset, published
 from flotilla.metadata.commands import Command as MetadataCommand
 from flotilla.metadata.commands import ConfirmTransaction, DecideTransaction
-from flotilla.metadata.transactions import COMMITTED, Transaction
+from flotilla.metadata.transactions import COMMITTED, TransactionTable
 from flotilla.partition.commands.partition_commands import (
     HEAD_BYTES,
     Command,
@@ -66,8 +66,8 @@ _BATCH_BYTES_MAX: Final = ENTRY_BYTES_MAX - HEAD_BYTES - TRANSACTION_ID_BYTES_MA
 class Decisions(NamedTuple):
     """The metadata of transactions."""
 
-    #: The decision, as far as this node knows it.
-    of: Callable[[str], Transaction | None]
+    #: The decisions, as far as this node knows them.
+    table: Callable[[], TransactionTable]
     #: Proposes at the metadata's leader, without an answer.
     forward: Callable[[MetadataCommand], None]
     #: Records of transactions that became visible, by topic, since the process started.
@@ -164,7 +164,7 @@ class PartitionTransactions:
         command = queues.settlement_to_stage(request)
         if command is None:
             # A repeated request: it is in the log already.
-            done(Staged(self._state.open[request.transaction_id].count))
+            done(_staged(self._state.open[request.transaction_id]))
             return
         refused = self._machine.check(command)
         if refused is not None:
@@ -178,7 +178,7 @@ class PartitionTransactions:
         self._leader.stage(command, answered)
 
     def _staged(self, result: object) -> Reply | FlotillaError:
-        return Staged(result.count) if isinstance(result, Staging) else self._explain(result)
+        return _staged(result) if isinstance(result, Staging) else self._explain(result)
 
     def outcome(self, request: TransactionOutcome, done: Done) -> Cancel | None:
         transaction_id = request.transaction_id
@@ -193,7 +193,12 @@ class PartitionTransactions:
             )
             return None
         if not request.wait_ms:
-            raise _not_ended(transaction_id)
+            staging = self._state.open.get(transaction_id)
+            if staging is None:
+                # It is being staged.
+                raise _not_ended(transaction_id)
+            done(TransactionShown(False, begun_ms=staging.first_staged_ms))
+            return None
         return self._park(transaction_id, min(request.wait_ms, WAIT_MS_MAX), done)
 
     def _missing(self, transaction_id: str, result: object) -> Reply | FlotillaError:
@@ -252,8 +257,11 @@ class PartitionTransactions:
         return raft.role == LEADER and raft.term == self._term
 
     def decision(self, transaction_id: str) -> Decision | None:
-        decided = self._decisions.of(transaction_id)
+        decided = self._decisions.table().get(transaction_id)
         return None if decided is None else Decision(decided.state == COMMITTED, self.group in decided.waiting)
+
+    def may_be_forgotten(self, begun_ms: int) -> bool:
+        return self._decisions.table().may_be_forgotten(begun_ms)
 
     def propose(self, command: Command, answered: Callable[[object], None]) -> None:
         self._consensus.propose(self.group, encode_command(command), answered)
@@ -281,9 +289,9 @@ class PartitionTransactions:
         confirmed = tuple([(transaction_id, self.group) for transaction_id in transaction_ids])
         self._decisions.forward(ConfirmTransaction(confirmed, self._outside.now_ms()))
 
-    def ask_for_abortion(self, transaction_id: str) -> None:
+    def ask_for_abortion(self, transaction_id: str, begun_ms: int) -> None:
         now_ms = self._outside.now_ms()
-        abortion = DecideTransaction(transaction_id, "", 0, (self.group,), is_commit=False, now_ms=now_ms)
+        abortion = DecideTransaction(transaction_id, "", 0, (), is_commit=False, begun_ms=begun_ms, now_ms=now_ms)
         self._decisions.forward(abortion)
 
     def ended(self, transaction_ids: Iterable[str]) -> None:
@@ -291,6 +299,10 @@ class PartitionTransactions:
             over = self._state.ended.get(transaction_id)
             if over is not None:
                 self._answer(self._waiting.pop(transaction_id, {}), _shown(over))
+
+
+def _staged(staging: Staging) -> Staged:
+    return Staged(staging.count, staging.first_staged_ms)
 
 
 def _shown(ended: Ended) -> TransactionShown:

@@ -14,6 +14,7 @@ from flotilla.types.errors import (
     DeadlineError,
     DiskFullError,
     FlotillaError,
+    ForgottenError,
     GroupInUseError,
     GroupModeError,
     InvalidArgumentError,
@@ -69,6 +70,7 @@ CONFLICT: Final = ExitCode(
         GroupModeError,
         GroupInUseError,
         TransactionEndedError,
+        ForgottenError,
     ),
 )
 UNKNOWN: Final = ExitCode(6, "It may or may not have been done: check before you repeat it.", (OutcomeUnknownError,))

@@ -68,10 +68,6 @@ class GroupInfo:
         return self._sum("cancelled_total")
 
     @property
-    def trimmed_total(self) -> int:
-        return self._sum("trimmed_total")
-
-    @property
     def is_paused(self) -> bool:
         return any(part.is_paused for part in self.partitions.values())
 

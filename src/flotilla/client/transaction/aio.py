@@ -29,8 +29,15 @@ from flotilla.client.transaction._core import (
     choose_partition,
 )
 from flotilla.machine import here, now_ms
-from flotilla.types.errors import FlotillaError, NotFoundError, OutcomeUnknownError, TransactionEndedError
+from flotilla.types.errors import (
+    FlotillaError,
+    ForgottenError,
+    NotFoundError,
+    OutcomeUnknownError,
+    TransactionEndedError,
+)
 from flotilla.types.operations.transactions import (
+    ALREADY_DECIDED,
     AbortTransaction,
     CommitTransaction,
     Stage,
@@ -53,6 +60,8 @@ class AsyncTransaction:
         self._id = transaction_id or f"{here().chance().getrandbits(128):032x}"
         self._timeout_ms = timeout_ms
         self._gathered: TransactionBuffer | None = None
+        #: When the first record was staged, by the cluster's clock; 0: none is staged.
+        self._begun_ms = 0
         #: The partition of records without a key, by topic.
         self._unkeyed: dict[str, int] = {}
         self._is_over = False
@@ -124,7 +133,13 @@ class AsyncTransaction:
         try:
             await self._flush()
             committed = await commit_transaction(
-                self._opened(), self._id, application_id, version, gathered.partitions, self._timeout_ms
+                self._opened(),
+                self._id,
+                application_id,
+                version,
+                gathered.partitions,
+                self._timeout_ms,
+                begun_ms=self._begun_ms,
             )
         except OutcomeUnknownError:
             # The commit may be repeated; by then the outcome is known.
@@ -139,7 +154,7 @@ class AsyncTransaction:
 
     async def abort(self) -> None:
         """Drops everything. Raises TransactionEndedError when it was committed."""
-        await abort_transaction(self._opened(), self._id, self.partitions, self._timeout_ms)
+        await abort_transaction(self._opened(), self._id, self.partitions, self._timeout_ms, self._begun_ms)
         self._is_over = True
 
     async def __aenter__(self) -> Self:
@@ -209,7 +224,8 @@ class AsyncTransaction:
                 gathered.staged(part)
 
     async def _call(self, request: Stage | StageSettlement) -> None:
-        await self._opened().call(request, self._timeout_ms)
+        staged = await self._opened().call(request, self._timeout_ms)
+        self._begun_ms = min(self._begun_ms or staged.begun_ms, staged.begun_ms)
 
     async def _abort_quietly(self, timeout_ms: int | None = None) -> None:
         """Raises the first error. A partition that cannot be reached now drops its part later."""
@@ -217,7 +233,7 @@ class AsyncTransaction:
         if self._gathered is not None:
             with suppress(FlotillaError):
                 limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-                await abort_transaction(self._opened(), self._id, self.partitions, limit_ms)
+                await abort_transaction(self._opened(), self._id, self.partitions, limit_ms, self._begun_ms)
 
 
 async def commit_transaction(
@@ -227,9 +243,11 @@ async def commit_transaction(
     version: int,
     partitions: Sequence[Partition],
     timeout_ms: int,
+    *,
+    begun_ms: int = 0,
 ) -> Committed:
-    """Decides, then waits until the part of every partition is visible."""
-    request = CommitTransaction(transaction_id, list(partitions), application_id, version)
+    """Decides, then waits until the part of every partition is visible. begun_ms 0: the partitions are asked."""
+    request = CommitTransaction(transaction_id, list(partitions), application_id, version, [], begun_ms)
     return await _commit(network, request, [(transaction_id, place) for place in dict.fromkeys(partitions)], timeout_ms)
 
 
@@ -240,11 +258,13 @@ async def commit_together(
     version: int,
     members: Mapping[str, Sequence[Partition]],
     timeout_ms: int,
+    *,
+    begun_ms: int = 0,
 ) -> Committed:
     """Decides for several transactions at once, then waits until the parts of all partitions are visible."""
     places = {place: at for at, place in enumerate(dict.fromkeys(chain.from_iterable(members.values())))}
     rows = [(name, [places[place] for place in dict.fromkeys(partitions)]) for name, partitions in members.items()]
-    request = CommitTransaction(transaction_id, list(places), application_id, version, rows)
+    request = CommitTransaction(transaction_id, list(places), application_id, version, rows, begun_ms)
     staged = [(name, place) for name, partitions in members.items() for place in dict.fromkeys(partitions)]
     return await _commit(network, request, staged, timeout_ms)
 
@@ -252,12 +272,15 @@ async def commit_together(
 async def _commit(
     network: Network, request: CommitTransaction, staged: Sequence[tuple[str, Partition]], timeout_ms: int
 ) -> Committed:
+    request.begun_ms = request.begun_ms or await _begun(network, staged, timeout_ms)
     decided = await network.call(request, timeout_ms)
     if decided.is_repeated:
         return Committed(True, {})
     asked = [_outcome(network, name, place, timeout_ms) for name, place in staged]
     try:
         shown = await asyncio.gather(*asked)
+    except ForgottenError:
+        raise
     except FlotillaError as error:
         raise OutcomeUnknownError(
             f"transaction {request.transaction_id} is committed, but not all partitions have said that they show it"
@@ -270,17 +293,37 @@ async def _commit(
     return Committed(False, batches)
 
 
+async def _begun(network: Network, staged: Sequence[tuple[str, Partition]], timeout_ms: int) -> int:
+    """When the first of these was staged. ALREADY_DECIDED: not all of them wait for a decision; 0: there are none."""
+    asked = [network.call(TransactionOutcome(*place, name), timeout_ms) for name, place in staged]
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    begun = []
+    for answer in found:
+        if isinstance(answer, NotFoundError):
+            # Nothing was staged there, or so long ago that the partition has forgotten it.
+            begun.append(ALREADY_DECIDED)
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            begun.append(answer.begun_ms or ALREADY_DECIDED)
+    return min(begun, default=0)
+
+
 async def _outcome(network: Network, transaction_id: str, place: Partition, timeout_ms: int) -> TransactionShown:
+    """The visible part of a partition. Raises ForgottenError when a committed transaction has none there."""
     request = TransactionOutcome(*place, transaction_id, min(_OUTCOME_WAIT_MS, timeout_ms))
+    missing = f"transaction {transaction_id} is committed, but partition {place[1]} of {place[0]!r}"
     try:
-        return await network.call(request, timeout_ms)
-    except NotFoundError:
-        # Nothing was staged there, or so long ago that the partition has forgotten it.
-        return TransactionShown(False)
+        shown = await network.call(request, timeout_ms)
+    except NotFoundError as error:
+        raise ForgottenError(f"{missing} remembers nothing of it: {error}") from error
+    if not shown.is_shown:
+        raise ForgottenError(f"{missing} has dropped its part")
+    return shown
 
 
 async def abort_transaction(
-    network: Network, transaction_id: str, partitions: Sequence[Partition], timeout_ms: int
+    network: Network, transaction_id: str, partitions: Sequence[Partition], timeout_ms: int, begun_ms: int = 0
 ) -> None:
-    request = AbortTransaction(transaction_id, list(partitions))
+    request = AbortTransaction(transaction_id, list(partitions), begun_ms)
     await network.call(request, timeout_ms)

@@ -27,7 +27,6 @@ from flotilla.types.operations import (
     Metadata,
     OffsetCommitted,
     OffsetFound,
-    PartitionTrimmed,
     Ping,
     Produce,
     Produced,
@@ -35,7 +34,6 @@ from flotilla.types.operations import (
     RemoveNode,
     TopicReply,
     TransferLeadership,
-    TrimPartition,
     Welcome,
 )
 
@@ -115,7 +113,6 @@ REQUEST_ROWS: tuple[Row, ...] = (
     derived(ListOffsets),
     derived(CommitOffset),
     derived(ReadOffset),
-    derived(TrimPartition),
     derived(GetMetadata),
     derived(CreateTopic),
     derived(AlterTopic),
@@ -132,7 +129,6 @@ REPLY_ROWS: tuple[Row, ...] = (
     by_hand(Fetched, _write_fetched, _read_fetched, has_attachment=True),
     derived(OffsetFound),
     derived(OffsetCommitted),
-    derived(PartitionTrimmed),
     derived(Metadata),
     derived(TopicReply),
     derived(ClusterReply),

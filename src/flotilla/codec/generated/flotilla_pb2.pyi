@@ -625,7 +625,7 @@ class DescribeGroupReply(_message.Message):
         last_poll_ms_ago: int
         def __init__(self, name: _Optional[str] = ..., leased: _Optional[int] = ..., last_poll_ms_ago: _Optional[int] = ...) -> None: ...
     class Partition(_message.Message):
-        __slots__ = ("kind", "floor", "next_offset", "log_start", "lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total", "expired_total", "cancelled_total", "paused", "members", "trimmed_total")
+        __slots__ = ("kind", "floor", "next_offset", "log_start", "lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total", "expired_total", "cancelled_total", "paused", "members")
         KIND_FIELD_NUMBER: _ClassVar[int]
         FLOOR_FIELD_NUMBER: _ClassVar[int]
         NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -643,7 +643,6 @@ class DescribeGroupReply(_message.Message):
         CANCELLED_TOTAL_FIELD_NUMBER: _ClassVar[int]
         PAUSED_FIELD_NUMBER: _ClassVar[int]
         MEMBERS_FIELD_NUMBER: _ClassVar[int]
-        TRIMMED_TOTAL_FIELD_NUMBER: _ClassVar[int]
         kind: str
         floor: int
         next_offset: int
@@ -661,8 +660,7 @@ class DescribeGroupReply(_message.Message):
         cancelled_total: int
         paused: bool
         members: _containers.RepeatedCompositeFieldContainer[DescribeGroupReply.Member]
-        trimmed_total: int
-        def __init__(self, kind: _Optional[str] = ..., floor: _Optional[int] = ..., next_offset: _Optional[int] = ..., log_start: _Optional[int] = ..., lag: _Optional[int] = ..., oldest_age_ms: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., dead_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., failed_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., cancelled_total: _Optional[int] = ..., paused: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[DescribeGroupReply.Member, _Mapping]]] = ..., trimmed_total: _Optional[int] = ...) -> None: ...
+        def __init__(self, kind: _Optional[str] = ..., floor: _Optional[int] = ..., next_offset: _Optional[int] = ..., log_start: _Optional[int] = ..., lag: _Optional[int] = ..., oldest_age_ms: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., dead_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., failed_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., cancelled_total: _Optional[int] = ..., paused: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[DescribeGroupReply.Member, _Mapping]]] = ...) -> None: ...
     class PartitionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -858,40 +856,6 @@ class DeleteTopicRequest(_message.Message):
     topic: str
     def __init__(self, topic: _Optional[str] = ...) -> None: ...
 
-class TrimTopicRequest(_message.Message):
-    __slots__ = ("topic", "offsets")
-    class OffsetsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: int
-        value: int
-        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    OFFSETS_FIELD_NUMBER: _ClassVar[int]
-    topic: str
-    offsets: _containers.ScalarMap[int, int]
-    def __init__(self, topic: _Optional[str] = ..., offsets: _Optional[_Mapping[int, int]] = ...) -> None: ...
-
-class PurgeTopicRequest(_message.Message):
-    __slots__ = ("topic",)
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    topic: str
-    def __init__(self, topic: _Optional[str] = ...) -> None: ...
-
-class TrimTopicReply(_message.Message):
-    __slots__ = ("log_starts",)
-    class LogStartsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: int
-        value: int
-        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
-    LOG_STARTS_FIELD_NUMBER: _ClassVar[int]
-    log_starts: _containers.ScalarMap[int, int]
-    def __init__(self, log_starts: _Optional[_Mapping[int, int]] = ...) -> None: ...
-
 class Topic(_message.Message):
     __slots__ = ("name", "topic_id", "partitions", "settings")
     class Partition(_message.Message):
@@ -951,10 +915,12 @@ class StageAckRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., transaction_id: _Optional[str] = ..., leases: _Optional[_Iterable[str]] = ..., held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ...) -> None: ...
 
 class StageReply(_message.Message):
-    __slots__ = ("count",)
+    __slots__ = ("count", "begun_ms")
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
     count: int
-    def __init__(self, count: _Optional[int] = ...) -> None: ...
+    begun_ms: int
+    def __init__(self, count: _Optional[int] = ..., begun_ms: _Optional[int] = ...) -> None: ...
 
 class TopicPartition(_message.Message):
     __slots__ = ("topic", "partition")
@@ -965,24 +931,28 @@ class TopicPartition(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class CommitTransactionRequest(_message.Message):
-    __slots__ = ("transaction_id", "partitions", "application_id", "version")
+    __slots__ = ("transaction_id", "partitions", "application_id", "version", "begun_ms")
     TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
     transaction_id: str
     partitions: _containers.RepeatedCompositeFieldContainer[TopicPartition]
     application_id: str
     version: int
-    def __init__(self, transaction_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[TopicPartition, _Mapping]]] = ..., application_id: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+    begun_ms: int
+    def __init__(self, transaction_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[TopicPartition, _Mapping]]] = ..., application_id: _Optional[str] = ..., version: _Optional[int] = ..., begun_ms: _Optional[int] = ...) -> None: ...
 
 class AbortTransactionRequest(_message.Message):
-    __slots__ = ("transaction_id", "partitions")
+    __slots__ = ("transaction_id", "partitions", "begun_ms")
     TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
     transaction_id: str
     partitions: _containers.RepeatedCompositeFieldContainer[TopicPartition]
-    def __init__(self, transaction_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[TopicPartition, _Mapping]]] = ...) -> None: ...
+    begun_ms: int
+    def __init__(self, transaction_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[TopicPartition, _Mapping]]] = ..., begun_ms: _Optional[int] = ...) -> None: ...
 
 class TransactionReply(_message.Message):
     __slots__ = ("repeated_version",)
@@ -1003,7 +973,7 @@ class TransactionOutcomeRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., transaction_id: _Optional[str] = ..., wait_ms: _Optional[int] = ...) -> None: ...
 
 class TransactionOutcomeReply(_message.Message):
-    __slots__ = ("shown", "batches")
+    __slots__ = ("shown", "batches", "begun_ms")
     class Batch(_message.Message):
         __slots__ = ("producer_id", "producer_sequence", "base_offset")
         PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1015,9 +985,11 @@ class TransactionOutcomeReply(_message.Message):
         def __init__(self, producer_id: _Optional[int] = ..., producer_sequence: _Optional[int] = ..., base_offset: _Optional[int] = ...) -> None: ...
     SHOWN_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
     shown: bool
     batches: _containers.RepeatedCompositeFieldContainer[TransactionOutcomeReply.Batch]
-    def __init__(self, shown: _Optional[bool] = ..., batches: _Optional[_Iterable[_Union[TransactionOutcomeReply.Batch, _Mapping]]] = ...) -> None: ...
+    begun_ms: int
+    def __init__(self, shown: _Optional[bool] = ..., batches: _Optional[_Iterable[_Union[TransactionOutcomeReply.Batch, _Mapping]]] = ..., begun_ms: _Optional[int] = ...) -> None: ...
 
 class DescribeRequest(_message.Message):
     __slots__ = ("topics", "create")

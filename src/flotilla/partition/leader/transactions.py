@@ -62,7 +62,10 @@ class TransactionPorts(Protocol):
     def report_over(self, transaction_ids: list[str]) -> None:
         """Reports to the metadata that these are over here."""
 
-    def ask_for_abortion(self, transaction_id: str) -> None: ...
+    def may_be_forgotten(self, begun_ms: int) -> bool:
+        """Whether decisions about transactions that began then are forgotten. Such a one is never committed again."""
+
+    def ask_for_abortion(self, transaction_id: str, begun_ms: int) -> None: ...
 
     def ended(self, transaction_ids: Iterable[str]) -> None:
         """These have ended here: requests may wait for that."""
@@ -150,6 +153,9 @@ class TransactionLeader:
         if staging is None or transaction_id in self._ending or transaction_id in self._staging:
             return
         decision = self._ports.decision(transaction_id)
+        if decision is None and self._ports.may_be_forgotten(staging.first_staged_ms) and not staging.offsets:
+            # It was aborted, or can only be: a commit that waits for this partition would be known.
+            decision = Decision(is_committed=False, is_awaited=False)
         if decision is None or not self._is_leading():
             return
         if not (decision.is_committed and decision.is_awaited):
@@ -250,4 +256,4 @@ class TransactionLeader:
         for staging in self._state.open.values():
             is_old = now_ms - staging.first_staged_ms > self._transaction_ms_max
             if is_old and self._ports.decision(staging.transaction_id) is None:
-                self._ports.ask_for_abortion(staging.transaction_id)
+                self._ports.ask_for_abortion(staging.transaction_id, staging.first_staged_ms)

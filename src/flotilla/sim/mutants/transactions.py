@@ -74,8 +74,9 @@ def _commit_again(original: Any) -> Any:
     def decide(self: TransactionTable, *arguments: Any, **named: Any) -> Transaction:
         decided: Transaction = original(self, *arguments, **named)
         if decided.is_repeated:
-            decided = replace(decided, state=COMMITTED, is_repeated=False)
-            self.transactions[decided.transaction_id] = decided
+            self.ended._kinds.pop(decided.transaction_id, None)
+            decided = replace(decided, state=COMMITTED, is_repeated=False, waiting=tuple(sorted(arguments[3])))
+            self.put(decided, 0)
         return decided
 
     return decide
@@ -83,7 +84,8 @@ def _commit_again(original: Any) -> Any:
 
 def _last_decision_stands(original: Any) -> Any:
     def decide(self: TransactionTable, transaction_id: str, *arguments: Any, **named: Any) -> Transaction:
-        self.transactions.pop(transaction_id, None)
+        self.awaited.pop(transaction_id, None)
+        self.ended._kinds.pop(transaction_id, None)
         decided: Transaction = original(self, transaction_id, *arguments, **named)
         return decided
 

@@ -23,7 +23,8 @@ _HEARD_US: Final = 200 * MS
 _LATE_CHANCE: Final = 0.1
 _LATE_US: Final = 6 * SECOND
 #: Nothing is forgotten by its age here.
-_DECIDED_AT_MS: Final = 1
+_DECIDED_AT_MS: Final = 2
+_BEGUN_MS: Final = 2
 
 
 class DecisionBoard:
@@ -73,7 +74,7 @@ class DecisionBoard:
     def _decide(
         self, transaction_id: str, application_id: str, version: int, groups: tuple[GroupId, ...], is_commit: bool
     ) -> Transaction:
-        self._table.check(transaction_id, application_id, version, groups, is_commit=is_commit)
+        self._table.check(transaction_id, application_id, version, groups, is_commit=is_commit, begun_ms=_BEGUN_MS)
         decided = self._table.decide(
             transaction_id, application_id, version, groups, is_commit=is_commit, now_ms=_DECIDED_AT_MS
         )
@@ -88,14 +89,14 @@ class DecisionBoard:
 
     def _confirmed(self, transaction_ids: list[str], group: GroupId) -> None:
         for transaction_id in transaction_ids:
-            self._table.confirm(transaction_id, group)
+            self._table.confirm(transaction_id, group, _DECIDED_AT_MS)
             self._changed(transaction_id)
 
     def ask_for_abortion(self, transaction_id: str, group: GroupId) -> None:
         self._wire.carry(self._abort, transaction_id, group)
 
     def _abort(self, transaction_id: str, group: GroupId) -> None:
-        if transaction_id not in self._table.transactions:
+        if self._table.get(transaction_id) is None:
             self._decide(transaction_id, "", 0, (group,), is_commit=False)
 
     # What nodes know.
@@ -117,7 +118,10 @@ class DecisionBoard:
         self._send(node)
 
     def _changed(self, transaction_id: str) -> None:
-        state = self._table.transactions[transaction_id]
+        state = self._table.get(transaction_id)
+        if state is None:
+            # A confirmation of one that was never decided.
+            return
         changes, states = self._history.setdefault(transaction_id, ([], []))
         if states and states[-1] == state:
             return

@@ -175,7 +175,7 @@ class SimTransactions:
             raise LeaseExpiredError(f"{expired} are leased to another member")
         if command is None:
             self._source.seen("acks staged again")
-            answer(Staged(self._machine.transactions.open[request.transaction_id].count))
+            answer(Staged(self._machine.transactions.open[request.transaction_id].count, 0))
             return
         refused = self._machine.check(command)
         if refused is not None:
@@ -266,7 +266,10 @@ class SimTransactions:
     def report_over(self, transaction_ids: list[str]) -> None:
         self._source.board.confirm(transaction_ids, self._source.replica.group)
 
-    def ask_for_abortion(self, transaction_id: str) -> None:
+    def may_be_forgotten(self, begun_ms: int) -> bool:
+        return False
+
+    def ask_for_abortion(self, transaction_id: str, begun_ms: int) -> None:
         self._source.seen("transaction abandoned")
         self._source.board.ask_for_abortion(transaction_id, self._source.replica.group)
 
@@ -277,7 +280,7 @@ class SimTransactions:
 
 def _staged(result: object) -> Outcome:
     if isinstance(result, Staging):
-        return Staged(result.count)
+        return Staged(result.count, 0)
     assert isinstance(result, FlotillaError)
     return result
 

@@ -6,16 +6,23 @@ can be repeated.
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from flotilla.types.ids import Offset
 from flotilla.types.operations.queue import LeaseRange
 from flotilla.types.operations.request import CONTROLLER, PARTITION_LEADER, READ, REPEATABLE, Reply, Request
+
+#: As `begun_ms` of a commit: it is behind every horizon.
+ALREADY_DECIDED: Final = 1
 
 
 @dataclass(slots=True)
 class Staged(Reply):
     #: Records of the transaction that are staged in the partition now.
     count: int
+    #: When the first of them was staged, by the clock of the cluster. The smallest one of all partitions goes into the
+    #: commit.
+    begun_ms: int
 
 
 @dataclass(slots=True)
@@ -69,6 +76,9 @@ class CommitTransaction(Request[TransactionDecided], to=CONTROLLER, effect=REPEA
     version: int = 0
     #: The id of each, and where it has something staged, as places in `partitions`.
     members: list[tuple[str, list[int]]] = field(default_factory=list)
+    #: The smallest `begun_ms` of all stages; 0 if nothing is staged. Behind the horizon of decisions the commit is
+    #: refused with FORGOTTEN. ALREADY_DECIDED: only a decision that was made before is wanted.
+    begun_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -77,6 +87,8 @@ class AbortTransaction(Request[TransactionDecided], to=CONTROLLER, effect=REPEAT
 
     transaction_id: str
     partitions: list[tuple[str, int]] = field(default_factory=list)
+    #: As for a commit; 0: not known.
+    begun_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -92,14 +104,19 @@ class StagedBatch:
 
 @dataclass(slots=True)
 class TransactionShown(Reply):
-    #: False: what was staged here was dropped.
+    #: False: what was staged here was dropped, or is not decided yet.
     is_shown: bool
     batches: list[StagedBatch] = field(default_factory=list)
+    #: Of a transaction that has not ended here: when its first part was staged. 0: it has ended.
+    begun_ms: int = 0
 
 
 @dataclass(slots=True)
 class TransactionOutcome(Request[TransactionShown], to=PARTITION_LEADER, effect=READ):
-    """The outcome of a transaction in one partition. Waits up to wait_ms for it."""
+    """The outcome of a transaction in one partition. Waits up to wait_ms for it.
+
+    With wait_ms 0 the answer about a transaction that is not over says when it began.
+    """
 
     topic: str
     partition: int

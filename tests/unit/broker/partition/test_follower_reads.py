@@ -211,7 +211,7 @@ def test_staged_records_are_invisible_at_followers(fleet: Fleet) -> None:
     assert values_of(follower.call(read())) == [b"a"]
     waiting = follower.call(read(1, wait_ms=20_000))
     assert waiting.is_waiting
-    fleet.controller().call(CommitTransaction("t", partitions=[(TOPIC, 0)]))
+    fleet.controller().call(CommitTransaction("t", partitions=[(TOPIC, 0)], begun_ms=2))
     fleet.wait(lambda: not waiting.is_waiting, 10_000)
     assert values_of(waiting) == [b"b", b"c"]
 

@@ -1,5 +1,7 @@
 """Messages acknowledged within a transaction: consumed and produced together, or neither, at any leader."""
 
+from unittest.mock import ANY
+
 import pytest
 
 from flotilla.partition.leader.transactions import TRANSACTION_MS_MAX
@@ -35,7 +37,7 @@ def stage_acks(node: Node, found: list[Delivery], name: str = "t") -> Answer:
 
 
 def stage_product(node: Node, name: str = "t") -> None:
-    assert node.call(Stage(PRODUCTS, 0, name, batch(b"product", producer=7))).result == Staged(1)
+    assert node.call(Stage(PRODUCTS, 0, name, batch(b"product", producer=7))).result == Staged(1, ANY)
 
 
 def product_count(node: Node) -> int:
@@ -54,19 +56,19 @@ def test_a_commit_acknowledges_and_shows(node: Node) -> None:
     store(node, b"a", b"b", b"c")
     found = polled(node, poll(2))
     for _ in range(3):
-        assert stage_acks(node, found).result == Staged(0)
+        assert stage_acks(node, found).result == Staged(0, ANY)
     stage_product(node)
     assert (describe(node).floor, product_count(node), state(node)) == (0, 0, "staged")
-    assert node.call(CommitTransaction("t", BOTH)).result == TransactionDecided()
+    assert node.call(CommitTransaction("t", BOTH, begun_ms=2)).result == TransactionDecided()
     assert (describe(node).floor, product_count(node), state(node)) == (2, 1, "acked")
     assert node.call(TransactionOutcome(TOPIC, 0, "t")).result == TransactionShown(True)
-    assert node.fleet.controller().catalog.transactions()["t"].waiting == ()
+    assert node.fleet.controller().catalog.transactions().get("t").waiting == ()
     assert values(polled(node)) == [b"c"]
 
 
 def test_an_abort_releases_the_messages_to_a_waiting_poll(node: Node) -> None:
     store(node, b"a")
-    assert stage_acks(node, polled(node)).result == Staged(0)
+    assert stage_acks(node, polled(node)).result == Staged(0, ANY)
     stage_product(node)
     node.fleet.advance(300_000)
     waiting = node.ask(poll(member="b", wait_ms=10_000))
@@ -84,7 +86,7 @@ def test_acks_and_batches_of_one_partition_are_true_together(node: Node) -> None
     stage_acks(node, polled(node))
     for sequence in range(3):
         node.call(Stage(TOPIC, 0, "t", batch(b"next", producer=7, sequence=sequence)))
-    node.call(CommitTransaction("t", [(TOPIC, 0)]))
+    node.call(CommitTransaction("t", [(TOPIC, 0)], begun_ms=2))
     assert values(polled(node)) == [b"next"] * 3
     assert describe(node).floor == 1
 
@@ -102,7 +104,7 @@ def test_a_partition_that_the_commit_does_not_name_gives_its_messages_back(node:
     store(node, b"a")
     stage_acks(node, polled(node))
     stage_product(node)
-    node.call(CommitTransaction("t", [(PRODUCTS, 0)]))
+    node.call(CommitTransaction("t", [(PRODUCTS, 0)], begun_ms=2))
     assert product_count(node) == 1
     assert values(polled(node, poll(member="b"))) == [b"a"]
 
@@ -114,7 +116,7 @@ def test_a_lease_that_is_over_is_refused_and_nothing_is_staged(node: Node) -> No
     assert stage_acks(node, first + second).code == "LEASE_EXPIRED"
     assert not node.partition(TOPIC).machine.transactions.open
     assert state(node, 1) == "leased"
-    assert stage_acks(node, second).result == Staged(0)
+    assert stage_acks(node, second).result == Staged(0, ANY)
     assert stage_acks(node, second, "other").code == "LEASE_EXPIRED"
     assert node.call(settle(second)).result == Settled(held(second))
 
@@ -136,7 +138,7 @@ def test_a_reset_makes_it_mean_nothing(node: Node) -> None:
     stage_acks(node, polled(node))
     node.call(ResetGroup(TOPIC, 0, GROUP, Start()))
     assert values(polled(node, poll(member="b"))) == [b"a"]
-    assert node.call(CommitTransaction("t", [(TOPIC, 0)])).result == TransactionDecided()
+    assert node.call(CommitTransaction("t", [(TOPIC, 0)], begun_ms=2)).result == TransactionDecided()
     assert describe(node).floor == 0
 
 
@@ -146,16 +148,16 @@ def test_the_next_leader_holds_it_back_and_ends_it(is_commit: bool) -> None:
     leader = fleet.create(TOPIC)
     store(leader, b"a", b"b")
     found = polled(leader, poll(1))
-    assert stage_acks(leader, found).result == Staged(0)
+    assert stage_acks(leader, found).result == Staged(0, ANY)
     others = [box for box in fleet.nodes.values() if box is not leader]
     fleet.isolate(leader.node)
     fleet.wait(lambda: any(box.partition(TOPIC).replica.is_serving() for box in others))
     (successor,) = [box for box in others if box.partition(TOPIC).replica.is_serving()]
     fleet.advance(60_000)
     assert values(polled(successor, poll(member="b"))) == [b"b"]
-    assert stage_acks(successor, found).result == Staged(0), "asked for again, at the next leader"
+    assert stage_acks(successor, found).result == Staged(0, ANY), "asked for again, at the next leader"
     controller = fleet.controller()
-    decision = CommitTransaction("t", [(TOPIC, 0)]) if is_commit else AbortTransaction("t", [(TOPIC, 0)])
+    decision = CommitTransaction("t", [(TOPIC, 0)], begun_ms=2) if is_commit else AbortTransaction("t", [(TOPIC, 0)])
     assert controller.call(decision).result == TransactionDecided()
     fleet.advance(1_000)
     assert values(polled(successor, poll(member="b"))) == ([] if is_commit else [b"a"])

@@ -1,10 +1,12 @@
 """Transactions at whole brokers: visible everywhere or nowhere, once, at any leader and with any repetition."""
 
+from unittest.mock import ANY
+
 import pytest
 
 from flotilla.broker.partition.transactions import Decisions
 from flotilla.codec.batch.view import BatchView
-from flotilla.metadata.transactions import COMMITTED, Transaction
+from flotilla.metadata.transactions import COMMITTED, Transaction, TransactionTable
 from flotilla.partition.leader.transactions import TRANSACTION_MS_MAX
 from flotilla.types.errors import UnavailableError
 from flotilla.types.operations import LATEST, Fetch, Fetched, ListOffsets, OffsetFound, Produce
@@ -51,17 +53,17 @@ def transactions(node: Node, topic: str = ORDERS):
 
 
 def waiting(fleet: Fleet, name: str = "t") -> tuple[int, ...]:
-    return fleet.controller().catalog.transactions()[name].waiting
+    return fleet.controller().catalog.transactions().get(name).waiting
 
 
 def test_a_commit_shows_everything_everywhere(node: Node) -> None:
     node.call(Produce(ORDERS, 0, batch(b"before")))
-    assert stage(node, ORDERS, b"a", b"b").result == Staged(2)
-    assert stage(node, ORDERS, b"c", sequence=2).result == Staged(3)
-    assert stage(node, BILLING, b"d").result == Staged(1)
+    assert stage(node, ORDERS, b"a", b"b").result == Staged(2, ANY)
+    assert stage(node, ORDERS, b"c", sequence=2).result == Staged(3, ANY)
+    assert stage(node, BILLING, b"d").result == Staged(1, ANY)
     node.call(Produce(ORDERS, 0, batch(b"between")))
     assert (seen(node, ORDERS), seen(node, BILLING)) == ([b"before", b"between"], [])
-    assert node.call(CommitTransaction("t", BOTH)).result == TransactionDecided()
+    assert node.call(CommitTransaction("t", BOTH, begun_ms=2)).result == TransactionDecided()
     assert seen(node, ORDERS) == [b"before", b"between", b"a", b"b", b"c"]
     assert seen(node, BILLING) == [b"d"]
     outcome = node.call(TransactionOutcome(ORDERS, 0, "t")).result
@@ -77,15 +79,15 @@ def test_an_abort_shows_nothing_anywhere(node: Node) -> None:
     assert (seen(node, ORDERS), seen(node, BILLING)) == ([], [])
     assert node.call(TransactionOutcome(ORDERS, 0, "t")).result == TransactionShown(False)
     assert waiting(node.fleet) == ()
-    assert node.call(CommitTransaction("t", BOTH)).code == "TRANSACTION_ENDED"
+    assert node.call(CommitTransaction("t", BOTH, begun_ms=2)).code == "TRANSACTION_ENDED"
     assert stage(node, ORDERS, b"late", sequence=1).code == "TRANSACTION_ENDED"
 
 
 def test_every_request_can_be_repeated(node: Node) -> None:
     for _ in range(3):
-        assert stage(node, ORDERS, b"a").result == Staged(1)
+        assert stage(node, ORDERS, b"a").result == Staged(1, ANY)
     for _ in range(3):
-        assert node.call(CommitTransaction("t", [(ORDERS, 0)])).result == TransactionDecided()
+        assert node.call(CommitTransaction("t", [(ORDERS, 0)], begun_ms=2)).result == TransactionDecided()
     for _ in range(2):
         outcome = node.call(TransactionOutcome(ORDERS, 0, "t")).result
         assert outcome == TransactionShown(True, [StagedBatch(7, 0, 0)])
@@ -96,7 +98,7 @@ def test_every_request_can_be_repeated(node: Node) -> None:
 def test_a_version_is_committed_once(node: Node) -> None:
     for attempt, is_repeated in (("first", False), ("second", True)):
         stage(node, ORDERS, b"a", name=attempt)
-        decided = node.call(CommitTransaction(attempt, [(ORDERS, 0)], "job", 42)).result
+        decided = node.call(CommitTransaction(attempt, [(ORDERS, 0)], "job", 42, begun_ms=2)).result
         assert decided == TransactionDecided(is_repeated)
     assert seen(node, ORDERS) == [b"a"]
     assert node.call(TransactionOutcome(ORDERS, 0, "second")).result == TransactionShown(False)
@@ -108,14 +110,17 @@ def test_queue_groups_get_committed_transactions(node: Node) -> None:
     stage(node, ORDERS, b"b", sequence=1)
     node.fleet.advance(1_000)
     assert asked.is_waiting
-    node.call(CommitTransaction("t", [(ORDERS, 0)]))
+    node.call(CommitTransaction("t", [(ORDERS, 0)], begun_ms=2))
     assert values(asked.result.deliveries) == [b"a", b"b"]  # type: ignore[union-attr]
     assert polled(node) == []
 
 
 def test_an_outcome_is_waited_for(node: Node) -> None:
     stage(node, ORDERS, b"a")
-    assert node.call(TransactionOutcome(ORDERS, 0, "t")).code == "UNAVAILABLE"
+    begun = node.call(TransactionOutcome(ORDERS, 0, "t")).result
+    assert begun == TransactionShown(
+        False, begun_ms=node.partition(ORDERS).machine.transactions.open["t"].first_staged_ms
+    )
     assert node.call(TransactionOutcome(ORDERS, 0, "other", 1_000)).code == "NOT_FOUND"
     late = node.ask(TransactionOutcome(ORDERS, 0, "t", 1_000))
     given_up = node.ask(TransactionOutcome(ORDERS, 0, "t", 5_000))
@@ -125,7 +130,7 @@ def test_an_outcome_is_waited_for(node: Node) -> None:
     assert given_up.cancel is not None
     given_up.cancel()
     assert patient.is_waiting
-    node.call(CommitTransaction("t", [(ORDERS, 0)]))
+    node.call(CommitTransaction("t", [(ORDERS, 0)], begun_ms=2))
     assert patient.result == TransactionShown(True, [StagedBatch(7, 0, 0)])
     node.fleet.advance(60_000)
     assert given_up.is_waiting
@@ -135,13 +140,13 @@ def test_an_outcome_is_waited_for(node: Node) -> None:
 def test_a_partition_that_the_commit_does_not_name_has_no_part_in_it(node: Node) -> None:
     stage(node, ORDERS, b"a")
     stage(node, BILLING, b"b")
-    node.call(CommitTransaction("t", [(ORDERS, 0)]))
+    node.call(CommitTransaction("t", [(ORDERS, 0)], begun_ms=2))
     assert (seen(node, ORDERS), seen(node, BILLING)) == ([b"a"], [])
     assert not transactions(node, BILLING).open
 
 
 def test_a_partition_without_a_stage_is_not_waited_for(node: Node) -> None:
-    node.call(CommitTransaction("t", BOTH))
+    node.call(CommitTransaction("t", BOTH, begun_ms=2))
     node.fleet.wait(lambda: waiting(node.fleet) == ())
 
 
@@ -152,12 +157,12 @@ def test_a_partition_without_a_stage_is_not_waited_for(node: Node) -> None:
         (Stage(ORDERS, 0, "", batch(b"a", producer=1)), "INVALID_ARGUMENT"),
         (Stage(ORDERS, 0, "t", b"nonsense"), "INVALID_ARGUMENT"),
         (Stage("nowhere", 0, "t", batch(b"a", producer=1)), "NOT_FOUND"),
-        (CommitTransaction("", BOTH), "INVALID_ARGUMENT"),
-        (CommitTransaction("t", [("nowhere", 0)]), "NOT_FOUND"),
-        (CommitTransaction("t", [(ORDERS, 9)]), "NOT_FOUND"),
-        (CommitTransaction("t", [(ORDERS, 0)], version=4), "INVALID_ARGUMENT"),
-        (CommitTransaction("t", [(ORDERS, 0)], "job", 2**64 - 1), "TransactionDecided"),
-        (CommitTransaction("t t", [(ORDERS, 0)]), "INVALID_ARGUMENT"),
+        (CommitTransaction("", BOTH, begun_ms=2), "INVALID_ARGUMENT"),
+        (CommitTransaction("t", [("nowhere", 0)], begun_ms=2), "NOT_FOUND"),
+        (CommitTransaction("t", [(ORDERS, 9)], begun_ms=2), "NOT_FOUND"),
+        (CommitTransaction("t", [(ORDERS, 0)], version=4, begun_ms=2), "INVALID_ARGUMENT"),
+        (CommitTransaction("t", [(ORDERS, 0)], "job", 2**64 - 1, begun_ms=2), "TransactionDecided"),
+        (CommitTransaction("t t", [(ORDERS, 0)], begun_ms=2), "INVALID_ARGUMENT"),
     ],
 )
 def test_bad_requests_are_refused(node: Node, request_, code: str) -> None:
@@ -172,7 +177,7 @@ def test_an_abandoned_stage_is_aborted_after_its_time(node: Node) -> None:
     assert transactions(node).open
     node.fleet.advance(10_000)
     assert not transactions(node).open
-    assert node.call(CommitTransaction("t", [(ORDERS, 0)])).code == "TRANSACTION_ENDED"
+    assert node.call(CommitTransaction("t", [(ORDERS, 0)], begun_ms=2)).code == "TRANSACTION_ENDED"
     assert seen(node, ORDERS) == []
 
 
@@ -187,7 +192,7 @@ def test_retention_keeps_staged_batches() -> None:
     staged = transactions(node).open["t"].parts[0].entry_index
     assert host.machine.log_start > 0
     assert host.replica.log.first_index() <= staged
-    node.call(CommitTransaction("t", [(ORDERS, 0)]))
+    node.call(CommitTransaction("t", [(ORDERS, 0)], begun_ms=2))
     assert node.call(TransactionOutcome(ORDERS, 0, "t", 1_000)).result == TransactionShown(
         True, [StagedBatch(7, 0, 30)]
     )
@@ -210,7 +215,7 @@ def test_batches_that_the_log_refuses_follow_before_anything_else(node: Node) ->
         return real(group, data, reply)
 
     node.propose = propose  # type: ignore[method-assign]
-    node.call(CommitTransaction("t", [(ORDERS, 0)]))
+    node.call(CommitTransaction("t", [(ORDERS, 0)], begun_ms=2))
     assert len(taken) == 2
     assert seen(node, ORDERS) == [b"before"]
     latest = node.call(ListOffsets(ORDERS, 0, LATEST)).result
@@ -242,14 +247,14 @@ def test_the_next_leader_finishes_the_decision(taken_max: int, is_known: bool) -
         return real(group, data, reply)
 
     leader.propose = propose  # type: ignore[method-assign]
-    assert fleet.controller().call(CommitTransaction("t", [(ORDERS, 0)])).result == TransactionDecided()
+    assert fleet.controller().call(CommitTransaction("t", [(ORDERS, 0)], begun_ms=2)).result == TransactionDecided()
     fleet.wait(lambda: bool(refused) or len(taken) == 3)
     fleet.advance(500)
     others = [box for box in fleet.nodes.values() if box is not leader]
     assert {box.partition(ORDERS).machine.end_offset for box in others} == {taken_max}
     if taken_max > 0 and not is_known:
         for box in others:
-            box.catalog.transactions = dict  # type: ignore[method-assign]
+            box.catalog.transactions = TransactionTable  # type: ignore[method-assign]
     fleet.kill(leader.node)
     heir = fleet.leader(ORDERS)
     fleet.wait(lambda: seen(heir, ORDERS) == [b"0", b"1", b"2"])
@@ -273,8 +278,8 @@ def test_a_stage_waits_over_a_change_of_leaders() -> None:
     fleet.kill(leader.node)
     heir = fleet.leader(ORDERS)
     # A repetition finds what is there.
-    assert stage(heir, ORDERS, b"a").result == Staged(1)
-    fleet.controller().call(CommitTransaction("t", [(ORDERS, 0)]))
+    assert stage(heir, ORDERS, b"a").result == Staged(1, ANY)
+    fleet.controller().call(CommitTransaction("t", [(ORDERS, 0)], begun_ms=2))
     fleet.wait(lambda: seen(heir, ORDERS) == [b"a"])
 
 
@@ -284,11 +289,12 @@ def test_a_leader_that_may_have_a_successor_confirms_nothing_that_it_never_had()
     fleet.create(ORDERS)
     leader = fleet.leader(ORDERS)
     host = leader.partition(ORDERS)
-    waited = Transaction("t", COMMITTED, "", 0, 1, (host.group,))
+    table = TransactionTable()
+    table.put(Transaction("t", COMMITTED, "", 0, 1, (host.group,)), 1)
     forwarded: list[object] = []
     fleet.wait(lambda: host._transactions is not None)
     assert host._transactions is not None
-    host._transactions._decisions = Decisions({"t": waited}.get, forwarded.append, {})
+    host._transactions._decisions = Decisions(lambda: table, forwarded.append, {})
     fleet.isolate(leader.node)
     host.confirm_transactions(["t"])
     asked = leader.call(TransactionOutcome(ORDERS, 0, "t", 1_000))
@@ -310,6 +316,6 @@ def test_records_count_as_produced_when_they_are_seen(node: Node) -> None:
     stage(node, ORDERS, b"c", sequence=2)
     stage(node, BILLING, b"d", name="aborted")
     assert node.membership.produced == {}
-    node.call(CommitTransaction("t", [(ORDERS, 0)]))
+    node.call(CommitTransaction("t", [(ORDERS, 0)], begun_ms=2))
     node.call(AbortTransaction("aborted", [(BILLING, 0)]))
     assert node.membership.produced == {ORDERS: 3}

@@ -22,7 +22,7 @@ def staged(node: Node) -> None:
 def test_the_attempts_that_count_are_seen(node: Node) -> None:
     staged(node)
     for _ in range(2):
-        decided = node.call(CommitTransaction("all", BOTH, "job", 1, MEMBERS)).result
+        decided = node.call(CommitTransaction("all", BOTH, "job", 1, MEMBERS, begun_ms=2)).result
         assert decided == TransactionDecided()
     assert (seen(node, ORDERS), seen(node, BILLING)) == ([b"a"], [b"b", b"c"])
     assert [waiting(node.fleet, name) for name in ("all", "task-1", "task-2")] == [(), (), ()]
@@ -30,9 +30,9 @@ def test_the_attempts_that_count_are_seen(node: Node) -> None:
 
 def test_a_version_that_is_done_shows_none_of_them(node: Node) -> None:
     staged(node)
-    node.call(CommitTransaction("all", BOTH, "job", 1, MEMBERS))
+    node.call(CommitTransaction("all", BOTH, "job", 1, MEMBERS, begun_ms=2))
     stage(node, ORDERS, b"a", name="again")
-    decided = node.call(CommitTransaction("all-again", [(ORDERS, 0)], "job", 1, [("again", [0])])).result
+    decided = node.call(CommitTransaction("all-again", [(ORDERS, 0)], "job", 1, [("again", [0])], begun_ms=2)).result
     assert decided == TransactionDecided(is_repeated=True)
     assert seen(node, ORDERS) == [b"a"]
 
@@ -40,7 +40,7 @@ def test_a_version_that_is_done_shows_none_of_them(node: Node) -> None:
 def test_an_aborted_transaction_keeps_the_others_invisible(node: Node) -> None:
     staged(node)
     node.call(AbortTransaction("task-2", [(BILLING, 0)]))
-    assert node.call(CommitTransaction("all", BOTH, "job", 1, MEMBERS)).code == "TRANSACTION_ENDED"
+    assert node.call(CommitTransaction("all", BOTH, "job", 1, MEMBERS, begun_ms=2)).code == "TRANSACTION_ENDED"
     assert (seen(node, ORDERS), seen(node, BILLING)) == ([], [])
 
 
@@ -58,5 +58,5 @@ def test_bad_requests_are_refused(
     node: Node, partitions: list[tuple[str, int]], members: list[tuple[str, list[int]]], code: str
 ) -> None:
     staged(node)
-    assert node.call(CommitTransaction("all", partitions, "job", 1, members)).code == code
+    assert node.call(CommitTransaction("all", partitions, "job", 1, members, begun_ms=2)).code == code
     assert (seen(node, ORDERS), seen(node, BILLING)) == ([], [])

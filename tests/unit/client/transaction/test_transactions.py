@@ -10,7 +10,12 @@ from crc32c import crc32c
 from flotilla.client.producer.receipt import Receipt
 from flotilla.client.transaction._core import BATCH_BYTES, TransactionBuffer
 from flotilla.testing import LocalBroker
-from flotilla.types.errors import InvalidArgumentError, LeaseExpiredError, NotFoundError, TransactionEndedError
+from flotilla.types.errors import (
+    InvalidArgumentError,
+    LeaseExpiredError,
+    NotFoundError,
+    TransactionEndedError,
+)
 from flotilla.types.records import Record
 from tests.unit.client.shells import Shell, run_at_once, runner_on
 
