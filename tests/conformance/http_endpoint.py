@@ -16,7 +16,7 @@ from flotilla.frontends.http.api.records import BATCH_TYPE, LOG_START_HEADER, NE
 from flotilla.server import Server
 from flotilla.types import operations as ops
 from flotilla.types.errors import ALL_ERRORS, FlotillaError, NotLeaderError
-from flotilla.types.lease_tokens import leases_by_partition, read_lease_token, tokens_of
+from flotilla.types.lease_tokens import LeasePlace, leases_by_place, read_lease_token, tokens_of
 from flotilla.types.operations import Reply, Request
 from flotilla.types.operations import cluster as cluster_operations
 from flotilla.types.operations import queue as queue
@@ -55,6 +55,7 @@ class Http:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._topic_ids: dict[str, int] = {}
         self._asks: dict[type[Request], Callable[[Any], Awaitable[Reply]]] = {
             ops.Produce: self._produce,
             ops.Fetch: self._fetch,
@@ -187,10 +188,18 @@ class Http:
         if request.visibility_ms:
             body["visibility_ms"] = request.visibility_ms
         found = await self._ask("POST", f"topics/{_name(request.topic)}/groups/{_name(request.group)}/poll", body)
+        for message in found["messages"]:
+            if "lease" in message:
+                self._topic_ids[request.topic] = read_lease_token(message["lease"]).topic_id
         return queue.Polled(_deliveries(found["messages"]), found["visibility_ms"], found.get("retry_after_ms", 0))
 
+    def _tokens(self, request: queue.Settle | queue.Extend) -> list[str]:
+        """Scenarios do not name topics by their ids: as in the last delivery."""
+        place = LeasePlace(request.topic_id or self._topic_ids.get(request.topic, 1), request.partition)
+        return tokens_of(place, request.leases)
+
     async def _settle(self, request: queue.Settle) -> queue.Settled:
-        body: _BY_NAME = {"leases": tokens_of(request.partition, request.leases)}
+        body: _BY_NAME = {"leases": self._tokens(request)}
         if request.kind in (queue.FAIL, queue.REJECT):
             body["reason"] = request.reason
         if request.kind in (queue.FAIL, queue.RELEASE) and request.delay_ms != queue.BY_BACKOFF:
@@ -200,8 +209,7 @@ class Http:
         return queue.Settled(_held(found["expired"]))
 
     async def _extend(self, request: queue.Extend) -> queue.Settled:
-        leases = tokens_of(request.partition, request.leases)
-        body = {"leases": leases, "member": request.member, "visibility_ms": request.visibility_ms}
+        body = {"leases": self._tokens(request), "member": request.member, "visibility_ms": request.visibility_ms}
         found = await self._ask("POST", f"topics/{_name(request.topic)}/groups/{_name(request.group)}/extend", body)
         return queue.Settled(_held(found["expired"]))
 
@@ -266,7 +274,7 @@ def _start(start: queue.Start) -> _BY_NAME:
 
 
 def _held(tokens: list[str]) -> list[queue.LeaseRange]:
-    return [run for runs in leases_by_partition(tokens).values() for run in runs]
+    return [run for runs in leases_by_place(tokens).values() for run in runs]
 
 
 def _deliveries(messages: list[_BY_NAME]) -> list[queue.Delivery]:
@@ -274,7 +282,7 @@ def _deliveries(messages: list[_BY_NAME]) -> list[queue.Delivery]:
 
     def alike(numbered: tuple[int, _BY_NAME]) -> tuple[int, int, int, int]:
         place, message = numbered
-        lease_id = read_lease_token(message["lease"])[1] if "lease" in message else 0
+        lease_id = read_lease_token(message["lease"]).lease_id if "lease" in message else 0
         return message["partition"], lease_id, message["attempt"], message["offset"] - place
 
     found: list[queue.Delivery] = []

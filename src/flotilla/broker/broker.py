@@ -29,10 +29,12 @@ from flotilla.types.errors import (
     AlreadyExistsError,
     FlotillaError,
     InvalidArgumentError,
+    LeaseExpiredError,
     NotFoundError,
     NotLeaderError,
     NotLoadedError,
     ReplicaBehindError,
+    TopicReplacedError,
     UnavailableError,
 )
 from flotilla.types.ids import NO_NODE, Index, NodeId
@@ -44,7 +46,11 @@ from flotilla.types.operations import (
     Extend,
     GetMetadata,
     InitCluster,
+    Produce,
     Request,
+    Settle,
+    Settled,
+    StageSettlement,
     TransferLeadership,
 )
 from flotilla.types.operations import Done as DoneReply
@@ -93,7 +99,9 @@ class Broker:
             membership.streams,
         )
         self._handlers: dict[type[Request], Handler] = {
-            kind: self._handler(name, parts) for name, kind in OPERATIONS.items() if not kind.is_for_endpoint
+            kind: self._of_topic(kind, self._handler(name, parts))
+            for name, kind in OPERATIONS.items()
+            if not kind.is_for_endpoint
         }
 
     @property
@@ -179,6 +187,29 @@ class Broker:
         of_queues: Callable[[QueueRequests, Any, Done], Cancel | None] = getattr(QueueRequests, name)
         return lambda request, done: of_queues(self._queue_requests(request), request, done)
 
+    def _of_topic(self, kind: type[Request], handler: Handler) -> Handler:
+        """The handler of an operation; if its requests say which topic they mean, it refuses them for any other."""
+        if "topic_id" not in getattr(kind, "__slots__", ()):
+            return handler
+
+        def handle(request: Any, done: Done) -> Cancel | None:
+            try:
+                if request.topic_id:
+                    self.catalog.check_topic(request.topic, request.topic_id)
+                if isinstance(request, Produce) and request.partition_count:
+                    self.catalog.check_partition_count(request.topic, request.partition_count)
+            except TopicReplacedError as error:
+                if isinstance(request, StageSettlement):
+                    raise LeaseExpiredError(str(error)) from None
+                if not isinstance(request, Settle | Extend):
+                    raise
+                # What was leased in an earlier topic is settled in none.
+                done(Settled(list(request.leases)))
+                return None
+            return handler(request, done)
+
+        return handle
+
     # Partitions.
 
     def _host(self, topic_name: str, number: int) -> PartitionHost:
@@ -196,11 +227,6 @@ class Broker:
         raise NotLeaderError(self.catalog.likely_leader(others))
 
     def _queue_requests(self, request: Any) -> QueueRequests:
-        topic_id: int = getattr(request, "topic_id", 0)
-        if topic_id and self.catalog.topic(request.topic).topic_id != topic_id:
-            raise NotFoundError(
-                f"topic {request.topic!r} was deleted and created again; the request is about the old one"
-            )
         return self._host(request.topic, request.partition).queue_requests()
 
     def extend(self, request: Extend, done: Done) -> None:

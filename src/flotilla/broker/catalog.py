@@ -17,7 +17,14 @@ from flotilla.metadata.values import ACTIVE, DRAINING, LEAVING, Broker, Topic
 from flotilla.raft.messages import Entry
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
-from flotilla.types.errors import FlotillaError, NotFoundError, NotLeaderError, UnavailableError
+from flotilla.types.errors import (
+    FlotillaError,
+    NotFoundError,
+    NotLeaderError,
+    TopicGrownError,
+    TopicReplacedError,
+    UnavailableError,
+)
 from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId, Term
 from flotilla.types.operations import BrokerInfo, Metadata, PartitionInfo, TopicInfo
 from flotilla.types.snapshot_data import SnapshotData
@@ -90,6 +97,22 @@ class Catalog:
             return found
         self._check_complete()
         raise NotFoundError(f"there is no topic {name!r}")
+
+    def check_topic(self, name: str, topic_id: int) -> None:
+        """Raises an error unless the topic of that name is the one with that id. Ids grow and are never used again."""
+        found = self.topic(name).topic_id
+        if found < topic_id:
+            raise NotFoundError(f"topic {name!r} has id {found}; there is none of id {topic_id}")
+        if found > topic_id:
+            raise TopicReplacedError(
+                f"topic {name!r} was deleted and created again; the request is about topic {topic_id}, not {found}"
+            )
+
+    def check_partition_count(self, name: str, known: int) -> None:
+        """Raises TopicGrownError when the topic has more partitions than the producer knows."""
+        count = len(self.topic(name).partitions)
+        if count > known:
+            raise TopicGrownError(f"topic {name!r} has {count} partitions by now, not {known}")
 
     def transactions(self) -> TransactionTable:
         """Decided transactions that are still remembered."""
@@ -182,7 +205,7 @@ class Catalog:
         ]
         settings = {name: str(value) for name, value in topic.chosen}
         settings["replication_factor"] = str(topic.replication_factor)
-        return TopicInfo(topic.name, topic.topic_id, partitions, settings)
+        return TopicInfo(topic.name, topic.topic_id, partitions, settings, topic.key_partitions)
 
     def describe(self, names: list[str], *, is_stale: bool = False) -> Metadata:
         """All topics when none is named; topics that do not exist are left out.

@@ -65,6 +65,8 @@ from flotilla.types.errors import ReplicaBehindError as ReplicaBehindError
 from flotilla.types.errors import SequenceGapError as SequenceGapError
 from flotilla.types.errors import StaleGenerationError as StaleGenerationError
 from flotilla.types.errors import StorageFailedError as StorageFailedError
+from flotilla.types.errors import TopicGrownError as TopicGrownError
+from flotilla.types.errors import TopicReplacedError as TopicReplacedError
 from flotilla.types.errors import TransactionEndedError as TransactionEndedError
 from flotilla.types.errors import UnavailableError as UnavailableError
 from flotilla.types.errors import UnknownError as UnknownError

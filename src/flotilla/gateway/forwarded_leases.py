@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from flotilla.client.queue._leases import Lease, merged
 from flotilla.types.address import Address
 from flotilla.types.ids import Offset
-from flotilla.types.operations.queue import Delivery, Extend, LeaseRange
+from flotilla.types.operations.queue import Delivery, Extend, LeaseRange, Settle
 
 #: Messages that are kept; beyond that, a lease is not presented to a new leader.
 FORWARDED_MAX: Final = 200_000
@@ -20,8 +20,8 @@ _SWEEP_MS: Final = 10_000
 #: A range without a lease id matches any lease.
 _ANY_LEASE: Final = 0
 
-#: Topic, group and partition.
-_Place: TypeAlias = tuple[str, str, int]
+#: Topic, group, partition, and the topic's id.
+_Place: TypeAlias = tuple[str, str, int, int]
 
 
 class ForwardedLease:
@@ -53,15 +53,15 @@ class ForwardedLeases:
             self._sweep(now_ms)
         lease = forwarded.lease
         if lease.unsettled and self._count + lease.count <= FORWARDED_MAX:
-            by_offset = self._by_place.setdefault((lease.topic, lease.group, lease.partition), {})
+            by_offset = self._by_place.setdefault((lease.topic, lease.group, lease.partition, lease.topic_id), {})
             before = len(by_offset)
             # A message that expired and was delivered again belongs to the new lease.
             by_offset.update(dict.fromkeys(range(lease.first, lease.first + lease.count), forwarded))
             self._count += len(by_offset) - before
 
-    def settled(self, topic: str, group: str, partition: int, ranges: Iterable[LeaseRange]) -> None:
-        """Removes settled or lost messages."""
-        place = (topic, group, partition)
+    def settled(self, request: Settle | Extend, ranges: Iterable[LeaseRange]) -> None:
+        """Removes messages that a request has settled, or has shown to be lost."""
+        place = _place_of(request)
         by_offset = self._by_place.get(place)
         if by_offset is None:
             return
@@ -74,7 +74,7 @@ class ForwardedLeases:
 
     def extended(self, request: Extend, until_ms: int) -> None:
         """Notes a new expiry. When only a part of a delivery is extended, the later expiry counts for all of it."""
-        by_offset = self._by_place.get((request.topic, request.group, request.partition))
+        by_offset = self._by_place.get(_place_of(request))
         if by_offset is None:
             return
         masks: dict[ForwardedLease, int] = {}
@@ -102,16 +102,16 @@ class ForwardedLeases:
     @staticmethod
     def presentations(forwarded_leases: Iterable[ForwardedLease], now_ms: int) -> list[Extend]:
         """The requests that present these leases to the present leaders."""
-        runs: dict[tuple[str, str, int, str, int], list[LeaseRange]] = {}
+        runs: dict[tuple[str, str, int, int, str, int], list[LeaseRange]] = {}
         for forwarded in forwarded_leases:
             lease = forwarded.lease
             if forwarded.until_ms > now_ms:
                 # Leases that expire together are presented together.
-                place = (lease.topic, lease.group, lease.partition, forwarded.member, forwarded.until_ms)
-                runs.setdefault(place, []).extend(lease.runs(lease.unsettled))
+                place = (lease.topic, lease.group, lease.partition, lease.topic_id)
+                runs.setdefault((*place, forwarded.member, forwarded.until_ms), []).extend(lease.runs(lease.unsettled))
         return [
-            Extend(topic, partition, group, member, merged(ranges), until_ms - now_ms)
-            for (topic, group, partition, member, until_ms), ranges in runs.items()
+            Extend(topic, partition, group, member, merged(ranges), until_ms - now_ms, topic_id)
+            for (topic, group, partition, topic_id, member, until_ms), ranges in runs.items()
         ]
 
     def _sweep(self, now_ms: int) -> None:
@@ -123,6 +123,10 @@ class ForwardedLeases:
                 self._by_place[place] = left
             else:
                 del self._by_place[place]
+
+
+def _place_of(request: Settle | Extend) -> _Place:
+    return (request.topic, request.group, request.partition, request.topic_id)
 
 
 def _found(

@@ -57,26 +57,26 @@ class LeaseForwarding:
         if isinstance(request, Settle):
             if call.is_unsure:
                 reply.expired = reply.refused_again(request.kind)
-            self._leases.settled(request.topic, request.group, request.partition, request.leases)
+            self._leases.settled(request, request.leases)
         else:
             self._leases.extended(request, steady_ms() + request.visibility_ms)
-            self._leases.settled(request.topic, request.group, request.partition, reply.expired)
+            self._leases.settled(request, reply.expired)
 
     def release(self, request: Poll | Subscribe, polled: Polled) -> None:
         """Releases messages that arrived after their caller had left. If that fails, their leases expire."""
-        ranges: dict[int, list[LeaseRange]] = {}
+        ranges: dict[tuple[int, int], list[LeaseRange]] = {}
         for each in polled.deliveries:
             if each.lease_id:
                 lease = LeaseRange(each.lease_id, each.first, each.first + each.count)
-                ranges.setdefault(each.partition, []).append(lease)
-        for partition, held in ranges.items():
-            self.settle(Settle(request.topic, partition, request.group, RELEASE, held, delay_ms=0))
+                ranges.setdefault((each.topic_id, each.partition), []).append(lease)
+        for (topic_id, partition), held in ranges.items():
+            self.settle(Settle(request.topic, partition, request.group, RELEASE, held, delay_ms=0, topic_id=topic_id))
 
     def settle(self, request: Settle) -> None:
         """Settles without waiting for the answer."""
         network = self._network()
         if network is not None:
-            self._leases.settled(request.topic, request.group, request.partition, request.leases)
+            self._leases.settled(request, request.leases)
             network.submit(request, _SETTLE_MS, lambda result: None)
 
     def link_lost(self, address: Address) -> None:
@@ -99,6 +99,6 @@ class LeaseForwarding:
 
             def done(result: CallResult, request: Extend = request) -> None:
                 if isinstance(result, Settled):
-                    self._leases.settled(request.topic, request.group, request.partition, result.expired)
+                    self._leases.settled(request, result.expired)
 
             network.submit(request, request.visibility_ms, done)

@@ -127,7 +127,10 @@ class GatewaySubscription:
         for forwarded in self._forwarded:
             lease = forwarded.lease
             if ranges := list(lease.runs(lease.unsettled)):
-                self._settle(Settle(lease.topic, lease.partition, lease.group, RELEASE, ranges, delay_ms=0))
+                topic_id = lease.topic_id
+                self._settle(
+                    Settle(lease.topic, lease.partition, lease.group, RELEASE, ranges, delay_ms=0, topic_id=topic_id)
+                )
         self._news.set()
         self._closed()
 
@@ -164,6 +167,7 @@ class GatewaySubscription:
             is_auto_ack=request.is_auto_ack,
             is_ordered_by_key=request.is_ordered_by_key,
             start=request.start,
+            topic_id=self._polls.topic_id,
         )
 
     def _on_alarm(self) -> None:

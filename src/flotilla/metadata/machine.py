@@ -207,6 +207,7 @@ class MetadataMachine:
             chosen=check_settings(dict(command.settings)),
             partitions=self._new_partitions(0, command.partitions, command.replication_factor),
             created_at_ms=command.now_ms,
+            key_partitions=command.partitions,
         )
         self.state.put_topic(topic)
         return topic

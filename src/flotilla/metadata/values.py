@@ -101,6 +101,8 @@ class Topic:
     chosen: Chosen
     partitions: tuple[Partition, ...]
     created_at_ms: int
+    #: The partitions that it was created with. Keys are spread over these for ever, so growing moves no key.
+    key_partitions: int
     #: Settings of its queue groups, by name in alphabetic order. A group need not exist to have settings.
     groups: tuple[tuple[str, Chosen], ...] = ()
 

@@ -120,10 +120,13 @@ class Pending:
 class Sorter:
     """Sorts rows into lanes."""
 
-    def __init__(self, options: Options, partition_count: Callable[[str], int], unkeyed: int) -> None:
-        """`unkeyed` picks the partition of the first piece of rows without a key; each next piece goes one further."""
+    def __init__(self, options: Options, partition_counts: Callable[[str], tuple[int, int]], unkeyed: int) -> None:
+        """`partition_counts` of a topic: all partitions, and those over which keys are spread.
+
+        `unkeyed` picks the partition of the first piece of rows without a key; each next piece goes one further.
+        """
         self._options = options
-        self._partition_count = partition_count
+        self._partition_counts = partition_counts
         self._unkeyed = unkeyed
 
     def sort(self, batch: pa.RecordBatch) -> Iterator[tuple[Lane, pa.RecordBatch]]:
@@ -162,12 +165,13 @@ class Sorter:
         return _Topics(coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(numpy.int64))
 
     def _partitions(self, topic: str, batch: pa.RecordBatch, rows: pa.RecordBatch, inside: Any) -> Any:
-        count = self._partition_count(topic)
+        count, key_count = self._partition_counts(topic)
         found = numpy.full(len(inside), self._unkeyed % count, numpy.int64)
         if "key" in rows.schema.names:
             keys = rows.column("key").take(pa.array(inside)).to_pylist()
             kept = found[:1].tolist() * len(keys)
-            found[:] = [old if key is None else partition_of(key, count) for key, old in zip(keys, kept, strict=True)]
+            chosen = zip(keys, kept, strict=True)
+            found[:] = [old if key is None else partition_of(key, key_count) for key, old in chosen]
         if "partition" in batch.schema.names:
             named = batch.column("partition").take(pa.array(inside)).cast(pa.int64())
             numbers = named.fill_null(-1).to_numpy(zero_copy_only=False)

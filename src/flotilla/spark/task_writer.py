@@ -28,8 +28,8 @@ class TaskWriter:
         self._options = options
         self._producer_id = producer_id
         self._sender = BatchSender(client, timeout_ms=options.timeout_ms)
-        self._sorter = Sorter(options, self._partition_count, task)
-        self._counts: dict[str, int] = {}
+        self._sorter = Sorter(options, self._partition_counts, task)
+        self._counts: dict[str, tuple[int, int]] = {}
         self._pending: dict[Lane, Pending] = {}
         #: Sequence of the next record, by topic and partition.
         self._sequences: dict[tuple[str, int], int] = {}
@@ -84,8 +84,10 @@ class TaskWriter:
             places.append(place)
         return self._member
 
-    def _partition_count(self, topic: str) -> int:
-        count = self._counts.get(topic)
-        if count is None:
-            count = self._counts[topic] = len(self._client.describe_topic(topic).partitions)
-        return count
+    def _partition_counts(self, topic: str) -> tuple[int, int]:
+        counts = self._counts.get(topic)
+        if counts is None:
+            found = self._client.describe_topic(topic)
+            count = len(found.partitions)
+            counts = self._counts[topic] = (count, found.key_partitions or count)
+        return counts

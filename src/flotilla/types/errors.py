@@ -23,6 +23,8 @@
     |- ReplicaBehindError       this replica lags or is cut off; another one, or the leader, can answer
     |- GroupInUseError          the group has members, which must leave first; nothing was done
     |- ForgottenError           too old to tell how it ended: that is forgotten; nothing was done
+    |- TopicReplacedError       the topic was deleted and created again, and the request is about the old one
+    |- TopicGrownError          the topic has more partitions than the producer knows; nothing was stored
     |- DeadlineError            no answer in time, and nothing was done (client)
     |- ConnectionClosedError    the client was closed, or belongs to another process; nothing was done (client)
     |- BufferFullError          a producer holds as many records as it may (client)
@@ -75,6 +77,8 @@ STALE_GENERATION = ErrorCode(19, "STALE_GENERATION", False, 409, "FAILED_PRECOND
 REPLICA_BEHIND = ErrorCode(20, "REPLICA_BEHIND", True, 503, "UNAVAILABLE")
 GROUP_IN_USE = ErrorCode(21, "GROUP_IN_USE", False, 409, "FAILED_PRECONDITION")
 FORGOTTEN = ErrorCode(22, "FORGOTTEN", False, 410, "FAILED_PRECONDITION")
+TOPIC_REPLACED = ErrorCode(23, "TOPIC_REPLACED", False, 409, "FAILED_PRECONDITION")
+TOPIC_GROWN = ErrorCode(24, "TOPIC_GROWN", True, 409, "ABORTED")
 #: From 32 on: raised by client libraries, never by a broker.
 DEADLINE = ErrorCode(32, "DEADLINE", True, 504, "DEADLINE_EXCEEDED")
 CONNECTION_CLOSED = ErrorCode(33, "CONNECTION_CLOSED", False, 503, "CANCELLED")
@@ -215,6 +219,14 @@ class GroupInUseError(FlotillaError):
 
 class ForgottenError(FlotillaError):
     row = FORGOTTEN
+
+
+class TopicReplacedError(FlotillaError):
+    row = TOPIC_REPLACED
+
+
+class TopicGrownError(FlotillaError):
+    row = TOPIC_GROWN
 
 
 class DeadlineError(FlotillaError, TimeoutError):

@@ -159,10 +159,11 @@ def test_leases_with_one_number_in_several_partitions_are_distinct(topic: Topic)
         topic.produce("a", partition=partition)
     messages = [topic.poll(partitions=[partition], wait_ms=10_000)[0] for partition in (0, 1)]
     leases = [message["lease"] for message in messages]
-    assert [lease.split(".", 1)[1] for lease in leases] == [leases[0].split(".", 1)[1]] * 2
+    assert [lease.split(".", 2)[2] for lease in leases] == [leases[0].split(".", 2)[2]] * 2
     assert topic.post("groups/g/ack", leases=leases[:1]) == {"expired": []}
     assert topic.post("groups/g/extend", leases=leases, member="m")["expired"] == leases[:1]
-    elsewhere = topic.http.post(f"/v1/topics/{topic.name}/groups/g/ack", json={"leases": [f"{2**32 - 1}.1.0"]})
+    lease = f"{leases[0].split('.')[0]}.{2**32 - 1}.1.0"
+    elsewhere = topic.http.post(f"/v1/topics/{topic.name}/groups/g/ack", json={"leases": [lease]})
     assert (elsewhere.status_code, elsewhere.json()["code"]) == (404, "NOT_FOUND")
 
 
@@ -317,3 +318,17 @@ def test_a_stream_ends_with_its_node() -> None:
             except httpx.RemoteProtocolError:
                 last = []
             assert not last or last[0]["event"] == "error"
+
+
+def test_a_lease_of_a_topic_that_was_created_anew_has_expired(topic: Topic) -> None:
+    topic.produce("old", partition=0)
+    (old,) = topic.poll(wait_ms=10_000)
+    topic.http.delete(f"/v1/topics/{topic.name}")
+    topic.http.post("/v1/topics", json={"topic": topic.name, "partitions": 2})
+    topic.produce("new", partition=0)
+    (new,) = topic.poll(wait_ms=10_000)
+    assert old["lease"].split(".")[1:] == new["lease"].split(".")[1:]
+    for verb in ("ack", "nack", "reject", "release"):
+        assert topic.post(f"groups/g/{verb}", leases=[old["lease"]]) == {"expired": [old["lease"]]}
+    assert topic.post("groups/g/extend", leases=[old["lease"], new["lease"]], member="m")["expired"] == [old["lease"]]
+    assert topic.post("groups/g/ack", leases=[new["lease"]]) == {"expired": []}

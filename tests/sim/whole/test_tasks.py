@@ -32,7 +32,7 @@ def _call(
 
 
 def _lease(history: History, worker: str, at: int, number: int) -> Call:
-    return _call(history, worker, LEASE, at, {"tasks": [{"id": TASK, "lease": lease_token(0, number, 0)}]})
+    return _call(history, worker, LEASE, at, {"tasks": [{"id": TASK, "lease": lease_token(1, 0, number, 0)}]})
 
 
 def _good() -> tuple[History, TaskAudit]:

@@ -3,7 +3,7 @@
 from flotilla.gateway import forwarded_leases
 from flotilla.gateway.forwarded_leases import ForwardedLease, ForwardedLeases, forward
 from flotilla.types.address import Address
-from flotilla.types.operations.queue import Delivery, Extend, LeaseRange
+from flotilla.types.operations.queue import ACK, Delivery, Extend, LeaseRange, Settle
 
 ONE, TWO = Address("one", 1), Address("two", 2)
 
@@ -22,7 +22,7 @@ def test_settled_messages_are_not_presented() -> None:
     leases = ForwardedLeases()
     forwarded_to(leases, 0, 5)
     forwarded_to(leases, 5, 5, until_ms=2_000)
-    leases.settled("t", "g", 0, [LeaseRange(7, 1, 3), LeaseRange(8, 4, 5), LeaseRange(7, 9, 10)])
+    leases.settled(Settle("t", 0, "g", ACK, []), [LeaseRange(7, 1, 3), LeaseRange(8, 4, 5), LeaseRange(7, 9, 10)])
     assert len(leases) == 7
     assert ForwardedLeases.presentations(leases.of_leader(ONE), 100) == [
         Extend("t", 0, "g", "me", [LeaseRange(7, 0, 1), LeaseRange(7, 3, 5)], 900),
@@ -36,17 +36,17 @@ def test_settled_messages_are_not_presented() -> None:
 def test_a_run_without_a_lease_is_whatever_is_held() -> None:
     leases = ForwardedLeases()
     forwarded = forwarded_to(leases, 3, 2)
-    leases.settled("t", "g", 0, [LeaseRange(0, 3, 4)])
+    leases.settled(Settle("t", 0, "g", ACK, []), [LeaseRange(0, 3, 4)])
     assert forwarded.lease.unsettled == 0b10
-    leases.settled("t", "other", 0, [LeaseRange(0, 4, 5)])
-    leases.settled("t", "g", 1, [LeaseRange(0, 4, 5)])
+    leases.settled(Settle("t", 0, "other", ACK, []), [LeaseRange(0, 4, 5)])
+    leases.settled(Settle("t", 1, "g", ACK, []), [LeaseRange(0, 4, 5)])
     assert len(leases) == 1
 
 
 def test_a_run_may_claim_any_length() -> None:
     leases = ForwardedLeases()
     forwarded_to(leases, 3, 2)
-    leases.settled("t", "g", 0, [LeaseRange(7, 4, 2**63)])
+    leases.settled(Settle("t", 0, "g", ACK, []), [LeaseRange(7, 4, 2**63)])
     assert len(leases) == 1
 
 
@@ -75,7 +75,7 @@ def test_a_message_that_is_forwarded_again_belongs_to_the_new_lease() -> None:
     forwarded_to(leases, 0, 2)
     again = forwarded_to(leases, 0, 1, lease_id=9, member="you", now_ms=500, until_ms=1_500)
     assert len(leases) == 2
-    leases.settled("t", "g", 0, [LeaseRange(7, 0, 1)])
+    leases.settled(Settle("t", 0, "g", ACK, []), [LeaseRange(7, 0, 1)])
     assert again.lease.unsettled == 1
 
 

@@ -129,6 +129,7 @@ def test_a_topic_is_created_whole():
         (("max_deliveries", 9),),
         (placed(0, 16, (1, 2)), placed(1, 17, (3, 1)), placed(2, 18, (2, 3))),
         100,
+        3,
     )
     assert (topic.settings.max_deliveries, topic.settings.visibility_ms) == (9, 30_000)
     read = log.machine.read

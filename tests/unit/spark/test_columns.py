@@ -105,7 +105,7 @@ def table(records):
 
 
 def sorted_rows(batch, partitions=1, topic="t"):
-    return list(Sorter(Options(topic=topic), lambda name: partitions, 0).sort(batch))
+    return list(Sorter(Options(topic=topic), lambda name: (partitions, partitions), 0).sort(batch))
 
 
 @given(RECORDS, st.integers(0, 10))

@@ -157,7 +157,8 @@ class BatchCache:
 class QueueReader:
     """The log of one partition, as its queue groups need it."""
 
-    def __init__(self, partition: int, replica: Replica, cache: BatchCache) -> None:
+    def __init__(self, topic_id: int, partition: int, replica: Replica, cache: BatchCache) -> None:
+        self._topic_id = topic_id
         self._partition = partition
         self._replica = replica
         self._cache = cache
@@ -228,8 +229,9 @@ class QueueReader:
             data = batch.piece(run_first, fit)
             if not must_fit and taken_bytes + len(data) > room_bytes:
                 return reached, taken_bytes
+            count = fit - run_first
             read.deliveries.append(
-                Delivery(self._partition, lease.lease_id, run_first, fit - run_first, lease.attempt, data)
+                Delivery(self._partition, lease.lease_id, run_first, count, lease.attempt, data, self._topic_id)
             )
             if batch.max_deliveries or batch.columns & MAX_DELIVERIES:
                 read.limited.extend(batch.limits(run_first, fit))

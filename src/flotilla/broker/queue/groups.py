@@ -139,7 +139,7 @@ class PartitionQueue:
         self.machine = machine
         self.replica = replica
         self.now_ms = ports.outside.now_ms
-        self.reader = QueueReader(number, replica, ports.cache)
+        self.reader = QueueReader(topic.topic_id, number, replica, ports.cache)
         self.loads = LogLoads(ports.consensus, ports.outside)
         self.leader = QueueLeader(machine, term, self.now_ms(), ports.random, ports.grace_ms, self._own_rules)
         self.settlements = SettlementLog(self.leader, self._propose, ports.outside.later, self.now_ms, self._decided)

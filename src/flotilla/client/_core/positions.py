@@ -45,7 +45,13 @@ def chosen_partitions(topic: TopicInfo, chosen: Sequence[int] | None) -> list[in
 
 
 async def list_offset(
-    network: Network, topic: str, partition: int, at: Start | None, timestamp_ms: int, timeout_ms: int
+    network: Network,
+    topic: str,
+    partition: int,
+    at: Start | None,
+    timestamp_ms: int,
+    timeout_ms: int,
+    topic_id: int = 0,
 ) -> Offset:
     """The offset of a named position, or (None) of the first record at or after a time; -1: all records are older."""
     if isinstance(at, int):
@@ -55,14 +61,16 @@ async def list_offset(
     if at is not None and at not in _NAMED:
         raise InvalidArgumentError(f"an offset is a number, earliest or latest, not {at!r}")
     wanted = timestamp_ms if at is None else _NAMED[at]
-    reply = await network.call(ListOffsets(topic, partition, wanted), timeout_ms)
+    reply = await network.call(ListOffsets(topic, partition, wanted, topic_id), timeout_ms)
     return reply.offset
 
 
-async def read_offset(network: Network, group: str, topic: str, partition: int, timeout_ms: int) -> Offset | None:
+async def read_offset(
+    network: Network, group: str, topic: str, partition: int, timeout_ms: int, topic_id: int = 0
+) -> Offset | None:
     """The committed offset of a group; None: it never committed."""
     try:
-        reply = await network.call(ReadOffset(group, topic, partition), timeout_ms)
+        reply = await network.call(ReadOffset(group, topic, partition, topic_id), timeout_ms)
     except NotFoundError:
         # An unknown group is no error, but an unknown topic is.
         if topic not in network.session.routes.topics:
@@ -85,18 +93,23 @@ async def start_offsets(
     at: Start | None,
     timestamp_ms: int | None,
     timeout_ms: int,
+    topic_id: int = 0,
 ) -> dict[int, Offset]:
     """Where a reader starts: as asked, else at the committed offset of its group, else at the oldest record."""
 
     async def find(partition: int) -> Offset:
         chosen = at
         if at is None and timestamp_ms is None:
-            committed = await read_offset(network, group, topic, partition, timeout_ms) if group else None
+            committed = None
+            if group:
+                committed = await read_offset(network, group, topic, partition, timeout_ms, topic_id)
             if committed is not None:
                 return committed
             chosen = "earliest"
-        found = await list_offset(network, topic, partition, chosen, timestamp_ms or 0, timeout_ms)
-        return found if found >= 0 else await list_offset(network, topic, partition, "latest", 0, timeout_ms)
+        found = await list_offset(network, topic, partition, chosen, timestamp_ms or 0, timeout_ms, topic_id)
+        if found >= 0:
+            return found
+        return await list_offset(network, topic, partition, "latest", 0, timeout_ms, topic_id)
 
     found = await asyncio.gather(*[find(partition) for partition in partitions])
     return dict(zip(partitions, found, strict=True))

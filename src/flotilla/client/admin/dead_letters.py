@@ -31,6 +31,7 @@ from flotilla.types.records import Record
 #: A method called `list` hides the type in the methods after it.
 Letters: TypeAlias = list[DeadLetter]
 _Messages: TypeAlias = list[AsyncQueueMessage]
+_Chosen: TypeAlias = list[tuple[AsyncQueueMessage, DeadLetter]]
 
 #: Redrives of a message before another one must be forced: it would only die again.
 REDRIVEN_MAX = 3
@@ -195,7 +196,7 @@ class AsyncDeadLetters:
 
     # Working off.
 
-    async def _work(self, run: "_Run", send: Callable[[Letters], Coroutine[Any, Any, None]] | None) -> Redriven:
+    async def _work(self, run: "_Run", send: Callable[[_Chosen], Coroutine[Any, Any, None]] | None) -> Redriven:
         consumer = self._client.queue(
             self.topic, group=REDRIVE_GROUP, lease_ms_max=_LEASE_MS_MAX, timeout_ms=self._timeout_ms
         )
@@ -227,23 +228,24 @@ class AsyncDeadLetters:
         consumer: AsyncQueueConsumer,
         run: "_Run",
         messages: _Messages,
-        send: Callable[[Letters], Coroutine[Any, Any, None]] | None,
+        send: Callable[[_Chosen], Coroutine[Any, Any, None]] | None,
     ) -> None:
         """Handles one step. Letters that are passed over stay leased until the consumer is closed."""
         chosen = [(message, letter) for message in messages if run.judge(letter := read_letter(message))]
         if chosen and send is not None:
-            await send([letter for _, letter in chosen])
+            await send(chosen)
         await consumer.ack([message for message, _ in chosen])
         run.report()
 
-    async def _send_again(self, letters: Letters) -> None:
+    async def _send_again(self, chosen: _Chosen) -> None:
         by_topic: dict[str, list[Record]] = {}
-        for letter in letters:
-            by_topic.setdefault(letter.topic or self.origin, []).append(self._record(letter))
+        for message, letter in chosen:
+            record = self._record(letter, message._lease.topic_id)
+            by_topic.setdefault(letter.topic or self.origin, []).append(record)
         for topic, records in by_topic.items():
             await self._client.produce_many(topic, records, timeout_ms=self._timeout_ms)
 
-    def _record(self, letter: DeadLetter) -> Record:
+    def _record(self, letter: DeadLetter, topic_id: int) -> Record:
         return Record(
             letter.payload,
             letter.key,
@@ -253,7 +255,8 @@ class AsyncDeadLetters:
             # Its time to live starts again: a redriven message is wanted, however old it is.
             ttl_ms=letter.ttl_ms,
             max_deliveries=letter.max_deliveries,
-            idempotency_key=f"redrive/{self.topic}/{letter.partition}/{letter.offset}".encode(),
+            # By the id of the dead-letter topic: in the next one of its name, other letters have these offsets.
+            idempotency_key=f"redrive/{topic_id}/{letter.partition}/{letter.offset}".encode(),
         )
 
 

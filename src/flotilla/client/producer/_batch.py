@@ -44,6 +44,7 @@ class Batch:
         "is_done",
         "is_observed",
         "is_unsure",
+        "key_partitions",
         "keys",
         "known",
         "last_error",
@@ -55,12 +56,16 @@ class Batch:
         "template",
         "times_ms",
         "topic",
+        "topic_id",
         "values",
     )
 
     def __init__(self, partition: int, opened_ms: int, deadline_ms: int) -> None:
         #: Set by the buffer, for receipts.
         self.topic = ""
+        #: The topic in which its partition was chosen, and over how many partitions keys are spread there.
+        self.topic_id = 0
+        self.key_partitions = 0
         self.partition = partition
         #: When its first record came, and when all of its records are overdue.
         self.opened_ms = opened_ms

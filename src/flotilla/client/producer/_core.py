@@ -6,7 +6,9 @@ and a busy one sends large batches by itself. Everything here belongs to the ses
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Final
 
+from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.session import Session
 from flotilla.client._core.timers import Alarm
 from flotilla.client.producer._batch import Batch
@@ -15,7 +17,10 @@ from flotilla.client.producer._record_buffer import RecordBuffer
 from flotilla.client.producer.options import ProducerOptions
 from flotilla.codec.batch.compression import NAMES
 from flotilla.types.errors import FlotillaError
-from flotilla.types.operations import Route
+from flotilla.types.operations import CONTROLLER, GetMetadata, Metadata, Route
+
+#: The time for a description of the topic; after that, the next refused batch asks again.
+_REFRESH_MS_MAX: Final = 10_000
 
 
 class ProducerCore:
@@ -44,12 +49,31 @@ class ProducerCore:
         self._is_pumping = False
         #: The buffer must be looked at, once more if that is being done.
         self._is_due = False
+        self._is_refreshing = False
 
     def adapt(self) -> None:
         """Takes over the partition count of the topic, which may have grown."""
         topic = self._session.routes.topics.get(self._topic)
         if topic is not None:
-            self._buffer.partitions = len(topic.partitions)
+            self._buffer.adapt(topic)
+
+    def refresh(self) -> None:
+        """Describes the topic anew: a broker knows that it has grown, or that it is another one of its name."""
+        if self._is_refreshing or self._session.is_closed:
+            return
+        self._is_refreshing = True
+
+        def answered(result: CallResult) -> None:
+            self._is_refreshing = False
+            if isinstance(result, Metadata):
+                self._session.routes.update(result, [self._topic])
+                with self._lock:
+                    self.adapt()
+
+        session = self._session
+        # At the leader of the metadata: the broker that refused knows more than this client, and perhaps than others.
+        call = ClientCall(GetMetadata([self._topic]), session.now_ms + _REFRESH_MS_MAX, answered, route=CONTROLLER)
+        session.submit(call, session.now_ms)
 
     def flush(self, now_ms: int) -> None:
         """Sends without lingering until the buffer is empty."""
@@ -119,7 +143,9 @@ class ProducerCore:
             producer_id=self._producer_id,
             in_flight_max=self._options.in_flight_max,
             compression=self._compression,
+            buffer=self._buffer,
             resolved=self._resolved,
+            refresh=self.refresh,
         )
         return lane
 

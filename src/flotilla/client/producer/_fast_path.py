@@ -99,7 +99,7 @@ class FastPath:
             return None
         time_ms = steady_ms()
         batch = Batch.of_record(number, record, size_bytes, opened_ms=time_ms, deadline_ms=time_ms + timeout_ms)
-        return lane, batch, connection
+        return lane, buffer.stamp(batch), connection
 
     def _begin(self, lane: PartitionLane, batch: Batch) -> Produce | None:
         """None: other records came first, and the batch had better share theirs. Raises InvalidArgumentError."""

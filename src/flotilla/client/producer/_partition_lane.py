@@ -9,6 +9,10 @@ sequence 0, which also makes brokers refuse stragglers of the old one. But a bat
 old number until that is certain: under a new number it would be stored twice. So it is sent again unchanged; the
 answer is its offset, or SEQUENCE_GAP, which says that it is not stored.
 
+A broker refuses a batch whose producer does not know that its topic has grown, or was deleted and created again. The
+topic is described anew, and the batch is sent again: keys stay where they are when a topic grows. In another topic of
+the name it fails, if keys are spread over another number of partitions there.
+
 Records whose idempotency keys a broker knows are taken out of their batch, and the rest is sent again.
 
 The first attempt of a batch may be direct: made by the caller's thread (FastPath) while nothing else is in flight.
@@ -27,6 +31,7 @@ from flotilla.client._core.deadlines import Deadlines
 from flotilla.client._core.session import Session
 from flotilla.client._core.timers import Alarm, Timer, earliest_ms
 from flotilla.client.producer._batch import UNNUMBERED, Batch
+from flotilla.client.producer._record_buffer import RecordBuffer
 from flotilla.types.address import Address
 from flotilla.types.errors import (
     DeadlineError,
@@ -36,6 +41,8 @@ from flotilla.types.errors import (
     OutcomeUnknownError,
     OutOfWindowError,
     SequenceGapError,
+    TopicGrownError,
+    TopicReplacedError,
     UnknownError,
 )
 from flotilla.types.limits import KIB
@@ -61,15 +68,22 @@ class PartitionLane:
         producer_id: int,
         in_flight_max: int,
         compression: int,
+        buffer: RecordBuffer,
         resolved: Callable[[Batch], None],
+        refresh: Callable[[], None],
     ) -> None:
-        """`resolved` is called after each batch that ends, when there may be room for another."""
+        """`resolved` is called after each batch that ends, when there may be room for another.
+
+        `buffer` knows the topic; `refresh` has it described anew.
+        """
         assert producer_id > 0
         self._session = session
         self._route = route
         self._in_flight_max = in_flight_max
         self._compression = compression
+        self._buffer = buffer
         self._resolved = resolved
+        self._refresh = refresh
         self._producer_id = producer_id
         self._epoch = 0
         self._next_sequence = 0
@@ -214,6 +228,10 @@ class PartitionLane:
         if batch in self._unsent:
             self._remove(batch)
             self._sent[batch] = None
+        if not self._is_meant_here(batch):
+            error = f"topic {batch.topic!r} was deleted and created again, with other partitions for keys"
+            self._fail(batch, TopicReplacedError(f"{error}; nothing was stored"))
+            return
         if batch.sequence == UNNUMBERED:
             try:
                 batch.number(self._producer_id, self._epoch, self._next_sequence, self._compression)
@@ -228,8 +246,20 @@ class PartitionLane:
         self._in_flight_bytes += len(batch.data)
         self._session.submit(batch.call, self._session.now_ms)
 
+    def _is_meant_here(self, batch: Batch) -> bool:
+        """Whether the partition of the batch is right in the topic that has the name now. False: it is not."""
+        buffer = self._buffer
+        if batch.topic_id == buffer.topic_id or batch.is_unsure:
+            # An unsure batch is not sent to another topic: it would be stored there, and was perhaps in the old one.
+            return True
+        if batch.key_partitions != buffer.key_partitions or batch.partition >= buffer.partitions:
+            return False
+        batch.topic_id = buffer.topic_id
+        return True
+
     def _request(self, batch: Batch) -> Produce:
-        return Produce(self._route.topic, self._route.partition, batch.data)
+        topic, partition, _ = self._route
+        return Produce(topic, partition, batch.data, batch.topic_id, self._buffer.partitions)
 
     def _returned(self, batch: Batch, result: CallResult) -> None:
         assert batch.call is not None
@@ -278,11 +308,16 @@ class PartitionLane:
             batch.is_unsure = False
         # The broker has forgotten this producer; only sequence 0 can follow.
         is_forgotten = isinstance(error, OutOfWindowError) and not batch.is_unsure
-        if self._session.is_closed or not (is_gap or is_forgotten or is_passing(error, batch.attempts)):
+        # Nothing of it is stored in the topic that has the name now, where this producer is new.
+        is_replaced = isinstance(error, TopicReplacedError) and not batch.is_unsure
+        if isinstance(error, TopicReplacedError | TopicGrownError):
+            self._refresh()
+        if self._session.is_closed or not (is_gap or is_forgotten or is_replaced or is_passing(error, batch.attempts)):
             self._fail(batch, error)
         else:
             # A gap before the oldest batch cannot be closed by one in flight.
-            self._is_broken = self._is_broken or is_forgotten or (is_gap and batch is next(iter(self._sent)))
+            is_first_gap = is_gap and batch is next(iter(self._sent))
+            self._is_broken = self._is_broken or is_forgotten or is_replaced or is_first_gap
             self._back_off(error)
 
     def _back_off(self, error: FlotillaError) -> None:

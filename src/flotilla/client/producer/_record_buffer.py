@@ -18,6 +18,7 @@ from flotilla.client.producer.options import ProducerOptions
 from flotilla.client.producer.partitioner import StickyPartition, partition_of
 from flotilla.types.errors import BufferFullError, InvalidArgumentError
 from flotilla.types.limits import PAYLOAD_BYTES_MAX
+from flotilla.types.operations import TopicInfo
 from flotilla.types.records import Record
 
 #: What a record costs beyond its bytes, in the buffer and in a batch, roughly.
@@ -38,6 +39,9 @@ class RecordBuffer:
         self._sticky = StickyPartition(chance)
         #: 0 until the topic is known; nothing can be added before.
         self.partitions = 0
+        #: Keys are spread over the partitions below this number of the topic of this id.
+        self.key_partitions = 0
+        self.topic_id = 0
         #: Of records without an answer.
         self.used_bytes = 0
         #: Batches that still take records, by partition, the oldest first. There may be thousands while a lane is
@@ -56,6 +60,22 @@ class RecordBuffer:
         self._plain_count_max = options.batch_records - 1
         #: Every batch without an answer.
         self.unresolved: dict[Batch, None] = {}
+
+    def adapt(self, topic: TopicInfo) -> None:
+        """Takes over the partitions of the topic, which may have grown, or may be another one of its name."""
+        if topic.topic_id != self.topic_id:
+            for place in [place for opened in self._open.values() for place in opened]:
+                self._seal(place)
+        self.partitions = len(topic.partitions)
+        self.key_partitions = topic.key_partitions or self.partitions
+        self.topic_id = topic.topic_id
+
+    def stamp(self, batch: Batch) -> Batch:
+        """The batch, for the topic in which its partition is chosen now."""
+        batch.topic = self.topic
+        batch.topic_id = self.topic_id
+        batch.key_partitions = self.key_partitions
+        return batch
 
     def can_take(self, size_bytes: int) -> bool:
         """Whether the partitions are known and a record fits the bound; an empty buffer takes a record of any size."""
@@ -146,7 +166,7 @@ class RecordBuffer:
         key = record.key
         if key is None and not record.idempotency_key:
             return self._sticky.current(self.partitions)
-        return partition_of(record.idempotency_key if key is None else key, self.partitions)
+        return partition_of(record.idempotency_key if key is None else key, self.key_partitions)
 
     def _spell_out(self, batch: Batch) -> None:
         batch.spell_out()
@@ -175,7 +195,7 @@ class RecordBuffer:
             opened_ms=now_ms,
             deadline_ms=now_ms + timeout_ms,
         )
-        batch.topic = self.topic
+        self.stamp(batch)
         self._sticky.move()
         self.unresolved[batch] = None
         self._full.append(batch)
@@ -201,7 +221,7 @@ class RecordBuffer:
 
     def _open_at(self, place: _Key, now_ms: int, deadline_ms: int) -> Batch:
         batch = Batch(place[0], now_ms, deadline_ms)
-        batch.topic = self.topic
+        self.stamp(batch)
         self.unresolved[batch] = None
         self._open.setdefault(place[0], OrderedDict())[place] = batch
         self._deadlines.put(place, deadline_ms)

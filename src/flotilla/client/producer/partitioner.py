@@ -1,8 +1,8 @@
 """The partitioner: the partition of a record, equal in every SDK and every version.
 
 A keyed record goes to CRC32C(key) mod N, with the checksum as an unsigned number. Every SDK has that checksum already,
-because every batch carries one, and its low bits are even enough for any N. When a topic gets more partitions, keys
-move.
+because every batch carries one, and its low bits are even enough for any N. N is the number of partitions that the
+topic was created with: when it gets more, no key moves, so the order of a key and its idempotency keys hold.
 """
 
 from random import Random

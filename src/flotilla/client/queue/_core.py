@@ -211,7 +211,7 @@ class QueueCore(Generic[Message]):
                     self._session.timers.at(self._session.now_ms, self._pump)
             ended(error)
 
-        self._renewal.extend(lease.partition, list(lease.runs(mask)), visibility_ms, returned)
+        self._renewal.extend(lease.topic_id, lease.partition, list(lease.runs(mask)), visibility_ms, returned)
 
     def _taken_over(self, lease: Lease, mask: int) -> None:
         """A transaction has taken over the messages: for this consumer they are settled."""
@@ -292,6 +292,7 @@ class QueueCore(Generic[Message]):
             options.is_auto_ack,
             options.is_ordered_by_key,
             options.start,
+            topic_id=self._polls.topic_id,
         )
 
     def _failed(self, error: FlotillaError) -> None:

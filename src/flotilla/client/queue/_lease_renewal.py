@@ -73,7 +73,7 @@ class LeaseRenewal:
     def renew(self, leases: Iterable[Lease]) -> None:
         """Extends the given leases, except those that have reached their limit."""
         now_ms = self._session.now_ms
-        runs: dict[int, list[LeaseRange]] = {}
+        runs: dict[tuple[int, int], list[LeaseRange]] = {}
         for lease in leases:
             if now_ms >= lease.renewed_until_ms:
                 # The lease has reached `lease_ms_max`: it expires by itself.
@@ -81,10 +81,11 @@ class LeaseRenewal:
                 continue
             lease.renew_ms = now_ms + max(self.visibility_ms // 2, 1)
             if lease.unsettled:
-                runs.setdefault(lease.partition, []).extend(lease.runs(lease.renewable(now_ms)))
+                place = (lease.topic_id, lease.partition)
+                runs.setdefault(place, []).extend(lease.runs(lease.renewable(now_ms)))
         self._leases.find_next()
-        for number, ranges in runs.items():
-            self._extend(number, ranges)
+        for place, ranges in runs.items():
+            self._extend(*place, ranges)
 
     def answered(self, number: int) -> None:
         """Notes which leader answered for this partition, and presents the leases to a new one."""
@@ -104,18 +105,22 @@ class LeaseRenewal:
 
     def present(self, number: int) -> None:
         """Extends all leases of a partition at its present leader."""
-        ranges = [run for lease in self._leases.of(number) for run in lease.runs(lease.unsettled)]
-        if not ranges or number in self._presenting:
+        runs: dict[int, list[LeaseRange]] = {}
+        for lease in self._leases.of(number):
+            runs.setdefault(lease.topic_id, []).extend(lease.runs(lease.unsettled))
+        if not runs or number in self._presenting:
             return
         self._presenting[number] = None
         now_ms = self._session.now_ms
         for lease in self._leases.of(number):
             if lease.renew_ms != _NEVER_MS:
                 lease.renew_ms = now_ms + max(self.visibility_ms // 2, 1)
-        self._extend(number, ranges)
+        for topic_id, ranges in runs.items():
+            self._extend(topic_id, number, ranges)
 
     def extend(
         self,
+        topic_id: int,
         number: int,
         ranges: list[LeaseRange],
         visibility_ms: int,
@@ -128,25 +133,31 @@ class LeaseRenewal:
                 ended([], result)
                 return
             assert isinstance(result, Settled)
-            self._leases.refuse(number, result.expired)
+            self._leases.refuse(topic_id, number, result.expired)
             self.answered(number)
             ended(result.expired, None)
 
-        self._submit(number, ranges, visibility_ms, returned)
+        self._submit(topic_id, number, ranges, visibility_ms, returned)
 
-    def _extend(self, number: int, ranges: list[LeaseRange]) -> None:
+    def _extend(self, topic_id: int, number: int, ranges: list[LeaseRange]) -> None:
+        done = partial(self._returned, topic_id, number)
         for start in range(0, len(ranges), RUNS_MAX):
-            self._submit(number, ranges[start : start + RUNS_MAX], self.visibility_ms, partial(self._returned, number))
+            self._submit(topic_id, number, ranges[start : start + RUNS_MAX], self.visibility_ms, done)
 
     def _submit(
-        self, number: int, ranges: list[LeaseRange], visibility_ms: int, done: Callable[[CallResult], None]
+        self,
+        topic_id: int,
+        number: int,
+        ranges: list[LeaseRange],
+        visibility_ms: int,
+        done: Callable[[CallResult], None],
     ) -> None:
-        request = Extend(self._topic, number, self._group, self._member, ranges, visibility_ms)
+        request = Extend(self._topic, number, self._group, self._member, ranges, visibility_ms, topic_id)
         now_ms = self._session.now_ms
         deadline_ms = now_ms + max(self.visibility_ms, _RETRY_MS)
         self._session.submit(ClientCall(request, deadline_ms, done), now_ms)
 
-    def _returned(self, number: int, result: CallResult) -> None:
+    def _returned(self, topic_id: int, number: int, result: CallResult) -> None:
         if number in self._presenting:
             # The leader that answered has seen all leases.
             del self._presenting[number]
@@ -157,6 +168,6 @@ class LeaseRenewal:
                 self._leases.hasten(lease.renew_ms)
         else:
             assert isinstance(result, Settled)
-            self._leases.refuse(number, result.expired)
+            self._leases.refuse(topic_id, number, result.expired)
             self.answered(number)
         self._changed()

@@ -32,11 +32,13 @@ class Lease:
         "renewed_until_ms",
         "taken_over",
         "topic",
+        "topic_id",
         "unsettled",
     )
 
     def __init__(self, topic: str, group: str, delivery: Delivery) -> None:
         self.topic = topic
+        self.topic_id = delivery.topic_id
         self.group = group
         self.partition = delivery.partition
         self.lease_id = delivery.lease_id
@@ -146,11 +148,11 @@ class Leases:
         if self.next_ms is None or when_ms < self.next_ms:
             self.next_ms = when_ms
 
-    def refuse(self, partition: int, expired: Iterable[LeaseRange]) -> None:
+    def refuse(self, topic_id: int, partition: int, expired: Iterable[LeaseRange]) -> None:
         """Marks messages as lost that a leader has refused."""
         for run in expired:
             for lease in self.of(partition):
-                if lease.lease_id == run.lease_id:
+                if lease.lease_id == run.lease_id and lease.topic_id == topic_id:
                     lost = self.close(lease, lease.mask(run.first, run.end))
                     lease.lost |= lost
 

@@ -16,7 +16,7 @@ from flotilla.client._core.backoff import doubled_ms
 from flotilla.client._core.calls import CallResult, ClientCall, is_passing
 from flotilla.client._core.session import Session
 from flotilla.types.address import Address
-from flotilla.types.errors import FlotillaError, NotLeaderError, UnavailableError
+from flotilla.types.errors import FlotillaError, NotLeaderError, TopicReplacedError, UnavailableError
 from flotilla.types.operations import GetMetadata, Metadata, Poll, Polled, Route
 
 #: How often metadata are refreshed while polling.
@@ -118,6 +118,12 @@ class Polls:
             return None
         now_ms = self._session.now_ms
         return min([each.pause_ms for each in self._failures.values() if each.pause_ms > now_ms], default=None)
+
+    @property
+    def topic_id(self) -> int:
+        """Of the topic that is polled; 0: not known, because it was deleted and perhaps created again."""
+        topic = self._session.routes.topics.get(self._topic)
+        return 0 if topic is None else topic.topic_id
 
     def adapt(self) -> None:
         """Takes over the partitions of the topic, which may have grown."""
@@ -229,6 +235,9 @@ class Polls:
 
     def _note_failure(self, asked: _PollInFlight, error: FlotillaError) -> None:
         session = self._session
+        if isinstance(error, TopicReplacedError):
+            self._begin_anew()
+            return
         is_lasting = False
         for number in asked.partitions:
             self._doubt(number, asked, error)
@@ -243,6 +252,13 @@ class Polls:
             if isinstance(error, NotLeaderError):
                 self._moved(number)
         self._failed(error) if is_lasting else self._arrived(Polled([]))
+
+    def _begin_anew(self) -> None:
+        """The topic was deleted and created again: goes on with the new one, which may have other partitions."""
+        self._failures.clear()
+        self._session.routes.forget(self._topic)
+        self._refreshed_ms = self._session.now_ms - REFRESH_MS
+        self._arrived(Polled([]))
 
     def _doubt(self, number: int, asked: _PollInFlight, error: FlotillaError) -> None:
         """Forgets the leader, so that the partition is polled alone next time and does not hold up the others."""

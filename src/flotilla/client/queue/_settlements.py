@@ -32,6 +32,8 @@ RUNS_MAX = 4096
 
 #: Called with a lease, the bits of the settled messages, the bits that were refused, and an error without an answer.
 Ended: TypeAlias = Callable[[Lease, int, int, FlotillaError | None], None]
+#: A topic's id and a partition: leases of a deleted topic are not mixed with those of the next one of its name.
+_Place: TypeAlias = tuple[int, int]
 
 
 class _PendingOutcome:
@@ -63,10 +65,10 @@ class Settlements:
         self._group = group
         self._timeout_ms = timeout_ms
         self._answered = answered
-        self._waiting: dict[int, dict[Outcome, dict[Lease, _PendingOutcome]]] = {}
-        self._in_flight: dict[int, int] = {}
+        self._waiting: dict[_Place, dict[Outcome, dict[Lease, _PendingOutcome]]] = {}
+        self._in_flight: dict[_Place, int] = {}
         #: Until when the settlements of a partition linger; set by the first `flush` after they came.
-        self._leave_ms: dict[int, int] = {}
+        self._leave_ms: dict[_Place, int] = {}
         self._linger_ms = linger_ms
         #: Messages whose settlement is pending or in flight.
         self.count = 0
@@ -80,7 +82,8 @@ class Settlements:
         self.count += count
         if outcome.kind != RELEASE:
             self.handled += count
-        by_outcome = self._waiting.setdefault(lease.partition, {})
+        place = (lease.topic_id, lease.partition)
+        by_outcome = self._waiting.setdefault(place, {})
         settled = by_outcome.setdefault(outcome, {})
         pending = settled.get(lease)
         if pending is None:
@@ -88,28 +91,29 @@ class Settlements:
         pending.mask |= mask
         pending.waiting[ended] = pending.waiting.get(ended, 0) | mask
         if is_awaited or self.count >= LINGER_COUNT_MAX:
-            self._leave_ms[lease.partition] = 0
+            self._leave_ms[place] = 0
 
     def flush(self) -> None:
         """Sends settlements that have lingered long enough, as far as there is room."""
         now_ms = self._session.now_ms
-        for partition in list(self._waiting):
-            if partition not in self._leave_ms:
-                self._leave_ms[partition] = now_ms + self._linger_ms
+        for place in list(self._waiting):
+            if place not in self._leave_ms:
+                self._leave_ms[place] = now_ms + self._linger_ms
                 if self._linger_ms:
                     self._session.timers.at(now_ms + self._linger_ms, self.flush)
-            if self._leave_ms[partition] > now_ms:
+            if self._leave_ms[place] > now_ms:
                 continue
-            while partition in self._waiting and self._in_flight.get(partition, 0) < IN_FLIGHT_MAX:
-                self._send(partition)
+            while place in self._waiting and self._in_flight.get(place, 0) < IN_FLIGHT_MAX:
+                self._send(place)
 
     def hurry(self) -> None:
         """Sends all settlements without lingering, as far as there is room; the rest follows as soon as there is."""
         self._leave_ms.update(dict.fromkeys(self._waiting, 0))
         self.flush()
 
-    def _send(self, partition: int) -> None:
-        by_outcome = self._waiting[partition]
+    def _send(self, place: _Place) -> None:
+        topic_id, partition = place
+        by_outcome = self._waiting[place]
         outcome, settled = next(iter(by_outcome.items()))
         chosen: list[_PendingOutcome] = []
         runs: list[LeaseRange] = []
@@ -120,17 +124,28 @@ class Settlements:
         if not settled:
             del by_outcome[outcome]
             if not by_outcome:
-                del self._waiting[partition]
-                del self._leave_ms[partition]
+                del self._waiting[place]
+                del self._leave_ms[place]
         ranges = merged(runs)
-        request = Settle(self._topic, partition, self._group, outcome.kind, ranges, outcome.reason, outcome.delay_ms)
-        self._in_flight[partition] = self._in_flight.get(partition, 0) + 1
+        request = Settle(
+            self._topic,
+            partition,
+            self._group,
+            outcome.kind,
+            ranges,
+            outcome.reason,
+            outcome.delay_ms,
+            topic_id=topic_id,
+        )
+        self._in_flight[place] = self._in_flight.get(place, 0) + 1
         deadline_ms = self._session.now_ms + self._timeout_ms
-        call = ClientCall(request, deadline_ms, lambda result: self._returned(call, partition, chosen, result))
+        call = ClientCall(request, deadline_ms, lambda result: self._returned(call, place, chosen, result))
         self._session.submit(call, self._session.now_ms)
 
-    def _returned(self, call: ClientCall, partition: int, settled: list[_PendingOutcome], result: CallResult) -> None:
-        self._in_flight[partition] -= 1
+    def _returned(self, call: ClientCall, place: _Place, settled: list[_PendingOutcome], result: CallResult) -> None:
+        self._in_flight[place] -= 1
+        if not self._in_flight[place]:
+            del self._in_flight[place]
         self.count -= sum([pending.mask.bit_count() for pending in settled])
         error = result if isinstance(result, FlotillaError) else None
         refused: list[LeaseRange] = []
@@ -144,7 +159,7 @@ class Settlements:
             lease.lost |= expired
             for ended, mask in pending.waiting.items():
                 ended(lease, mask, expired & mask, error)
-        self._answered(partition)
+        self._answered(place[1])
         self.flush()
 
 
@@ -162,5 +177,5 @@ def lease_expired(lease: Lease, mask: int) -> LeaseExpiredError:
     what = "offset" if mask.bit_count() == 1 else "offsets"
     return LeaseExpiredError(
         f"{what} {', '.join(runs)} of partition {lease.partition} of {lease.topic}: the lease is over; group "
-        f"{lease.group} has delivered the message to another consumer, or it was settled before"
+        f"{lease.group} has delivered the message to another consumer, it was settled before, or the topic was deleted"
     )

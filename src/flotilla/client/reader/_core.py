@@ -60,10 +60,13 @@ class _Part:
         "is_paused",
         "number",
         "position",
+        "topic_id",
     )
 
-    def __init__(self, number: int, position: Offset, generation: int) -> None:
+    def __init__(self, number: int, position: Offset, generation: int, topic_id: int) -> None:
         self.number = number
+        #: Positions mean nothing in a later topic of the same name.
+        self.topic_id = topic_id
         self.position = position
         #: The offset of the next fetch: ahead of the position by what is buffered.
         self.fetch_offset = position
@@ -80,16 +83,17 @@ class _Part:
 
 
 class ReaderCore:
-    def __init__(self, topic: str, positions: dict[int, Offset], options: ReaderOptions) -> None:
+    def __init__(self, topic: str, positions: dict[int, Offset], options: ReaderOptions, topic_id: int = 0) -> None:
+        """`topic_id` is that of the topic in which the positions were found."""
         self._topic = topic
         self._options = options
         #: Increases with each change that invalidates older answers.
         self._generation = 0
-        self._parts = {number: _Part(number, offset, 0) for number, offset in positions.items()}
+        self._parts = {number: _Part(number, offset, 0, topic_id) for number, offset in positions.items()}
         #: Answers to collect: partition, generation, result, whether the next fetch is in flight.
         self._arrived: deque[tuple[_Part, int, CallResult, bool]] = deque()
-        #: New partitions of the topic, and where to start in them.
-        self._appeared: deque[tuple[int, Offset]] = deque()
+        #: New partitions of the topic, where to start in them, and the topic's id.
+        self._appeared: deque[tuple[int, Offset, int]] = deque()
         #: Batches in the order of their arrival: partition, generation, bytes.
         self._batches: deque[tuple[_Part, int, bytes | memoryview]] = deque()
         self._buffered_bytes = 0
@@ -106,16 +110,16 @@ class ReaderCore:
         """The offset of the next message, by partition."""
         return {part.number: part.position for part in self._parts.values()}
 
-    def add(self, partition: int, offset: Offset) -> None:
+    def add(self, partition: int, offset: Offset, topic_id: int = 0) -> None:
         """Starts to read another partition at `offset`."""
         assert partition not in self._parts
         self._generation += 1
-        self._parts[partition] = _Part(partition, offset, self._generation)
+        self._parts[partition] = _Part(partition, offset, self._generation, topic_id)
         self.may_want = True
 
-    def appeared(self, partition: int, offset: Offset) -> None:
+    def appeared(self, partition: int, offset: Offset, topic_id: int = 0) -> None:
         """Adds a new partition of the topic with the next `wanted`. Called by the loop's thread."""
-        self._appeared.append((partition, offset))
+        self._appeared.append((partition, offset, topic_id))
         self.may_want = True
 
     def remove(self, partition: int) -> None:
@@ -186,18 +190,19 @@ class ReaderCore:
 
     def _request(self, part: _Part) -> Wanted:
         if part.is_lost:
-            return ListOffsets(self._topic, part.number, EARLIEST)
-        return self._fetch(part.number, part.fetch_offset)
+            return ListOffsets(self._topic, part.number, EARLIEST, part.topic_id)
+        return self._fetch(part, part.fetch_offset)
 
-    def _fetch(self, partition: int, offset: Offset) -> Fetch:
+    def _fetch(self, part: _Part, offset: Offset) -> Fetch:
         options = self._options
         return Fetch(
             self._topic,
-            partition,
+            part.number,
             offset,
             options.fetch_bytes,
             options.long_poll_ms,
             is_linearizable=options.is_linearizable,
+            topic_id=part.topic_id,
         )
 
     def following(self, partition: int, generation: int, result: CallResult) -> Fetch | None:
@@ -218,7 +223,7 @@ class ReaderCore:
             last = [parse_header(batch) for batch in result.batches][-1]
         except InvalidArgumentError:
             return None
-        return self._fetch(partition, last.base_offset + last.count)
+        return self._fetch(part, last.base_offset + last.count)
 
     def arrived(self, partition: int, generation: int, result: CallResult, *, is_followed: bool = False) -> None:
         """Reports an answer, and whether the fetch of `following` was made."""

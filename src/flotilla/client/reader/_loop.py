@@ -24,7 +24,7 @@ from flotilla.client._core.positions import (
 from flotilla.client.reader._core import ReaderCore, Wanted
 from flotilla.client.reader._replica_choice import LEADER, ReplicaChoice
 from flotilla.machine import steady_ms
-from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError, TopicReplacedError
 from flotilla.types.ids import NO_NODE, NodeId, Offset
 from flotilla.types.operations import CommitOffset, Fetch, GetMetadata, Route
 
@@ -43,8 +43,13 @@ class ReaderLoop:
         timeout_ms: int,
         news: Callable[[], None],
         read_from: str = LEADER,
+        replaced: Callable[[int], None] | None = None,
     ) -> None:
-        """`news` is called, on the loop, after each answer to the core."""
+        """`news` is called, on the loop, after each answer to the core.
+
+        `replaced` gets the id of a topic that was deleted and created again; without it the core gets the error.
+        """
+        self._replaced = replaced
         self._replicas = ReplicaChoice(network.session, topic, read_from)
         self._network = network
         self._topic = topic
@@ -55,6 +60,8 @@ class ReaderLoop:
         #: Whether new partitions are read, too; and the partitions known so far.
         self._reads_all = False
         self._known: list[int] = []
+        #: Of the topic that is read; 0 before `begin`. Another one of its name is refused with TOPIC_REPLACED.
+        self.topic_id = 0
         self._looked_ms = steady_ms()
         self._looking: asyncio.Task[None] | None = None
 
@@ -63,6 +70,7 @@ class ReaderLoop:
     ) -> dict[int, Offset]:
         """The start offsets of the partitions to read."""
         topic = await find_topic(self._network, self._topic, self._timeout_ms)
+        self.topic_id = topic.topic_id
         self._reads_all = partitions is None
         self._known = chosen_partitions(topic, partitions)
         return await self.find(self._known, at, timestamp_ms)
@@ -76,6 +84,7 @@ class ReaderLoop:
             at=at,
             timestamp_ms=timestamp_ms,
             timeout_ms=self._timeout_ms,
+            topic_id=self.topic_id,
         )
 
     def fetch(self, reader: ReaderCore, wanted: Iterable[tuple[int, Wanted]]) -> None:
@@ -112,6 +121,9 @@ class ReaderLoop:
                 self._ask(reader, name, request)
                 return
             self._replicas.answered(request.partition, replica)
+        if isinstance(result, TopicReplacedError) and self._replaced is not None:
+            self._replaced(request.topic_id)
+            return
         following = reader.following(*name, result)
         if following is not None:
             self.fetch(reader, [(name[1], following)])
@@ -122,12 +134,13 @@ class ReaderLoop:
         try:
             found = await self._network.call(GetMetadata([self._topic]), self._timeout_ms)
             self._network.session.routes.update(found, [self._topic])
-            numbers = [part.number for topic in found.topics for part in topic.partitions]
+            topics = [topic for topic in found.topics if topic.topic_id == self.topic_id]
+            numbers = [part.number for topic in topics for part in topic.partitions]
             for partition, offset in (
                 await self.find([n for n in numbers if n not in self._known], None, None)
             ).items():
                 self._known.append(partition)
-                reader.appeared(partition, offset)
+                reader.appeared(partition, offset, self.topic_id)
             self._news()
         except FlotillaError:
             # Tried again after a later answer.
@@ -139,14 +152,20 @@ class ReaderLoop:
     async def commit(self, positions: Mapping[int, Offset]) -> dict[int, Offset]:
         """Commits, and returns the committed offsets."""
         group = self._checked_group()
-        requests = [CommitOffset(group, self._topic, partition, offset) for partition, offset in positions.items()]
+        requests = [
+            CommitOffset(group, self._topic, partition, offset, topic_id=self.topic_id)
+            for partition, offset in positions.items()
+        ]
         found = await asyncio.gather(*[commit_offset(self._network, request, self._timeout_ms) for request in requests])
         return dict(zip(positions, found, strict=True))
 
     async def committed(self, partitions: Sequence[int]) -> dict[int, Offset | None]:
         group = self._checked_group()
         found = await asyncio.gather(
-            *[read_offset(self._network, group, self._topic, partition, self._timeout_ms) for partition in partitions]
+            *[
+                read_offset(self._network, group, self._topic, partition, self._timeout_ms, self.topic_id)
+                for partition in partitions
+            ]
         )
         return dict(zip(partitions, found, strict=True))
 

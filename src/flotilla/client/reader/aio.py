@@ -123,7 +123,7 @@ class AsyncReader:
         if self._reader is None:
             positions = await self._feed.begin(*self._start)
             self._check_open()
-            self._reader = ReaderCore(self.topic, positions, self._options)
+            self._reader = ReaderCore(self.topic, positions, self._options, self._feed.topic_id)
         return self._reader
 
     async def _wait(self, wait_ms: int | None = None) -> None:

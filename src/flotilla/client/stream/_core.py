@@ -22,7 +22,7 @@ from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.session import Session
 from flotilla.client._core.timers import Alarm, Timer
 from flotilla.client.stream.options import StreamOptions
-from flotilla.types.errors import FlotillaError, StaleGenerationError
+from flotilla.types.errors import FlotillaError, StaleGenerationError, TopicReplacedError
 from flotilla.types.ids import Offset
 from flotilla.types.operations import EARLIEST, LATEST, ListOffsets, OffsetCommitted, OffsetFound, Request
 from flotilla.types.operations.queue import FROM_OFFSET, FROM_TIME
@@ -52,6 +52,8 @@ class OwnedPartition(NamedTuple):
     offset: Offset
     #: The group has committed this offset; else it begins there.
     is_committed: bool
+    #: Of the topic.
+    topic_id: int = 0
 
 
 class Recall(NamedTuple):
@@ -78,11 +80,12 @@ Change: TypeAlias = OwnedPartition | _Notice
 class _Partition:
     """One partition that was assigned to this member."""
 
-    __slots__ = ("call", "epoch", "notice", "partition", "state", "timer")
+    __slots__ = ("call", "epoch", "notice", "partition", "state", "timer", "topic_id")
 
-    def __init__(self, partition: int, epoch: int) -> None:
+    def __init__(self, partition: int, epoch: int, topic_id: int) -> None:
         self.partition = partition
         self.epoch = epoch
+        self.topic_id = topic_id
         self.state = _CLAIMING
         #: The request in flight.
         self.call: ClientCall | None = None
@@ -124,6 +127,8 @@ class StreamMember:
         self._call: ClientCall | None = None
         self._next_beat = Alarm(session.timers, self._beat)
         self._is_joined = False
+        #: Of the topic whose group it has joined; 0: none, or it is about to join that of another topic of the name.
+        self._topic_id = 0
 
     # For the shells.
 
@@ -172,6 +177,13 @@ class StreamMember:
         if part is not None and part.epoch == epoch:
             self._recall([part], is_lost=True)
 
+    def replaced(self, topic_id: int, now_ms: int) -> None:
+        """The topic of this id was deleted and created again: joins the group of the new one."""
+        self._session.now_ms = now_ms
+        if topic_id == self._topic_id and not self.is_closed:
+            self._stop_beating()
+            self._begin_anew()
+
     def leave(self, done: Callable[[FlotillaError | None], None], timeout_ms: int, now_ms: int) -> None:
         """Leaves the group; `done` is called once, with the error if the coordinator cannot be reached."""
         self._session.now_ms = now_ms
@@ -187,20 +199,29 @@ class StreamMember:
         def left(result: CallResult) -> None:
             done(result if isinstance(result, FlotillaError) else None)
 
-        self._submit(LeaveGroup(self._topic, self._group, self.name), left, timeout_ms)
+        self._submit(LeaveGroup(self._topic, self._group, self.name, self._topic_id), left, timeout_ms)
 
     # Membership.
 
     def _join(self) -> None:
         options = self._options
         request = JoinGroup(
-            self._topic, self._group, self.name, self._client, options.strategy, session_ms=options.session_ms
+            self._topic,
+            self._group,
+            self.name,
+            self._client,
+            options.strategy,
+            options.session_ms,
+            self._topic_id,
         )
         self._call = self._submit(request, self._joined, options.timeout_ms)
 
     def _joined(self, result: CallResult) -> None:
         self._call = None
         if self.is_closed:
+            return
+        if isinstance(result, TopicReplacedError):
+            self._begin_anew()
             return
         if isinstance(result, FlotillaError):
             # The next poll joins again.
@@ -219,7 +240,7 @@ class StreamMember:
         self._next_beat.set(None)
         owned = self._owned()
         wait_ms = min(self._session_ms // 3, HEARTBEAT_WAIT_MS_MAX) if owned == sorted(self._target) else 0
-        request = Heartbeat(self._topic, self._group, self.name, self.generation, owned, wait_ms)
+        request = Heartbeat(self._topic, self._group, self.name, self.generation, owned, wait_ms, self._topic_id)
         self._call = self._submit(request, self._beaten, wait_ms + self._options.timeout_ms)
 
     def _beaten(self, result: CallResult) -> None:
@@ -229,6 +250,8 @@ class StreamMember:
         if isinstance(result, StaleGenerationError):
             self._removed()
             self._join()
+        elif isinstance(result, TopicReplacedError):
+            self._begin_anew()
         elif not isinstance(result, FlotillaError):
             self._assigned(result)
         elif result.retryable:
@@ -253,11 +276,19 @@ class StreamMember:
         self._target = {}
         self._recall(list(self._parts.values()), is_lost=True)
 
+    def _begin_anew(self) -> None:
+        """The topic was deleted and created again: nothing of this member is left there, and it joins by name."""
+        self._removed()
+        self._topic_id = 0
+        self.generation = 0
+        self._join()
+
     # Assignment.
 
     def _assigned(self, result: CallResult) -> None:
         assert isinstance(result, GroupAssignment)
         self.generation = result.generation
+        self._topic_id = result.topic_id
         self._session_ms = result.session_ms or self._session_ms
         self._target = target = {owned.partition: owned.epoch for owned in result.partitions}
         # Another epoch of the same partition: a move was cancelled, and no other member owned it in between.
@@ -314,8 +345,8 @@ class StreamMember:
     # Claims.
 
     def _claim(self, partition: int, epoch: int) -> None:
-        part = self._parts[partition] = _Partition(partition, epoch)
-        request = ClaimPartition(self._group, self._topic, partition, epoch)
+        part = self._parts[partition] = _Partition(partition, epoch, self._topic_id)
+        request = ClaimPartition(self._group, self._topic, partition, epoch, self._topic_id)
         part.call = self._submit(request, lambda result: self._claimed(part, result), self._options.timeout_ms)
 
     def _claimed(self, part: _Partition, result: CallResult) -> None:
@@ -333,7 +364,7 @@ class StreamMember:
             self._find(part, start.value if start.kind == FROM_TIME else start.kind)
 
     def _find(self, part: _Partition, position: int) -> None:
-        request = ListOffsets(self._topic, part.partition, position)
+        request = ListOffsets(self._topic, part.partition, position, part.topic_id)
         part.call = self._submit(request, lambda result: self._found(part, position, result), self._options.timeout_ms)
 
     def _found(self, part: _Partition, position: int, result: CallResult) -> None:
@@ -350,12 +381,15 @@ class StreamMember:
 
     def _own(self, part: _Partition, offset: Offset, *, is_committed: bool) -> None:
         part.state = _OWNED
-        self.changes.append(OwnedPartition(part.partition, part.epoch, offset, is_committed))
+        self.changes.append(OwnedPartition(part.partition, part.epoch, offset, is_committed, part.topic_id))
         self._notify()
 
     def _refused(self, part: _Partition, error: FlotillaError) -> None:
         """A claim failed: the next heartbeat reports it, and the answer assigns it again."""
         self._drop(part)
+        if isinstance(error, TopicReplacedError):
+            self.replaced(part.topic_id, self._session.now_ms)
+            return
         if not isinstance(error, StaleGenerationError) and not error.retryable:
             self._fail(error)
         if self._is_joined and not self.is_closed:

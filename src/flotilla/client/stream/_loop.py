@@ -17,7 +17,7 @@ from flotilla.client.stream._core import StreamMember
 from flotilla.client.stream._progress import Mark
 from flotilla.client.stream.options import StreamOptions
 from flotilla.machine import here, steady_ms
-from flotilla.types.errors import FlotillaError, StaleGenerationError
+from flotilla.types.errors import FlotillaError, StaleGenerationError, TopicReplacedError
 from flotilla.types.ids import Offset
 from flotilla.types.operations import CommitOffset
 
@@ -36,7 +36,9 @@ class StreamLoop:
         self._options = options
         self._news = news
         machine, chance = here(), network.session.chance
-        self._reader_loop = ReaderLoop(network, topic, group, options.timeout_ms, news, options.reader.read_from)
+        self._reader_loop = ReaderLoop(
+            network, topic, group, options.timeout_ms, news, options.reader.read_from, self._replaced
+        )
         self.member = StreamMember(
             network.session,
             topic,
@@ -58,6 +60,9 @@ class StreamLoop:
 
     def fetch(self, reader: ReaderCore, wanted: Iterable[tuple[int, Wanted]]) -> None:
         self._reader_loop.fetch(reader, wanted)
+
+    def _replaced(self, topic_id: int) -> None:
+        self.member.replaced(topic_id, steady_ms())
 
     def gave_up(self, partitions: Mapping[int, int]) -> None:
         """The application has given up these partitions, by epoch."""
@@ -88,11 +93,17 @@ class StreamLoop:
         return await gather_answers({each: self._commit(each, mark, limit_ms) for each, mark in marks.items()})
 
     async def _commit(self, partition: int, mark: Mark, timeout_ms: int) -> Offset:
-        request = CommitOffset(self._group, self._topic, partition, mark.offset, epoch=mark.epoch)
+        request = CommitOffset(
+            self._group, self._topic, partition, mark.offset, epoch=mark.epoch, topic_id=mark.topic_id
+        )
         try:
             offset = await commit_offset(self._network, request, timeout_ms)
         except StaleGenerationError:
             self.member.lost(partition, mark.epoch, steady_ms())
+            self._network.wake()
+            raise
+        except TopicReplacedError:
+            self._replaced(mark.topic_id)
             self._network.wake()
             raise
         self.confirmed.append((partition, mark))
@@ -108,7 +119,9 @@ class StreamLoop:
         try:
             await self.commit(marks)
         except FlotillaError as error:
-            if not is_automatic or not (error.retryable or isinstance(error, StaleGenerationError)):
+            if not is_automatic or not (
+                error.retryable or isinstance(error, StaleGenerationError | TopicReplacedError)
+            ):
                 self.member.errors.append(error)
                 self._news()
 

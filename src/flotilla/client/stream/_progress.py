@@ -20,12 +20,15 @@ class Mark(NamedTuple):
 
     offset: Offset
     epoch: int
+    #: Of the topic.
+    topic_id: int = 0
 
 
 class StreamProgress:
     def __init__(self, topic: str, options: ReaderOptions) -> None:
         self.reader = ReaderCore(topic, {}, options)
         self.epochs: dict[int, int] = {}
+        self._topic_ids: dict[int, int] = {}
         #: The first offset, by partition, of the messages that are being handled.
         self._in_hand: dict[int, Offset] = {}
         #: The offsets that this member knows to be committed.
@@ -36,7 +39,8 @@ class StreamProgress:
         added = []
         for each in owned:
             assert each.partition not in self.epochs
-            self.reader.add(each.partition, each.offset)
+            self.reader.add(each.partition, each.offset, each.topic_id)
+            self._topic_ids[each.partition] = each.topic_id
             self.epochs[each.partition] = each.epoch
             # The first position is worth a commit: `latest` moves.
             self._committed[each.partition] = each.offset if each.is_committed else each.offset - 1
@@ -51,6 +55,7 @@ class StreamProgress:
         for partition in partitions:
             self.reader.remove(partition)
             del self.epochs[partition]
+            del self._topic_ids[partition]
             del self._committed[partition]
             self._in_hand.pop(partition, None)
 
@@ -94,7 +99,7 @@ class StreamProgress:
         for partition in offsets:
             if partition not in self.epochs:
                 raise StaleGenerationError(f"partition {partition} is not one of this member's: {list(self.epochs)}")
-        return {partition: Mark(offset, self.epochs[partition]) for partition, offset in offsets.items()}
+        return {partition: self._mark(partition, offset) for partition, offset in offsets.items()}
 
     def note(self, confirmed: deque[tuple[int, Mark]]) -> None:
         """Takes over commits that the loop reports."""
@@ -105,7 +110,10 @@ class StreamProgress:
 
     def _uncommitted(self, positions: Mapping[int, Offset]) -> dict[int, Mark]:
         return {
-            partition: Mark(offset, self.epochs[partition])
+            partition: self._mark(partition, offset)
             for partition, offset in positions.items()
             if offset > self._committed[partition]
         }
+
+    def _mark(self, partition: int, offset: Offset) -> Mark:
+        return Mark(offset, self.epochs[partition], self._topic_ids[partition])

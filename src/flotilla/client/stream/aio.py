@@ -21,7 +21,7 @@ from flotilla.client.stream._loop import StreamLoop
 from flotilla.client.stream._progress import Mark, StreamProgress
 from flotilla.client.stream.options import StreamOptions
 from flotilla.machine import steady_ms
-from flotilla.types.errors import ConnectionClosedError, FlotillaError, StaleGenerationError
+from flotilla.types.errors import ConnectionClosedError, FlotillaError, StaleGenerationError, TopicReplacedError
 from flotilla.types.ids import Offset
 
 #: An iteration that never waits yields to the loop after this many messages, for heartbeats.
@@ -214,7 +214,7 @@ class AsyncStreamConsumer:
         self._reading.note(self._feed.confirmed)
         try:
             await self._feed.commit(self._reading.unsaved(partitions), timeout_ms)
-        except StaleGenerationError:
+        except (StaleGenerationError, TopicReplacedError):
             # Another member is further, or begins at the last commit.
             return
         except FlotillaError as error:

@@ -17,6 +17,7 @@ from flotilla.codec.batch.records import encode_batch
 from flotilla.types.errors import InvalidArgumentError, TransactionEndedError
 from flotilla.types.ids import Offset
 from flotilla.types.limits import MIB
+from flotilla.types.operations import TopicInfo
 from flotilla.types.operations.queue import LeaseRange
 from flotilla.types.operations.transactions import StagedBatch
 from flotilla.types.records import Record
@@ -70,6 +71,7 @@ class PendingAcks(NamedTuple):
 
     partition: Partition
     group: str
+    topic_id: int
     masks: dict[Lease, int]
 
     def ranges(self) -> list[LeaseRange]:
@@ -88,9 +90,11 @@ class TransactionBuffer:
         self._places: list[tuple[PendingBatch, int]] = []
         #: The last batch of each partition, and the count of its records in all batches.
         self._last: dict[Partition, PendingBatch] = {}
+        #: The ids of the topics: one that is created anew while the transaction is open is another topic.
+        self.topic_ids: dict[str, int] = {}
         self._counts: dict[Partition, int] = {}
-        #: Acknowledgements that are not staged yet, by partition and group.
-        self._acks: dict[tuple[Partition, str], PendingAcks] = {}
+        #: Acknowledgements that are not staged yet, by partition, group and the topic's id.
+        self._acks: dict[tuple[Partition, str, int], PendingAcks] = {}
 
     @property
     def partitions(self) -> list[Partition]:
@@ -118,7 +122,8 @@ class TransactionBuffer:
         if message.is_settled:
             raise lease_expired(lease, lease.bit(message.offset))
         place = (lease.topic, lease.partition)
-        acks = self._acks.setdefault((place, lease.group), PendingAcks(place, lease.group, {}))
+        topic_id = lease.topic_id
+        acks = self._acks.setdefault((place, lease.group, topic_id), PendingAcks(place, lease.group, topic_id, {}))
         acks.masks[lease] = acks.masks.get(lease, 0) | lease.bit(message.offset)
         self._counts.setdefault(place, 0)
 
@@ -127,7 +132,7 @@ class TransactionBuffer:
 
     def staged_acks(self, acks: PendingAcks) -> None:
         """The messages are staged: the transaction has taken over their leases."""
-        del self._acks[acks.partition, acks.group]
+        del self._acks[acks.partition, acks.group, acks.topic_id]
         for lease, mask in acks.masks.items():
             lease.taken_over(lease, mask)
 
@@ -158,10 +163,11 @@ class TransactionBuffer:
         ]
 
 
-def choose_partition(record: Record, chosen: int | None, count: int, unkeyed: int) -> int:
+def choose_partition(record: Record, chosen: int | None, topic: TopicInfo, unkeyed: int) -> int:
     """The chosen partition, that of the key, or the one for records without a key."""
+    count = len(topic.partitions)
     if chosen is not None:
         if not 0 <= chosen < count:
             raise InvalidArgumentError(f"there is no partition {chosen}, only {count} of them")
         return chosen
-    return unkeyed % count if record.key is None else partition_of(record.key, count)
+    return unkeyed % count if record.key is None else partition_of(record.key, topic.key_partitions or count)

@@ -195,8 +195,9 @@ class AsyncTransaction:
         records = as_records(payloads, key, fields, time_ms, network.difference)
         unkeyed = self._unkeyed.setdefault(topic, network.session.chance.getrandbits(31))
         gathered = self._open()
+        gathered.topic_ids.setdefault(topic, found.topic_id)
         for record in records:
-            gathered.add(topic, choose_partition(record, partition, len(found.partitions), unkeyed), record)
+            gathered.add(topic, choose_partition(record, partition, found, unkeyed), record)
 
     async def _flush(self) -> None:
         """Stages partitions in parallel, and the batches of one partition one after the other, to keep their order."""
@@ -217,10 +218,11 @@ class AsyncTransaction:
         for part in row:
             topic, number = part.partition
             if isinstance(part, PendingAcks):
-                await self._call(StageSettlement(topic, number, part.group, self._id, part.ranges()))
+                await self._call(StageSettlement(topic, number, part.group, self._id, part.ranges(), part.topic_id))
                 gathered.staged_acks(part)
             else:
-                await self._call(Stage(topic, number, self._id, part.encode(gathered.producer_id)))
+                batch = part.encode(gathered.producer_id)
+                await self._call(Stage(topic, number, self._id, batch, gathered.topic_ids[topic]))
                 gathered.staged(part)
 
     async def _call(self, request: Stage | StageSettlement) -> None:

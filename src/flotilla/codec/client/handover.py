@@ -72,6 +72,8 @@ def _is_ordinary_produce(request: Produce) -> bool:
         and len(batch) <= ENTRY_BYTES_MAX
         and _is_ordinary_name(request.topic)
         and 0 <= request.partition <= _U32_MAX
+        and 0 <= request.topic_id <= _U63_MAX
+        and 0 <= request.partition_count <= _U32_MAX
     )
 
 
@@ -88,6 +90,7 @@ def _is_ordinary_poll(request: Poll) -> bool:
         and 0 <= request.wait_ms <= _U32_MAX
         and abs(request.start.kind) <= _COUNT_MAX
         and abs(request.start.value) <= _U63_MAX
+        and 0 <= request.topic_id <= _U63_MAX
         and _are_ordinary_names(request.types)
     )
 

@@ -43,11 +43,13 @@ from flotilla.types.operations import (
 def _write_produce(body: client_pb2.Produce, value: Produce) -> Sequence[Buffer]:
     body.topic = value.topic
     body.partition = value.partition
+    body.topic_id = value.topic_id
+    body.partition_count = value.partition_count
     return (value.batch,)
 
 
 def _read_produce(body: client_pb2.Produce, attachment: memoryview) -> Produce:
-    return Produce(body.topic, body.partition, attachment)
+    return Produce(body.topic, body.partition, attachment, body.topic_id, body.partition_count)
 
 
 def _write_produced(body: client_pb2.Produced, value: Produced) -> Sequence[Buffer]:
@@ -73,6 +75,7 @@ def _read_fetch(body: client_pb2.Fetch, attachment: memoryview) -> Fetch:
         body.wait_ms,
         body.is_any_replica,
         body.is_linearizable,
+        body.topic_id,
     )
 
 
@@ -84,6 +87,7 @@ def _write_fetch(body: client_pb2.Fetch, value: Fetch) -> Sequence[Buffer]:
     body.wait_ms = value.wait_ms
     body.is_any_replica = value.is_any_replica
     body.is_linearizable = value.is_linearizable
+    body.topic_id = value.topic_id
     return ()
 
 

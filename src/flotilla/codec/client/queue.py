@@ -74,17 +74,28 @@ def _write_deliveries(body: client_pb2.Deliveries, deliveries: list[Delivery]) -
     body.counts.extend([delivery.count for delivery in deliveries])
     body.attempts.extend([delivery.attempt for delivery in deliveries])
     body.batch_bytes.extend([len(batch) for batch in batches])
+    body.topic_ids.extend([delivery.topic_id for delivery in deliveries])
     return batches
 
 
 def _read_deliveries(body: client_pb2.Deliveries, attachment: memoryview) -> list[Delivery]:
-    columns = (body.partitions, body.lease_ids, body.firsts, body.counts, body.attempts, body.batch_bytes)
+    columns = (
+        body.partitions,
+        body.lease_ids,
+        body.firsts,
+        body.counts,
+        body.attempts,
+        body.batch_bytes,
+        body.topic_ids,
+    )
     if len({len(column) for column in columns}) != 1:
         raise InvalidArgumentError("the numbers of deliveries are not equally many")
     deliveries: list[Delivery] = []
     start = 0
-    for partition, lease_id, first, count, attempt, size in zip(*[column[:] for column in columns], strict=True):
-        deliveries.append(Delivery(partition, lease_id, first, count, attempt, attachment[start : start + size]))
+    rows = zip(*[column[:] for column in columns], strict=True)
+    for partition, lease_id, first, count, attempt, size, topic_id in rows:
+        batch = attachment[start : start + size]
+        deliveries.append(Delivery(partition, lease_id, first, count, attempt, batch, topic_id))
         start += size
     if start != len(attachment):
         raise InvalidArgumentError(f"batches of {start} bytes are announced, {len(attachment)} bytes came")
@@ -121,6 +132,7 @@ def _write_poll(body: client_pb2.Poll, value: Poll) -> Sequence[Buffer]:
     body.is_ordered_by_key = value.is_ordered_by_key
     _write_start(body.start, value.start)
     body.types.extend(value.types)
+    body.topic_id = value.topic_id
     return ()
 
 
@@ -138,6 +150,7 @@ def _read_poll(body: client_pb2.Poll, attachment: memoryview) -> Poll:
         body.is_ordered_by_key,
         _read_start(body),
         body.types[:],
+        body.topic_id,
     )
 
 

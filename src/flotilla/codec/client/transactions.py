@@ -23,11 +23,12 @@ def _write_stage(body: client_pb2.Stage, value: Stage) -> Sequence[Buffer]:
     body.topic = value.topic
     body.partition = value.partition
     body.transaction_id = value.transaction_id
+    body.topic_id = value.topic_id
     return (value.batch,)
 
 
 def _read_stage(body: client_pb2.Stage, attachment: memoryview) -> Stage:
-    return Stage(body.topic, body.partition, body.transaction_id, attachment)
+    return Stage(body.topic, body.partition, body.transaction_id, attachment, body.topic_id)
 
 
 _SHOWN = columns(StagedBatch, "producers, sequences and offsets", "producer_ids", "producer_sequences", "base_offsets")

@@ -219,12 +219,16 @@ class Welcome(_message.Message):
     def __init__(self, version: _Optional[int] = ..., node: _Optional[int] = ..., cluster_id: _Optional[str] = ..., frame_bytes_max: _Optional[int] = ..., requests_max: _Optional[int] = ..., time_ms: _Optional[int] = ...) -> None: ...
 
 class Produce(_message.Message):
-    __slots__ = ("topic", "partition")
+    __slots__ = ("topic", "partition", "topic_id", "partition_count")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_COUNT_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    partition_count: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., topic_id: _Optional[int] = ..., partition_count: _Optional[int] = ...) -> None: ...
 
 class Produced(_message.Message):
     __slots__ = ("base_offset", "duplicate", "known_positions", "known_offsets")
@@ -239,7 +243,7 @@ class Produced(_message.Message):
     def __init__(self, base_offset: _Optional[int] = ..., duplicate: _Optional[bool] = ..., known_positions: _Optional[_Iterable[int]] = ..., known_offsets: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Fetch(_message.Message):
-    __slots__ = ("topic", "partition", "offset", "max_bytes", "wait_ms", "is_any_replica", "is_linearizable")
+    __slots__ = ("topic", "partition", "offset", "max_bytes", "wait_ms", "is_any_replica", "is_linearizable", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -247,6 +251,7 @@ class Fetch(_message.Message):
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     IS_ANY_REPLICA_FIELD_NUMBER: _ClassVar[int]
     IS_LINEARIZABLE_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     offset: int
@@ -254,7 +259,8 @@ class Fetch(_message.Message):
     wait_ms: int
     is_any_replica: bool
     is_linearizable: bool
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_any_replica: _Optional[bool] = ..., is_linearizable: _Optional[bool] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_any_replica: _Optional[bool] = ..., is_linearizable: _Optional[bool] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class Fetched(_message.Message):
     __slots__ = ("log_start", "next_offset", "batch_bytes")
@@ -267,14 +273,16 @@ class Fetched(_message.Message):
     def __init__(self, log_start: _Optional[int] = ..., next_offset: _Optional[int] = ..., batch_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ListOffsets(_message.Message):
-    __slots__ = ("topic", "partition", "timestamp_ms")
+    __slots__ = ("topic", "partition", "timestamp_ms", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     timestamp_ms: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., timestamp_ms: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class OffsetFound(_message.Message):
     __slots__ = ("offset",)
@@ -283,20 +291,22 @@ class OffsetFound(_message.Message):
     def __init__(self, offset: _Optional[int] = ...) -> None: ...
 
 class CommitOffset(_message.Message):
-    __slots__ = ("group", "topic", "partition", "offset", "reset", "epoch")
+    __slots__ = ("group", "topic", "partition", "offset", "reset", "epoch", "topic_id")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic: str
     partition: int
     offset: int
     reset: bool
     epoch: int
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., reset: _Optional[bool] = ..., epoch: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., reset: _Optional[bool] = ..., epoch: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class OffsetCommitted(_message.Message):
     __slots__ = ("offset",)
@@ -305,14 +315,16 @@ class OffsetCommitted(_message.Message):
     def __init__(self, offset: _Optional[int] = ...) -> None: ...
 
 class ReadOffset(_message.Message):
-    __slots__ = ("group", "topic", "partition")
+    __slots__ = ("group", "topic", "partition", "topic_id")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic: str
     partition: int
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class GetMetadata(_message.Message):
     __slots__ = ("topics", "create", "is_linearizable")
@@ -355,7 +367,7 @@ class Partition(_message.Message):
     def __init__(self, number: _Optional[int] = ..., leader: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., term: _Optional[int] = ..., target: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("name", "topic_id", "partitions", "settings")
+    __slots__ = ("name", "topic_id", "partitions", "settings", "key_partitions")
     class SettingsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -367,11 +379,13 @@ class Topic(_message.Message):
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    KEY_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     name: str
     topic_id: int
     partitions: _containers.RepeatedCompositeFieldContainer[Partition]
     settings: _containers.ScalarMap[str, str]
-    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., settings: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    key_partitions: int
+    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., settings: _Optional[_Mapping[str, str]] = ..., key_partitions: _Optional[int] = ...) -> None: ...
 
 class Metadata(_message.Message):
     __slots__ = ("cluster_id", "controller", "brokers", "topics", "cluster_name", "is_stale", "index")
@@ -624,7 +638,7 @@ class Start(_message.Message):
     def __init__(self, kind: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
 
 class Poll(_message.Message):
-    __slots__ = ("topic", "group", "member", "partitions", "max_messages", "max_bytes", "visibility_ms", "wait_ms", "is_auto_ack", "is_ordered_by_key", "start", "types")
+    __slots__ = ("topic", "group", "member", "partitions", "max_messages", "max_bytes", "visibility_ms", "wait_ms", "is_auto_ack", "is_ordered_by_key", "start", "types", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
@@ -637,6 +651,7 @@ class Poll(_message.Message):
     IS_ORDERED_BY_KEY_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     TYPES_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
     member: str
@@ -649,23 +664,26 @@ class Poll(_message.Message):
     is_ordered_by_key: bool
     start: Start
     types: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., visibility_ms: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_auto_ack: _Optional[bool] = ..., is_ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., types: _Optional[_Iterable[str]] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., visibility_ms: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_auto_ack: _Optional[bool] = ..., is_ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., types: _Optional[_Iterable[str]] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class Deliveries(_message.Message):
-    __slots__ = ("partitions", "lease_ids", "firsts", "counts", "attempts", "batch_bytes")
+    __slots__ = ("partitions", "lease_ids", "firsts", "counts", "attempts", "batch_bytes", "topic_ids")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
     FIRSTS_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedScalarFieldContainer[int]
     lease_ids: _containers.RepeatedScalarFieldContainer[int]
     firsts: _containers.RepeatedScalarFieldContainer[int]
     counts: _containers.RepeatedScalarFieldContainer[int]
     attempts: _containers.RepeatedScalarFieldContainer[int]
     batch_bytes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, partitions: _Optional[_Iterable[int]] = ..., lease_ids: _Optional[_Iterable[int]] = ..., firsts: _Optional[_Iterable[int]] = ..., counts: _Optional[_Iterable[int]] = ..., attempts: _Optional[_Iterable[int]] = ..., batch_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
+    topic_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, partitions: _Optional[_Iterable[int]] = ..., lease_ids: _Optional[_Iterable[int]] = ..., firsts: _Optional[_Iterable[int]] = ..., counts: _Optional[_Iterable[int]] = ..., attempts: _Optional[_Iterable[int]] = ..., batch_bytes: _Optional[_Iterable[int]] = ..., topic_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Polled(_message.Message):
     __slots__ = ("deliveries", "visibility_ms", "retry_after_ms")
@@ -726,7 +744,7 @@ class Extend(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ..., visibility_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class Subscribe(_message.Message):
-    __slots__ = ("topic", "group", "member", "credit", "partitions", "visibility_ms", "is_auto_ack", "is_ordered_by_key", "start")
+    __slots__ = ("topic", "group", "member", "credit", "partitions", "visibility_ms", "is_auto_ack", "is_ordered_by_key", "start", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
@@ -736,6 +754,7 @@ class Subscribe(_message.Message):
     IS_AUTO_ACK_FIELD_NUMBER: _ClassVar[int]
     IS_ORDERED_BY_KEY_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
     member: str
@@ -745,7 +764,8 @@ class Subscribe(_message.Message):
     is_auto_ack: bool
     is_ordered_by_key: bool
     start: Start
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., credit: _Optional[int] = ..., partitions: _Optional[_Iterable[int]] = ..., visibility_ms: _Optional[int] = ..., is_auto_ack: _Optional[bool] = ..., is_ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., credit: _Optional[int] = ..., partitions: _Optional[_Iterable[int]] = ..., visibility_ms: _Optional[int] = ..., is_auto_ack: _Optional[bool] = ..., is_ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class Pushed(_message.Message):
     __slots__ = ("deliveries", "visibility_ms")
@@ -1001,28 +1021,32 @@ class TokensGranted(_message.Message):
     def __init__(self, tokens: _Optional[int] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
 
 class Stage(_message.Message):
-    __slots__ = ("topic", "partition", "transaction_id")
+    __slots__ = ("topic", "partition", "transaction_id", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     transaction_id: str
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., transaction_id: _Optional[str] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., transaction_id: _Optional[str] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class StageSettlement(_message.Message):
-    __slots__ = ("topic", "partition", "group", "transaction_id", "leases")
+    __slots__ = ("topic", "partition", "group", "transaction_id", "leases", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
     LEASES_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     group: str
     transaction_id: str
     leases: LeaseRanges
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., transaction_id: _Optional[str] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., transaction_id: _Optional[str] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class Staged(_message.Message):
     __slots__ = ("count", "begun_ms")
@@ -1107,70 +1131,80 @@ class TransactionShown(_message.Message):
     def __init__(self, is_shown: _Optional[bool] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_sequences: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., begun_ms: _Optional[int] = ...) -> None: ...
 
 class JoinGroup(_message.Message):
-    __slots__ = ("topic", "group", "member", "client", "strategy", "session_ms")
+    __slots__ = ("topic", "group", "member", "client", "strategy", "session_ms", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
     SESSION_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
     member: str
     client: str
     strategy: str
     session_ms: int
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., client: _Optional[str] = ..., strategy: _Optional[str] = ..., session_ms: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., client: _Optional[str] = ..., strategy: _Optional[str] = ..., session_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("topic", "group", "member", "generation", "owned", "wait_ms")
+    __slots__ = ("topic", "group", "member", "generation", "owned", "wait_ms", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     OWNED_FIELD_NUMBER: _ClassVar[int]
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
     member: str
     generation: int
     owned: _containers.RepeatedScalarFieldContainer[int]
     wait_ms: int
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., generation: _Optional[int] = ..., owned: _Optional[_Iterable[int]] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., generation: _Optional[int] = ..., owned: _Optional[_Iterable[int]] = ..., wait_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class LeaveGroup(_message.Message):
-    __slots__ = ("topic", "group", "member")
+    __slots__ = ("topic", "group", "member", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
     member: str
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class GroupAssignment(_message.Message):
-    __slots__ = ("generation", "partitions", "epochs", "session_ms")
+    __slots__ = ("generation", "partitions", "epochs", "session_ms", "topic_id")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
     SESSION_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     generation: int
     partitions: _containers.RepeatedScalarFieldContainer[int]
     epochs: _containers.RepeatedScalarFieldContainer[int]
     session_ms: int
-    def __init__(self, generation: _Optional[int] = ..., partitions: _Optional[_Iterable[int]] = ..., epochs: _Optional[_Iterable[int]] = ..., session_ms: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, generation: _Optional[int] = ..., partitions: _Optional[_Iterable[int]] = ..., epochs: _Optional[_Iterable[int]] = ..., session_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class ClaimPartition(_message.Message):
-    __slots__ = ("group", "topic", "partition", "epoch")
+    __slots__ = ("group", "topic", "partition", "epoch", "topic_id")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic: str
     partition: int
     epoch: int
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., epoch: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class DescribeStreamGroup(_message.Message):
     __slots__ = ("topic", "group")

@@ -74,32 +74,36 @@ class Message(_message.Message):
     def __init__(self, payload: _Optional[bytes] = ..., key: _Optional[bytes] = ..., headers: _Optional[_Iterable[_Union[Header, _Mapping]]] = ..., priority: _Optional[int] = ..., content_type: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., ttl_ms: _Optional[int] = ..., idempotency_key: _Optional[bytes] = ..., max_deliveries: _Optional[int] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., attempt: _Optional[int] = ..., lease: _Optional[str] = ...) -> None: ...
 
 class Delivery(_message.Message):
-    __slots__ = ("partition", "lease_id", "first", "count", "attempt", "batch")
+    __slots__ = ("partition", "lease_id", "first", "count", "attempt", "batch", "topic_id")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     partition: int
     lease_id: int
     first: int
     count: int
     attempt: int
     batch: bytes
-    def __init__(self, partition: _Optional[int] = ..., lease_id: _Optional[int] = ..., first: _Optional[int] = ..., count: _Optional[int] = ..., attempt: _Optional[int] = ..., batch: _Optional[bytes] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, partition: _Optional[int] = ..., lease_id: _Optional[int] = ..., first: _Optional[int] = ..., count: _Optional[int] = ..., attempt: _Optional[int] = ..., batch: _Optional[bytes] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class Held(_message.Message):
-    __slots__ = ("partition", "lease_id", "first", "count")
+    __slots__ = ("partition", "lease_id", "first", "count", "topic_id")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     partition: int
     lease_id: int
     first: int
     count: int
-    def __init__(self, partition: _Optional[int] = ..., lease_id: _Optional[int] = ..., first: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, partition: _Optional[int] = ..., lease_id: _Optional[int] = ..., first: _Optional[int] = ..., count: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class Error(_message.Message):
     __slots__ = ("code", "name", "message", "retryable", "retry_after_ms")
@@ -156,7 +160,7 @@ class ProduceStreamReply(_message.Message):
     def __init__(self, replies: _Optional[_Iterable[_Union[ProduceReply, _Mapping]]] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("topic", "partition", "offset", "max_bytes", "wait_ms", "batches", "any_replica", "linearizable")
+    __slots__ = ("topic", "partition", "offset", "max_bytes", "wait_ms", "batches", "any_replica", "linearizable", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -165,6 +169,7 @@ class FetchRequest(_message.Message):
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     ANY_REPLICA_FIELD_NUMBER: _ClassVar[int]
     LINEARIZABLE_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     offset: int
@@ -173,7 +178,8 @@ class FetchRequest(_message.Message):
     batches: bool
     any_replica: bool
     linearizable: bool
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., batches: _Optional[bool] = ..., any_replica: _Optional[bool] = ..., linearizable: _Optional[bool] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., batches: _Optional[bool] = ..., any_replica: _Optional[bool] = ..., linearizable: _Optional[bool] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class FetchReply(_message.Message):
     __slots__ = ("messages", "batches", "log_start", "next_offset", "resume_offset")
@@ -190,14 +196,16 @@ class FetchReply(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., batches: _Optional[_Iterable[bytes]] = ..., log_start: _Optional[int] = ..., next_offset: _Optional[int] = ..., resume_offset: _Optional[int] = ...) -> None: ...
 
 class ListOffsetsRequest(_message.Message):
-    __slots__ = ("topic", "partition", "timestamp_ms")
+    __slots__ = ("topic", "partition", "timestamp_ms", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     timestamp_ms: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., timestamp_ms: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class ListOffsetsReply(_message.Message):
     __slots__ = ("offset",)
@@ -206,30 +214,34 @@ class ListOffsetsReply(_message.Message):
     def __init__(self, offset: _Optional[int] = ...) -> None: ...
 
 class CommitOffsetRequest(_message.Message):
-    __slots__ = ("group", "topic", "partition", "offset", "reset", "epoch")
+    __slots__ = ("group", "topic", "partition", "offset", "reset", "epoch", "topic_id")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic: str
     partition: int
     offset: int
     reset: bool
     epoch: int
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., reset: _Optional[bool] = ..., epoch: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., reset: _Optional[bool] = ..., epoch: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class ReadOffsetRequest(_message.Message):
-    __slots__ = ("group", "topic", "partition")
+    __slots__ = ("group", "topic", "partition", "topic_id")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic: str
     partition: int
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class OffsetReply(_message.Message):
     __slots__ = ("offset",)
@@ -459,53 +471,59 @@ class ExplainMessageReply(_message.Message):
     def __init__(self, state: _Optional[str] = ..., attempts: _Optional[int] = ..., reason: _Optional[str] = ..., holder: _Optional[str] = ..., remaining_ms: _Optional[int] = ..., history: _Optional[_Iterable[str]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class JoinGroupRequest(_message.Message):
-    __slots__ = ("topic", "group", "member", "client", "strategy", "session_ms")
+    __slots__ = ("topic", "group", "member", "client", "strategy", "session_ms", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
     SESSION_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
     member: str
     client: str
     strategy: str
     session_ms: int
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., client: _Optional[str] = ..., strategy: _Optional[str] = ..., session_ms: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., client: _Optional[str] = ..., strategy: _Optional[str] = ..., session_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("topic", "group", "member", "generation", "owned", "wait_ms")
+    __slots__ = ("topic", "group", "member", "generation", "owned", "wait_ms", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     OWNED_FIELD_NUMBER: _ClassVar[int]
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
     member: str
     generation: int
     owned: _containers.RepeatedScalarFieldContainer[int]
     wait_ms: int
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., generation: _Optional[int] = ..., owned: _Optional[_Iterable[int]] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., generation: _Optional[int] = ..., owned: _Optional[_Iterable[int]] = ..., wait_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class LeaveGroupRequest(_message.Message):
-    __slots__ = ("topic", "group", "member")
+    __slots__ = ("topic", "group", "member", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
     member: str
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class LeaveGroupReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class GroupAssignment(_message.Message):
-    __slots__ = ("generation", "partitions", "session_ms")
+    __slots__ = ("generation", "partitions", "session_ms", "topic_id")
     class Owned(_message.Message):
         __slots__ = ("partition", "epoch")
         PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -516,22 +534,26 @@ class GroupAssignment(_message.Message):
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     SESSION_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     generation: int
     partitions: _containers.RepeatedCompositeFieldContainer[GroupAssignment.Owned]
     session_ms: int
-    def __init__(self, generation: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[GroupAssignment.Owned, _Mapping]]] = ..., session_ms: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, generation: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[GroupAssignment.Owned, _Mapping]]] = ..., session_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class ClaimPartitionRequest(_message.Message):
-    __slots__ = ("group", "topic", "partition", "epoch")
+    __slots__ = ("group", "topic", "partition", "epoch", "topic_id")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic: str
     partition: int
     epoch: int
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., epoch: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class ListStreamGroupsRequest(_message.Message):
     __slots__ = ("topic",)
@@ -857,7 +879,7 @@ class DeleteTopicRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("name", "topic_id", "partitions", "settings")
+    __slots__ = ("name", "topic_id", "partitions", "settings", "key_partitions")
     class Partition(_message.Message):
         __slots__ = ("number", "leader", "replicas", "term")
         NUMBER_FIELD_NUMBER: _ClassVar[int]
@@ -880,23 +902,27 @@ class Topic(_message.Message):
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    KEY_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     name: str
     topic_id: int
     partitions: _containers.RepeatedCompositeFieldContainer[Topic.Partition]
     settings: _containers.ScalarMap[str, str]
-    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Topic.Partition, _Mapping]]] = ..., settings: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    key_partitions: int
+    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Topic.Partition, _Mapping]]] = ..., settings: _Optional[_Mapping[str, str]] = ..., key_partitions: _Optional[int] = ...) -> None: ...
 
 class StageRequest(_message.Message):
-    __slots__ = ("topic", "partition", "transaction_id", "batch")
+    __slots__ = ("topic", "partition", "transaction_id", "batch", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     transaction_id: str
     batch: bytes
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., transaction_id: _Optional[str] = ..., batch: _Optional[bytes] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., transaction_id: _Optional[str] = ..., batch: _Optional[bytes] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class StageAckRequest(_message.Message):
     __slots__ = ("topic", "partition", "group", "transaction_id", "leases", "held")

@@ -11,7 +11,7 @@ from flotilla.codec.grpc.queue import read_start
 from flotilla.codec.grpc.values import EachPartition, GroupEnd, GroupMove
 from flotilla.types import operations as ops
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.lease_tokens import leases_by_partition
+from flotilla.types.lease_tokens import LeasePlace, leases_by_place
 from flotilla.types.operations import queue as queue
 from flotilla.types.operations import stream as stream
 from flotilla.types.operations import transactions as transactions
@@ -103,13 +103,15 @@ def write_group_deleted(asked: GroupEnd, answer: None) -> pb.DeleteGroupReply:
 def read_stage_ack(body: pb.StageAckRequest) -> transactions.StageSettlement:
     if bool(body.leases) == bool(body.held):
         raise InvalidArgumentError("give either leases or held")
-    found = leases_by_partition(body.leases)
+    found = leases_by_place(body.leases)
     for run in body.held:
-        found.setdefault(run.partition, []).append(LeaseRange(run.lease_id, run.first, run.first + run.count))
-    if list(found) != [body.partition]:
-        raise InvalidArgumentError(f"not all of the leases are of partition {body.partition}")
+        place = LeasePlace(run.topic_id, run.partition)
+        found.setdefault(place, []).append(LeaseRange(run.lease_id, run.first, run.first + run.count))
+    (place, leases), *others = found.items()
+    if others or place.partition != body.partition:
+        raise InvalidArgumentError(f"not all of the leases are of partition {body.partition} of one topic")
     return transactions.StageSettlement(
-        body.topic, body.partition, body.group, body.transaction_id, found[body.partition]
+        body.topic, body.partition, body.group, body.transaction_id, leases, place.topic_id
     )
 
 

@@ -16,7 +16,7 @@ from flotilla.codec.grpc.values import (
     SettleLeases,
 )
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
-from flotilla.types.lease_tokens import leases_by_partition, tokens_of
+from flotilla.types.lease_tokens import LeasePlace, leases_by_place, tokens_of
 from flotilla.types.limits import MIB
 from flotilla.types.operations import EARLIEST, LATEST, Fetch, Fetched, Produce, Produced
 from flotilla.types.operations.queue import (
@@ -112,6 +112,7 @@ def read_fetch(body: pb.FetchRequest) -> FetchMessages:
         body.wait_ms,
         body.any_replica,
         body.linearizable,
+        body.topic_id,
     )
     return FetchMessages(request, body.batches)
 
@@ -222,16 +223,17 @@ def write_refused(expired: Expired, *, is_by_token: bool) -> pb.SubscribeReply:
 # Settlements.
 
 
-def _read_held(leases: Sequence[str], held: Sequence[pb.Held]) -> tuple[dict[int, list[LeaseRange]], bool]:
+def _read_held(leases: Sequence[str], held: Sequence[pb.Held]) -> tuple[dict[LeasePlace, list[LeaseRange]], bool]:
     if bool(leases) == bool(held):
         raise InvalidArgumentError("give either leases or held")
     if leases:
-        return leases_by_partition(leases), True
-    found: dict[int, list[LeaseRange]] = {}
+        return leases_by_place(leases), True
+    found: dict[LeasePlace, list[LeaseRange]] = {}
     for run in held:
         if not run.count:
             raise InvalidArgumentError("a run of offsets is empty")
-        found.setdefault(run.partition, []).append(LeaseRange(run.lease_id, run.first, run.first + run.count))
+        place = LeasePlace(run.topic_id, run.partition)
+        found.setdefault(place, []).append(LeaseRange(run.lease_id, run.first, run.first + run.count))
     return found, False
 
 
@@ -263,11 +265,15 @@ def write_settled(asked: SettleLeases | ExtendLeases, expired: Expired) -> pb.Se
 
 
 def _write_expired(reply: pb.SettleReply | pb.SubscribeReply, expired: Expired, *, is_by_token: bool) -> None:
-    for partition, held in expired.held.items():
+    for place, held in expired.held.items():
         if is_by_token:
-            reply.expired.extend(tokens_of(partition, held))
+            reply.expired.extend(tokens_of(place, held))
             continue
         for run in held:
             reply.expired_held.add(
-                partition=partition, lease_id=run.lease_id, first=run.first, count=run.end - run.first
+                topic_id=place.topic_id,
+                partition=place.partition,
+                lease_id=run.lease_id,
+                first=run.first,
+                count=run.end - run.first,
             )

@@ -55,8 +55,8 @@ def add_delivered(target: Any, deliveries: Iterable[Delivery]) -> None:
         view = open_batch(delivery.batch)
         if view.count != delivery.count:
             raise CorruptionError(f"{delivery.count} messages were announced, {view.count} came")
-        lease_id = delivery.lease_id
-        _add(target, view, delivery.partition, delivery.first, attempt=delivery.attempt, lease_id=lease_id)
+        lease = (delivery.topic_id, delivery.partition, delivery.lease_id) if delivery.lease_id else None
+        _add(target, view, delivery.partition, delivery.first, attempt=delivery.attempt, lease=lease)
 
 
 def _add(
@@ -66,7 +66,7 @@ def _add(
     first: int,
     *,
     attempt: int = 0,
-    lease_id: int = 0,
+    lease: tuple[int, int, int] | None = None,
     skip_below: int = 0,
 ) -> None:
     add = target.add
@@ -83,8 +83,8 @@ def _add(
         if offset < skip_below:
             continue
         message = add(payload=record.payload, offset=offset, timestamp_ms=record.timestamp_ms, **shared)
-        if lease_id:
-            message.lease = lease_token(partition, lease_id, offset)
+        if lease is not None:
+            message.lease = lease_token(*lease, offset)
         if record[1:3] != _NOTHING_BEFORE_TIME or record[5:] != _NOTHING_ELSE:
             _add_rest(message, record)
 
@@ -115,4 +115,5 @@ def add_deliveries(target: Any, deliveries: Iterable[Delivery]) -> None:
             count=each.count,
             attempt=each.attempt,
             batch=bytes(each.batch),
+            topic_id=each.topic_id,
         )

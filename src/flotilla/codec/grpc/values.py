@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from flotilla.types.lease_tokens import LeasePlace
 from flotilla.types.operations import Fetch, Request
 from flotilla.types.operations.queue import LeaseRange, Poll, Start, Subscribe
 from flotilla.types.records import Record
@@ -48,7 +49,7 @@ class SettleLeases:
     topic: str
     group: str
     kind: int
-    held: dict[int, list[LeaseRange]]
+    held: dict[LeasePlace, list[LeaseRange]]
     #: The leases were given as tokens, and the answer names them as tokens.
     is_by_token: bool
     reason: str
@@ -60,7 +61,7 @@ class ExtendLeases:
     topic: str
     group: str
     member: str
-    held: dict[int, list[LeaseRange]]
+    held: dict[LeasePlace, list[LeaseRange]]
     is_by_token: bool
     visibility_ms: int
 
@@ -98,9 +99,9 @@ class GroupEnd:
 
 @dataclass(slots=True)
 class Expired:
-    """Leases that were refused, by partition."""
+    """Leases that were refused."""
 
-    held: dict[int, list[LeaseRange]] = field(default_factory=dict)
+    held: dict[LeasePlace, list[LeaseRange]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -25,6 +25,7 @@ from flotilla.frontends.grpc.dead_letters import DeadLetterCalls
 from flotilla.frontends.grpc.errors import Context, fail, time_left_ms
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, LeaseExpiredError, NotFoundError
+from flotilla.types.lease_tokens import LeasePlace
 from flotilla.types.operations import Fetched, Reply, Request
 from flotilla.types.operations.queue import Extend, GroupReset, LeaseRange, Polled, Settle
 
@@ -151,21 +152,22 @@ class Calls:
     async def settle_some(self, asked: SettleLeases | ExtendLeases, timeout_ms: int) -> Expired:
         if count_of(asked.held) > LEASE_COUNT_MAX:
             raise InvalidArgumentError(f"a call names at most {LEASE_COUNT_MAX} messages")
-        requests = {number: _request(asked, number, held) for number, held in asked.held.items()}
+        requests = {place: _request(asked, place, held) for place, held in asked.held.items()}
         asking = [self._gateway.ask(each, timeout_ms=timeout_ms) for each in requests.values()]
         # Nearly always it is one partition, and then there is nothing to gather.
         outcomes = [await asking[0]] if len(asking) == 1 else await asyncio.gather(*asking)
-        return Expired(
-            {number: reply.expired for number, reply in zip(requests, outcomes, strict=True) if reply.expired}
-        )
+        return Expired({place: reply.expired for place, reply in zip(requests, outcomes, strict=True) if reply.expired})
 
 
-def _request(asked: SettleLeases | ExtendLeases, partition: int, held: list[LeaseRange]) -> Settle | Extend:
+def _request(asked: SettleLeases | ExtendLeases, place: LeasePlace, held: list[LeaseRange]) -> Settle | Extend:
+    topic_id, partition = place
     if isinstance(asked, ExtendLeases):
-        return Extend(asked.topic, partition, asked.group, asked.member, held, asked.visibility_ms)
-    return Settle(asked.topic, partition, asked.group, asked.kind, held, asked.reason, asked.delay_ms)
+        return Extend(asked.topic, partition, asked.group, asked.member, held, asked.visibility_ms, topic_id)
+    return Settle(
+        asked.topic, partition, asked.group, asked.kind, held, asked.reason, asked.delay_ms, topic_id=topic_id
+    )
 
 
-def count_of(held: dict[int, list[LeaseRange]]) -> int:
+def count_of(held: dict[LeasePlace, list[LeaseRange]]) -> int:
     """The number of messages in these ranges."""
     return sum([run.end - run.first for runs in held.values() for run in runs])

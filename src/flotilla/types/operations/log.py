@@ -35,6 +35,10 @@ class Produce(Request[Produced], to=PARTITION_LEADER):
     topic: str
     partition: int
     batch: bytes | bytearray | memoryview
+    #: Of the topic that the partition was chosen in: a later one of its name refuses with TOPIC_REPLACED; 0: any.
+    topic_id: int = 0
+    #: How many partitions the producer knows: a topic that has more refuses with TOPIC_GROWN; 0: it does not matter.
+    partition_count: int = 0
 
     @property
     def effect(self) -> Effect:
@@ -65,6 +69,8 @@ class Fetch(Request[Fetched], to=PARTITION_LEADER, effect=READ, retries_not_foun
     is_any_replica: bool = False
     #: The reply shows every record acknowledged before this request: the leader confirms first how far that is.
     is_linearizable: bool = False
+    #: Refuses a later topic of the same name with TOPIC_REPLACED; 0: any.
+    topic_id: int = 0
 
 
 @dataclass(slots=True)
@@ -81,6 +87,8 @@ class ListOffsets(Request[OffsetFound], to=PARTITION_LEADER, effect=READ, retrie
     topic: str
     partition: int
     timestamp_ms: int
+    #: As in Fetch.
+    topic_id: int = 0
 
 
 @dataclass(slots=True)
@@ -101,6 +109,8 @@ class CommitOffset(Request[OffsetCommitted], to=PARTITION_LEADER):
     reset: bool = False
     #: The epoch under which a member of a stream group owns the partition. 0: no member commits.
     epoch: int = 0
+    #: As in Fetch.
+    topic_id: int = 0
 
     @property
     def effect(self) -> Effect:
@@ -113,3 +123,5 @@ class ReadOffset(Request[OffsetCommitted], to=PARTITION_LEADER, effect=READ):
     group: str
     topic: str
     partition: int
+    #: As in Fetch.
+    topic_id: int = 0

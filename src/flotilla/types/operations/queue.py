@@ -77,6 +77,8 @@ class Delivery:
     #: 1 at the first delivery; the same for all of them.
     attempt: int
     batch: bytes | memoryview
+    #: Of the topic. Lease ids and offsets of a topic that is created anew begin again.
+    topic_id: int = 0
 
 
 @dataclass(slots=True)
@@ -113,6 +115,8 @@ class Poll(Request[Polled], effect=READ):
     start: Start = FROM_EARLIEST
     #: Deliver only tasks of these types (types/tasks.py); empty: all messages.
     types: list[str] = field(default_factory=list)
+    #: Refuses a later topic of the same name with TOPIC_REPLACED; 0: any.
+    topic_id: int = 0
 
     @property
     def route(self) -> Route:
@@ -144,6 +148,8 @@ class Subscribe(Request[Pushed], effect=READ):
     is_auto_ack: bool = False
     is_ordered_by_key: bool = False
     start: Start = FROM_EARLIEST
+    #: As in Poll.
+    topic_id: int = 0
 
     @property
     def route(self) -> Route:
@@ -213,7 +219,7 @@ class Settle(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE):
     delay_ms: int = BY_BACKOFF
     #: One for each of `leases`, or none at all. Where a lease id is 0: all that this member has of the run.
     members: list[str] = field(default_factory=list)
-    #: Refuses a later topic of the same name; 0: any.
+    #: Of the topic in which they were leased: in a later topic of the same name all of them have expired; 0: any.
     topic_id: int = 0
 
 
@@ -249,7 +255,7 @@ class CancelRecords(Request[RecordsCancelled], to=PARTITION_LEADER, effect=REPEA
     partition: int
     offsets: list[Offset] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
-    #: As in Settle.
+    #: As in Poll.
     topic_id: int = 0
 
 
@@ -402,7 +408,7 @@ class ExplainMessage(Request[Explanation], to=PARTITION_LEADER, effect=READ):
     partition: int
     offset: Offset
     group: str
-    #: As in Settle.
+    #: As in Poll.
     topic_id: int = 0
     #: Return the message itself, too.
     has_record: bool = False

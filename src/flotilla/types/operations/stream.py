@@ -50,6 +50,8 @@ class GroupAssignment(Reply):
     generation: int
     partitions: list[Owned]
     session_ms: int = SESSION_MS_DEFAULT
+    #: Of the topic; requests of the member name it.
+    topic_id: int = 0
 
 
 @dataclass(slots=True)
@@ -65,6 +67,8 @@ class JoinGroup(Request[GroupAssignment], to=CONTROLLER, effect=READ):
     #: Empty and 0: as the group has it, or the default. The first member decides.
     strategy: str = ""
     session_ms: int = 0
+    #: Refuses a later topic of the same name with TOPIC_REPLACED; 0: any.
+    topic_id: int = 0
 
 
 @dataclass(slots=True)
@@ -84,6 +88,8 @@ class Heartbeat(Request[GroupAssignment], to=CONTROLLER, effect=READ):
     generation: int
     owned: list[int] = field(default_factory=list)
     wait_ms: int = 0
+    #: As in JoinGroup.
+    topic_id: int = 0
 
 
 @dataclass(slots=True)
@@ -91,6 +97,8 @@ class LeaveGroup(Request[Done], to=CONTROLLER, effect=READ):
     topic: str
     group: str
     member: str
+    #: As in JoinGroup.
+    topic_id: int = 0
 
 
 @dataclass(slots=True)
@@ -104,6 +112,8 @@ class ClaimPartition(Request[OffsetCommitted], to=PARTITION_LEADER, effect=READ,
     topic: str
     partition: int
     epoch: int
+    #: As in JoinGroup.
+    topic_id: int = 0
 
 
 @dataclass(slots=True)

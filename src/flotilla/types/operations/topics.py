@@ -26,6 +26,9 @@ class TopicInfo:
     partitions: list[PartitionInfo]
     #: The settings that were chosen for the topic, as text; a later broker may have more of them than this version.
     settings: dict[str, str]
+    #: Keys are spread over the partitions below this number: those that the topic was created with. So a key stays
+    #: where it is when the topic grows.
+    key_partitions: int = 0
 
     @property
     def settings_in_force(self) -> TopicSettings:

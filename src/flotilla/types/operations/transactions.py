@@ -33,6 +33,8 @@ class Stage(Request[Staged], to=PARTITION_LEADER, effect=REPEATABLE):
     partition: int
     transaction_id: str
     batch: bytes | bytearray | memoryview
+    #: Refuses a later topic of the same name with TOPIC_REPLACED; 0: any.
+    topic_id: int = 0
 
 
 @dataclass(slots=True)
@@ -48,6 +50,8 @@ class StageSettlement(Request[Staged], to=PARTITION_LEADER, effect=REPEATABLE):
     group: str
     transaction_id: str
     leases: list[LeaseRange]
+    #: Of the topic in which they were leased, as in Settle.
+    topic_id: int = 0
 
 
 @dataclass(slots=True)

@@ -268,7 +268,7 @@ def test_the_name_of_a_dead_letter_topic_is_always_a_name() -> None:
 
 @pytest.mark.parametrize(("name", "expected"), [("orders", 1), ("dlq.g.orders", 0)])
 def test_only_a_dead_letter_topic_has_none_of_its_own(name: str, expected: int) -> None:
-    topic = Topic(1, name, 1, (), (), 0)
+    topic = Topic(1, name, 1, (), (), 0, 1)
     assert rules_of(topic, "g").dead_letters == expected
 
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from flotilla.client.producer._batch import Batch
 from flotilla.client.producer._partition_lane import PartitionLane
+from flotilla.client.producer._record_buffer import RecordBuffer
+from flotilla.client.producer.options import ProducerOptions
 from flotilla.codec.batch.header import parse_header
 from flotilla.types.errors import (
     ConnectionClosedError,
@@ -39,7 +41,9 @@ class Sender:
             producer_id=7,
             in_flight_max=in_flight_max,
             compression=0,
+            buffer=RecordBuffer(ProducerOptions(), Random(1)),
             resolved=self.resolved.append,
+            refresh=lambda: None,
         )
         self.batches: list[Batch] = []
 

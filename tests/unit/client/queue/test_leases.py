@@ -76,7 +76,7 @@ def test_unsettled_messages_are_counted(steps):
             failed -= named
         else:
             is_known = bool(open_ones)
-            leases.refuse(0, [LeaseRange(7, FIRST + position, FIRST + position + count), LeaseRange(8, 0, 1_000)])
+            leases.refuse(0, 0, [LeaseRange(7, FIRST + position, FIRST + position + count), LeaseRange(8, 0, 1_000)])
             if is_known:
                 lost |= (open_ones | failed) & named
                 open_ones -= named

@@ -30,7 +30,9 @@ class Sender:
             producer_id=7,
             in_flight_max=4,
             compression=0,
+            buffer=RecordBuffer(ProducerOptions(), Random(1)),
             resolved=lambda batch: None,
+            refresh=lambda: None,
         )
 
     def send(self, *keys: bytes) -> Batch:
@@ -158,7 +160,7 @@ def test_every_key_is_stored_once_whatever_is_lost(keys, losses):
 
 def test_two_records_of_one_key_do_not_share_a_batch():
     buffer = RecordBuffer(ProducerOptions(), Random(1))
-    buffer.partitions = 8
+    buffer.partitions = buffer.key_partitions = 8
     batches = []
     for key in (b"x", b"y", b"x", b""):
         record = Record(b"v", key=b"k", idempotency_key=key)
@@ -170,7 +172,7 @@ def test_two_records_of_one_key_do_not_share_a_batch():
 
 def test_an_idempotency_key_has_its_partition():
     buffer = RecordBuffer(ProducerOptions(batch_records=1), Random(1))
-    buffer.partitions = 16
+    buffer.partitions = buffer.key_partitions = 16
     for key in (b"x", b"y", b"z"):
         record = Record(b"v", idempotency_key=key)
         found = {buffer.add(record, record_bytes(record), None, 0, 1_000).partition for _ in range(20)}

@@ -32,7 +32,7 @@ from flotilla.frontends.http.framework.parameters import (
     read_start,
 )
 from flotilla.gateway.gateway import Gateway
-from flotilla.types.lease_tokens import lease_token, leases_by_partition, read_lease_token
+from flotilla.types.lease_tokens import LeasePlace, lease_token, leases_by_place, read_lease_token
 from flotilla.types.limits import MIB, REASON_BYTES_MAX
 from flotilla.types.operations.queue import (
     ACK,
@@ -156,7 +156,10 @@ class MessageApi:
         reason: str = body.get("reason", "")
         delay_ms: int = body.get("delay_ms", BY_BACKOFF)
         expired = await self._ask_each(
-            body["leases"], lambda partition, held: Settle(topic, partition, group, kind, held, reason, delay_ms)
+            body["leases"],
+            lambda place, held: Settle(
+                topic, place.partition, group, kind, held, reason, delay_ms, topic_id=place.topic_id
+            ),
         )
         self._unsettled.settled(topic, group, _places(body["leases"]))
         return Answer({"expired": expired})
@@ -166,21 +169,22 @@ class MessageApi:
         topic, group, member = call.path["topic"], call.path["group"], body["member"]
         visibility_ms: int = body["visibility_ms"]
         expired = await self._ask_each(
-            body["leases"], lambda partition, held: Extend(topic, partition, group, member, held, visibility_ms)
+            body["leases"],
+            lambda place, held: Extend(topic, place.partition, group, member, held, visibility_ms, place.topic_id),
         )
         self._unsettled.extended(topic, group, _places(body["leases"]), visibility_ms)
         return Answer({"expired": expired, "visibility_ms": visibility_ms})
 
     async def _ask_each(
-        self, leases: list[str], request: Callable[[int, list[LeaseRange]], Settle | Extend]
+        self, leases: list[str], request: Callable[[LeasePlace, list[LeaseRange]], Settle | Extend]
     ) -> list[str]:
         """Asks every partition about its own leases; returns the refused ones, as they were given."""
-        held = leases_by_partition(leases)
-        asked = [self._gateway.ask(request(partition, runs)) for partition, runs in held.items()]
+        held = leases_by_place(leases)
+        asked = [self._gateway.ask(request(place, runs)) for place, runs in held.items()]
         # Lease ids are per leader: several partitions may use the same one.
         refused = {
-            (partition, run.lease_id, offset)
-            for partition, settled in zip(held, await asyncio.gather(*asked), strict=True)
+            (*place, run.lease_id, offset)
+            for place, settled in zip(held, await asyncio.gather(*asked), strict=True)
             for run in settled.expired
             for offset in range(run.first, run.end)
         }
@@ -192,9 +196,9 @@ def show_delivery(delivery: Delivery) -> Iterator[dict[str, Any]]:
         offset = delivery.first + into
         shown = {"partition": delivery.partition, **show_record(offset, record), "attempt": delivery.attempt}
         if delivery.lease_id:
-            shown["lease"] = lease_token(delivery.partition, delivery.lease_id, offset)
+            shown["lease"] = lease_token(delivery.topic_id, delivery.partition, delivery.lease_id, offset)
         yield shown
 
 
 def _places(leases: list[str]) -> list[Place]:
-    return [(partition, offset) for partition, _, offset in map(read_lease_token, leases)]
+    return [(token.partition, token.offset) for token in map(read_lease_token, leases)]

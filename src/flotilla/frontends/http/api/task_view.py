@@ -64,12 +64,12 @@ TASK = obj(
 )
 
 
-def leased_tasks(queue: str, topic_id: int, delivery: Delivery) -> Iterator[dict[str, Any]]:
+def leased_tasks(queue: str, delivery: Delivery) -> Iterator[dict[str, Any]]:
     for into, record in enumerate(BatchView(delivery.batch, verify=False).records()):
-        task = TaskId(queue, topic_id, delivery.partition, delivery.first + into)
+        task = TaskId(queue, delivery.topic_id, delivery.partition, delivery.first + into)
         found = contents(task, record)
         found["attempt"] = delivery.attempt
-        found["lease"] = lease_token(delivery.partition, delivery.lease_id, task.offset)
+        found["lease"] = lease_token(task.topic_id, task.partition, delivery.lease_id, task.offset)
         yield found
 
 

@@ -25,6 +25,7 @@ from flotilla.types.errors import (
     LeaseExpiredError,
     NotFoundError,
     OffsetOutOfRangeError,
+    TopicReplacedError,
 )
 from flotilla.types.lease_tokens import read_lease_token
 from flotilla.types.limits import IDEMPOTENCY_KEY_BYTES_MAX, REASON_BYTES_MAX
@@ -53,7 +54,7 @@ from flotilla.types.tasks import (
 
 _ENDED: Final = ("done", "dead", "cancelled")
 #: Errors for an id that names no message; the last one: the topic has no such partition.
-_ABSENT: Final = (NotFoundError, OffsetOutOfRangeError, InvalidArgumentError)
+_ABSENT: Final = (NotFoundError, TopicReplacedError, OffsetOutOfRangeError, InvalidArgumentError)
 
 
 class TaskApi:
@@ -142,8 +143,7 @@ class TaskApi:
             types=body.get("types", []),
         )
         polled = await self._queues.patiently(name, lambda: self._gateway.poll(poll))
-        topic = self._gateway.known_topic(name) or topic
-        tasks = [task for each in polled.deliveries for task in leased_tasks(body["queue"], topic.topic_id, each)]
+        tasks = [task for each in polled.deliveries for task in leased_tasks(body["queue"], each)]
         shown: dict[str, Any] = {"tasks": tasks, "visibility_ms": polled.visibility_ms}
         if polled.retry_after_ms:
             shown["retry_after_ms"] = polled.retry_after_ms
@@ -166,7 +166,7 @@ class TaskApi:
         settlement = Settlement(task.topic, task.topic_id, task.partition, WORKER_GROUP, kind, reason, delay_ms)
         try:
             await self._settlements.settle(settlement, task.offset, lease_id=lease_id, member=member)
-        except _ABSENT as error:
+        except (*_ABSENT, LeaseExpiredError) as error:
             raise await self._why_not_held(task, error) from None
         return Answer({"id": str(task)})
 
@@ -191,7 +191,7 @@ class TaskApi:
         except _ABSENT as error:
             raise await self._why_not_held(task, error) from None
         if settled.expired:
-            raise LeaseExpiredError(f"the lease of task {task} has expired")
+            raise await self._why_not_held(task, LeaseExpiredError(f"the lease of task {task} has expired"))
         return Answer({"id": str(task), "visibility_ms": visibility_ms})
 
     # One task.
@@ -325,7 +325,7 @@ def _holder(call: Call, task: TaskId) -> tuple[int, str]:
         if not worker:
             raise InvalidArgumentError("the body needs worker_id, or the task's lease")
         return 0, worker
-    partition, lease_id, offset = read_lease_token(call.body["lease"])
-    if (partition, offset) != (task.partition, task.offset):
+    topic_id, partition, lease_id, offset = read_lease_token(call.body["lease"])
+    if (topic_id, partition, offset) != (task.topic_id, task.partition, task.offset):
         raise InvalidArgumentError("the body.lease is of another task")
     return lease_id, worker or ENDPOINT_MEMBER

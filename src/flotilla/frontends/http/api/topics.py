@@ -22,10 +22,11 @@ _PARTITION = obj(
     replicas={"type": "array", "items": INTEGER},
 )
 SHOWN_TOPIC = obj(
-    ("topic", "topic_id", "partitions", "settings"),
+    ("topic", "topic_id", "partitions", "key_partitions", "settings"),
     topic=TEXT,
     topic_id=INTEGER,
     partitions={"type": "array", "items": _PARTITION},
+    key_partitions={"type": "integer", "description": "Keys are spread over the partitions below this number."},
     settings={"type": "object", "additionalProperties": TEXT},
 )
 _TOPICS = obj(("topics", "is_stale"), topics={"type": "array", "items": SHOWN_TOPIC}, is_stale=IS_STALE)
@@ -106,5 +107,6 @@ def show_topic(topic: TopicInfo) -> dict[str, Any]:
         "partitions": [
             {"number": part.number, "leader": part.leader, "replicas": list(part.replicas)} for part in topic.partitions
         ],
+        "key_partitions": topic.key_partitions,
         "settings": topic.settings,
     }

@@ -32,7 +32,7 @@ def _begin_unclaimed(original: Any) -> Any:
     """It asks for the position, and no earlier owner is shut out."""
 
     def claim(self: StreamMember, partition: int, epoch: int) -> None:
-        part = self._parts[partition] = _Partition(partition, epoch)
+        part = self._parts[partition] = _Partition(partition, epoch, self._topic_id)
 
         def found(result: CallResult) -> None:
             self._claimed(part, OffsetCommitted(NO_OFFSET) if isinstance(result, NotFoundError) else result)

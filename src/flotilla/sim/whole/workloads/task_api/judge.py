@@ -45,7 +45,7 @@ def judge_tasks(history: History, audit: TaskAudit, *, is_quiet: bool) -> None:
     for call in history.of(SETTLE):
         settled[call.arguments["task"]].append(call)
     held = [
-        _Held(call.client, task["id"], read_lease_token(task["lease"])[1], call.began_us, call.ended_us)
+        _Held(call.client, task["id"], read_lease_token(task["lease"]).lease_id, call.began_us, call.ended_us)
         for call in history.of(LEASE)
         for task in call.result.get("tasks", ())
     ]
