@@ -262,7 +262,10 @@ def as_plain(info: "GroupInfo") -> dict[str, Any]:
         "group": info.name,
         "kind": info.kind,
         "is_paused": info.is_paused,
-        **{name: getattr(info, name) for name in (*sums, "expired_total", "cancelled_total")},
+        **{
+            name: getattr(info, name)
+            for name in (*sums, "expired_total", "cancelled_total", "trimmed_total", "unburied")
+        },
         "members": [asdict(member) for member in info.members],
         "stream": None if info.stream is None else asdict(info.stream),
         "partitions": {number: asdict(part) for number, part in sorted(info.partitions.items())},

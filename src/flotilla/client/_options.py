@@ -88,6 +88,7 @@ class TopicOptions(TypedDict, total=False):
     rate_limit_burst: int | str
     dedup_window_entries: int | str
     dedup_window_ms: Duration | str
+    holds_dead_letters: int | str
 
 
 class GroupOptions(TypedDict, total=False):
@@ -101,6 +102,7 @@ class GroupOptions(TypedDict, total=False):
     rate_limit_burst: int | str
     lease_ms_max: Duration | str
     dead_letters: int | str
+    dead_letter_topic: str
     paused: int | str
     holds_retention: int | str
 

@@ -129,7 +129,7 @@ class AlterGroup:
     topic: str
     group: str
     #: New values, and the names of settings that follow the topic again.
-    settings: tuple[tuple[str, int], ...]
+    settings: tuple[tuple[str, int | str], ...]
     reset: tuple[str, ...]
     now_ms: int
 
@@ -198,7 +198,7 @@ Command: TypeAlias = (
     | ForgetStreamGroup
 )
 
-#: The kinds of commands. 9 was never written.
+#: The kinds of commands. 9 was never written; 10 was AlterGroup before settings could be texts.
 _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     1: InitCluster,
     2: RegisterBroker,
@@ -208,7 +208,6 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     6: AlterTopic,
     7: DeleteTopic,
     8: ConfirmRemoved,
-    10: AlterGroup,
     11: DecideTransaction,
     12: ConfirmTransaction,
     13: CommitTogether,
@@ -222,6 +221,7 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     27: SetIncarnation,
     28: ConfirmLost,
     29: ResizeTopic,
+    30: AlterGroup,
 }
 _KIND_BY_COMMAND: Final = {command: kind for kind, command in _COMMAND_BY_KIND.items()}
 #: All but `now_ms`, which is in the head and the last field of each class.

@@ -3,6 +3,7 @@
     int                        unsigned LEB128
     bool                       1 or 0
     str                        length in bytes, UTF-8
+    int | str                  0 and the int, or 1 and the str
     tuple[X, ...]              count, items
     tuple[X, Y]                X, Y
     X | None                   X, whose first field is an int that is never 0; or 0
@@ -27,10 +28,24 @@ class Layout(NamedTuple):
 #: Layouts by annotation, where they do not follow from it.
 Special: TypeAlias = Mapping[Any, Layout]
 
+
+def _write_number_or_text(writer: Writer, value: int | str) -> None:
+    writer.integer(1 if isinstance(value, str) else 0)
+    if isinstance(value, str):
+        writer.text(value)
+    else:
+        writer.integer(value)
+
+
+def _read_number_or_text(reader: Reader) -> int | str:
+    return reader.text() if reader.integer() else reader.integer()
+
+
 _PLAIN: Final[Special] = {
     int: Layout(Writer.integer, Reader.integer),
     bool: Layout(Writer.integer, lambda reader: bool(reader.integer())),
     str: Layout(Writer.text, Reader.text),
+    int | str: Layout(_write_number_or_text, _read_number_or_text),
 }
 
 

@@ -5,7 +5,7 @@ commands are refused early, with the same error.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from flotilla.metadata.commands import (
     AlterGroup,
@@ -33,7 +33,7 @@ from flotilla.metadata.stream_commands import (
     RemoveStreamMembers,
 )
 from flotilla.metadata.stream_groups import GroupMember
-from flotilla.metadata.values import ACTIVE, DRAINING, LEAVING, Chosen, Topic
+from flotilla.metadata.values import ACTIVE, DRAINING, LEAVING, GroupChosen, Topic
 from flotilla.types.errors import (
     AlreadyExistsError,
     ConfigurationChangeError,
@@ -66,6 +66,7 @@ VERSION_LENGTH_MAX: Final = 64
 NODE_MAX: Final[NodeId] = 2**32 - 1
 #: The head of a command stores 64 bits.
 _TIME_MS_MAX = 2**63 - 1
+_Value = TypeVar("_Value")
 
 
 def check_command(state: ClusterState, command: Command) -> None:
@@ -91,29 +92,33 @@ def altered_settings(topic: Topic, command: AlterTopic) -> tuple[tuple[str, int]
     return check_settings({**kept, **changes})
 
 
-def altered_groups(topic: Topic, command: AlterGroup) -> tuple[tuple[str, Chosen], ...]:
+def altered_groups(topic: Topic, command: AlterGroup) -> tuple[tuple[str, GroupChosen], ...]:
     """The topic's settings of groups after the command. Raises InvalidArgumentError or OverloadedError."""
     changes = _distinct(command.settings)
     _check_reset(GROUP_SETTINGS, command.reset, changes)
     kept = {name: value for name, value in topic.chosen_for(command.group) if name not in command.reset}
     chosen = GROUP_SETTINGS.check({**kept, **changes})
-    rules = resolve_rules(topic.settings, chosen)
+    rules = resolve_rules(topic.settings, chosen, command.group)
     if chosen and rules.nack_backoff_max_ms < rules.nack_backoff_ms:
         raise InvalidArgumentError("nack_backoff_max_ms is below nack_backoff_ms")
+    if rules.dead_letter_topic:
+        check_topic_name(rules.dead_letter_topic)
+    if rules.dead_letter_topic == topic.name:
+        raise InvalidArgumentError(f"the dead letters of group {command.group!r} cannot go to its own topic")
     groups = {**dict(topic.groups), command.group: chosen}
     if len(groups) > GROUP_COUNT_MAX:
         raise OverloadedError(f"a topic has settings for at most {GROUP_COUNT_MAX} groups")
     return tuple((name, settings) for name, settings in sorted(groups.items()) if settings)
 
 
-def _check_reset(table: SettingTable, reset: tuple[str, ...], changes: Mapping[str, int]) -> None:
+def _check_reset(table: SettingTable, reset: tuple[str, ...], changes: Mapping[str, object]) -> None:
     table.check_names(reset)
     for name in reset:
         if name in changes:
             raise InvalidArgumentError(f"{name} is set and reset at once")
 
 
-def _distinct(settings: tuple[tuple[str, int], ...]) -> dict[str, int]:
+def _distinct(settings: tuple[tuple[str, _Value], ...]) -> dict[str, _Value]:
     values = dict(settings)
     if len(values) != len(settings):
         raise InvalidArgumentError("a setting is named twice")

@@ -20,7 +20,7 @@ from flotilla.types.errors import CorruptionError, InvalidArgumentError
 from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.snapshot_data import SnapshotData, whole
 
-VERSION: Final = 4
+VERSION: Final = 5
 
 _Value = TypeVar("_Value")
 

@@ -21,6 +21,8 @@ LEAVING: Final = 3
 
 #: Settings that differ from the defaults, in the order of their table.
 Chosen: TypeAlias = tuple[tuple[str, int], ...]
+#: The same of a group: some of its settings are texts.
+GroupChosen: TypeAlias = tuple[tuple[str, int | str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +106,19 @@ class Topic:
     #: The partitions that it was created with. Keys are spread over these for ever, so growing moves no key.
     key_partitions: int
     #: Settings of its queue groups, by name in alphabetic order. A group need not exist to have settings.
-    groups: tuple[tuple[str, Chosen], ...] = ()
+    groups: tuple[tuple[str, GroupChosen], ...] = ()
 
     @property
     def settings(self) -> TopicSettings:
         return resolve_settings(self.chosen)
 
-    def chosen_for(self, group: str) -> Chosen:
+    def chosen_for(self, group: str) -> GroupChosen:
         """The settings of one group that differ from the topic's."""
         return next((chosen for name, chosen in self.groups if name == group), ())
 
     def rules_of(self, group: str) -> GroupRules:
         """All settings in force for one group."""
-        return resolve_rules(self.settings, self.chosen_for(group))
+        return resolve_rules(self.settings, self.chosen_for(group), group)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ leader of the topic's partitions knows them.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from flotilla.types.setting_kinds import duration, whole
+from flotilla.types.dead_letters import PREFIX, is_redrive_group
+from flotilla.types.setting_kinds import duration, text, whole
 from flotilla.types.setting_table import Setting, SettingTable
 from flotilla.types.topics import SETTINGS, TopicSettings
 
@@ -33,6 +34,12 @@ _OWN: Final = (
     Setting(
         "dead_letters", whole(0, 1), 1, "1 moves a message to the dead-letter topic after its last attempt; 0 drops it."
     ),
+    Setting(
+        "dead_letter_topic",
+        text(f"the name of a topic, or nothing for {PREFIX}<group>.<topic>", "[A-Za-z0-9._-]{0,200}"),
+        "",
+        "The topic of the group's dead letters; empty: `dlq.<group>.<topic>`. Several groups may share one.",
+    ),
     Setting("paused", whole(0, 1), 0, "1 delivers nothing to the group until it is set to 0."),
     Setting(
         "holds_retention", whole(0, 1), 0, "1 keeps retention from deleting messages that the group has not settled."
@@ -54,13 +61,23 @@ class GroupRules:
     rate_limit_burst: int
     lease_ms_max: int
     dead_letters: int
+    #: Empty: that of its name.
+    dead_letter_topic: str
     paused: int
     holds_retention: int
 
 
-def resolve_rules(topic: TopicSettings, chosen: Iterable[tuple[str, int]] = ()) -> GroupRules:
-    """What is in force when `chosen` was set for the group and everything else was left to its topic."""
-    values = {name: getattr(topic, name) for name in _INHERITED}
+def resolve_rules(topic: TopicSettings, chosen: Iterable[tuple[str, int | str]] = (), group: str = "") -> GroupRules:
+    """What is in force when `chosen` was set for the group and everything else was left to its topic.
+
+    Dead letters stay until someone deals with them: their topic has no last attempt, unless the group sets one. A
+    redrive fails because it was stopped, not because of the message: its next attempt need not wait.
+    """
+    values: dict[str, Any] = {name: getattr(topic, name) for name in _INHERITED}
     values.update((row.name, row.default) for row in _OWN)
+    if topic.holds_dead_letters or is_redrive_group(group):
+        values.update(max_deliveries=0, dead_letters=0)
+    if is_redrive_group(group):
+        values.update(nack_backoff_ms=0)
     values.update(chosen)
     return GroupRules(**values)

@@ -80,6 +80,13 @@ _ROWS: Final = (
         "Batches remembered per partition, so that a repeated one is stored once.",
     ),
     Setting("dedup_window_ms", duration(_MINUTE_MS, 30 * _DAY_MS), _DAY_MS, "How long they are remembered."),
+    Setting(
+        "holds_dead_letters",
+        whole(0, 1),
+        0,
+        "1: dead letters stay until someone deals with them; failures never end a message of a group that does not "
+        "set max_deliveries itself. Brokers set it for the dead-letter topics that they create.",
+    ),
 )
 #: What can be set at creation and altered at any time.
 SETTINGS: Final = SettingTable("topic", _ROWS)
@@ -101,6 +108,7 @@ class TopicSettings:
     rate_limit_burst: int
     dedup_window_entries: int
     dedup_window_ms: int
+    holds_dead_letters: int
 
 
 def resolve_settings(chosen: Iterable[tuple[str, int]]) -> TopicSettings:

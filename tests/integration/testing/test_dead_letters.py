@@ -83,3 +83,85 @@ def test_every_group_of_the_topic_gets_what_is_sent_again(client):
         for group in ("g", "other"):
             with client.queue(TOPIC, group=group) as consumer:
                 assert payloads(consumer.poll()) == [b"1"]
+
+
+def die(client, *payloads, topic=TOPIC, group="g"):
+    client.produce_many(topic, payloads)
+    with client.queue(topic, group=group) as consumer:
+        for message in consumer.poll(100):
+            message.reject(reason="bad")
+
+
+def test_a_larger_limit_of_the_source_stops_no_letters(broker, client):
+    """The dead-letter topic was made with the smaller one; a day later nothing is stored again either."""
+    client.create_topic(TOPIC, max_deliveries=1)
+    die(client, b"small-0")
+    letters = client.dead_letters(TOPIC, "g")
+    eventually(lambda: len(letters.list()) == 1)
+    client.alter_topic(TOPIC, payload_bytes_max="2MiB")
+    die(client, b"L" * 1_500_000, b"small-1", b"small-2", b"small-3")
+    eventually(lambda: client.describe_group(TOPIC, "g").dying == 0)
+    assert [len(letter.payload) for letter in letters.list()] == [7, 1_500_000, 7, 7, 7]
+    broker.advance(days=2)
+    assert len(letters.list()) == 5
+    client.delete_group(TOPIC, "g")
+
+
+def test_names_with_dots_are_told_apart(client):
+    die(client, b"1", topic="orders.eu", group="billing")
+    die(client, b"2", topic="eu", group="billing.orders")
+    other = client.dead_letters("orders.eu", "billing")
+    eventually(lambda: payloads(other.list()) == [b"1"])
+    own = client.dead_letters("eu", "billing.orders")
+    eventually(lambda: payloads(own.list()) == [b"2"])
+    assert own.purge().done == 1
+    assert (payloads(own.list()), payloads(other.list())) == ([], [b"1"])
+
+
+def test_groups_that_share_a_topic_touch_only_their_own_letters(client):
+    groups = (("a", "g"), ("b", "g"), ("b", "h"))
+    client.create_topic("a")
+    client.create_topic("b")
+    for topic, group in groups:
+        client.alter_group(topic, group, dead_letter_topic="graveyard")
+        die(client, f"{topic}{group}".encode(), topic=topic, group=group)
+    shared = {pair: client.dead_letters(*pair) for pair in groups}
+    eventually(lambda: [len(letters.list()) for letters in shared.values()] == [1, 1, 2])
+    assert {letters.topic for letters in shared.values()} == {"graveyard"}
+    assert payloads(shared["b", "h"].list()) == [b"bg", b"bh"]
+    assert shared["b", "g"].purge().done == 1
+    assert shared["b", "h"].redrive().done == 2
+    assert [payloads(letters.list()) for letters in shared.values()] == [[b"ag"], [], []]
+    with client.queue("a", group="other") as consumer:
+        assert payloads(consumer.poll(10)) == [b"ag"]
+
+
+def test_a_redriven_message_has_exactly_its_own_headers(client):
+    own = tuple((f"h{number}", b"x") for number in range(64))
+    client.create_topic(TOPIC, max_deliveries=1)
+    client.produce(TOPIC, b"1", headers=own)
+    letters = client.dead_letters(TOPIC, "g")
+    for redriven in range(3):
+        with client.queue(TOPIC, group="g") as consumer:
+            (message,) = consumer.poll()
+            assert message.headers == own
+            message.reject(reason="bad")
+        (letter,) = eventually(letters.list)
+        assert (letter.headers, letter.redriven, letter.group) == (own, redriven, "g")
+        assert letters.redrive().done == 1
+    with client.queue(TOPIC, group="g") as consumer:
+        consumer.poll()[0].reject(reason="bad")
+    eventually(letters.list)
+    assert (letters.redrive().refused, letters.redrive(force=True).done) == (1, 1)
+
+
+def test_a_topic_of_ones_own_may_be_named_like_a_dead_letter_topic(client):
+    client.create_topic("dlq.mine", max_deliveries=2, nack_backoff_ms=0)
+    client.produce("dlq.mine", b"1")
+    with client.queue("dlq.mine", group="g") as consumer:
+        for attempt in (1, 2):
+            (message,) = consumer.poll()
+            assert message.attempt == attempt
+            message.nack(delay_ms=0)
+        assert consumer.poll(wait_ms=0) == []
+    eventually(lambda: payloads(client.dead_letters("dlq.mine", "g").list()) == [b"1"])

@@ -303,7 +303,7 @@ def test_the_dying_stay_until_they_are_buried(node: Node) -> None:
     assert log_start(node) == 0
     assert describe(node).dying == 1
     elsewhere.ask = ask  # type: ignore[method-assign]
-    node.partition(TOPIC).queue()._dead_letters._send(GROUP)
+    node.partition(TOPIC).queue().dead_letters._send(GROUP)
     look(node)
     assert describe(node).dying == 0
     assert log_start(node) == 2
@@ -403,7 +403,7 @@ def test_a_message_that_died_just_before_it_was_trimmed_is_buried_all_the_same(n
     assert log_start(node) == 25
     assert node.partition(TOPIC).replica.log.first_index() == 1
     elsewhere.ask = ask  # type: ignore[method-assign]
-    node.partition(TOPIC).queue()._dead_letters._send(GROUP)
+    node.partition(TOPIC).queue().dead_letters._send(GROUP)
     node.fleet.advance(2 * RELEASE_MS)
     assert describe(node).dying == 0
     replica = node.partition(TOPIC).replica

@@ -189,6 +189,8 @@ class Measurements:
     def _add_queue(self, out: Exposition, labels: str, found: GroupDescription) -> None:
         out.add(metrics.MESSAGES_ACKED, found.acked_total, labels)
         out.add(metrics.MESSAGES_DEAD_LETTERED, found.dead_total, labels)
+        out.add(metrics.MESSAGES_UNBURIED, found.unburied, labels)
+        out.add(metrics.MESSAGES_TRIMMED, found.trimmed_total, labels)
         out.add(metrics.GROUP_LAG_MESSAGES, found.lag, labels)
         out.add(metrics.GROUP_LAG_SECONDS, found.oldest_age_ms / 1000, labels)
         out.add(metrics.QUEUE_READY, found.ready, labels)

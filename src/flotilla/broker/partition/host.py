@@ -22,7 +22,7 @@ from flotilla.broker.queue.requests import QueueRequests
 from flotilla.broker.retention import Retention
 from flotilla.codec.batch.check import validate
 from flotilla.codec.batch.facts import facts_of_view
-from flotilla.codec.batch.header import patch_base_offset
+from flotilla.codec.batch.header import is_of_letter, patch_base_offset
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import BatchFacts, Describe
 from flotilla.partition.commands.partition_commands import ClaimPartition as ClaimPartitionCommand
@@ -37,6 +37,7 @@ from flotilla.raft.messages import Entry
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
 from flotilla.runtime.observability.logs import get_logger
+from flotilla.types.dead_letters import LETTER_LIMITS
 from flotilla.types.errors import (
     CorruptionError,
     FlotillaError,
@@ -211,7 +212,8 @@ class PartitionHost:
         if self._transactions.is_blocking:
             raise OverloadedError("the batches of a transaction are being stored, without others in between")
         batch = request.batch
-        facts = facts_of_view(validate(batch, self.limits))
+        # The limits of a dead-letter topic are for its other producers.
+        facts = facts_of_view(validate(batch, LETTER_LIMITS if is_of_letter(batch) else self.limits))
         pending = PendingBatch(done, self._explain)
         admission = leader.admit(facts, pending)
         if isinstance(admission, Assigned):

@@ -3,64 +3,47 @@
 Exactly once at every crash point, in three steps: the death is in the source's log and has a number; the message is
 produced to the dead-letter topic by a producer of its own, whose id follows from source, group and number, so that a
 repetition is recognised there; then the source's log says that it is buried. A new leader of the source goes on where
-the last one stopped. Each death has its own producer: a shared one that was silent for a day would be forgotten, and
-would have to begin again at sequence 0.
+the last one stopped. A producer is forgotten after a while, so a letter that may have arrived before is looked up in
+the dead-letter topic before it is sent again.
 
-The topic is created when it is missing. A dead letter stays there until an operator deals with it: it may fail any
-number of times, and only a reject drops it.
+Each death is buried by itself. A letter that is refused is passed over, told by `explain`, by a metric and in the log,
+and tried again; those behind it go on. When the topic does not answer, all wait. It is created when it is missing.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from hashlib import blake2b
 from typing import Final, Protocol
 
-from flotilla.broker.ports import Elsewhere, Outside
+from flotilla.broker.ports import Cancel, Elsewhere, Outside
 from flotilla.broker.queue.delivery import QueueReader
+from flotilla.broker.queue.letter_lookup import find_letters
+from flotilla.broker.queue.letters import letter_of, producer_of
 from flotilla.codec.batch.records import encode_batch
 from flotilla.metadata.values import Topic
 from flotilla.partition.commands.partition_commands import BuryDeaths, Command
 from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.partition.state.group import Death
 from flotilla.partition.state.machine import PartitionMachine
-from flotilla.types.dead_letters import (
-    HEADER_PREFIX,
-    MAX_DELIVERIES_HEADER,
-    REDRIVE_GROUP,
-    TTL_HEADER,
-    dead_letter_topic,
-    is_dead_letter_topic,
-)
-from flotilla.types.errors import FlotillaError, NotFoundError, NotLoadedError
-from flotilla.types.group_settings import GroupRules
-from flotilla.types.limits import MIB, RECORD_HEADER_BYTES_MAX, RECORD_HEADER_COUNT_MAX
+from flotilla.runtime.observability.logs import get_logger
+from flotilla.types.errors import CorruptionError, FlotillaError, InvalidArgumentError, NotFoundError, NotLoadedError
+from flotilla.types.ids import Offset
+from flotilla.types.limits import MIB
 from flotilla.types.operations import CreateTopic, Produce, Reply
-from flotilla.types.records import Headers, Record
 from flotilla.types.topics import show_settings
+
+log = get_logger("dead-letters")
 
 #: Dead letters of one group and partition in flight.
 MOVE_COUNT_MAX: Final = 64
 MOVE_BYTES_MAX: Final = 8 * MIB
 RETRY_MS: Final = 1_000
 RETRY_MS_MAX: Final = 30_000
-#: Ids that clients draw do not have it.
-_PRODUCER_BIT: Final = 1 << 63
+#: Refusals of one group that are remembered for explanations.
+REFUSED_COUNT_MAX: Final = 1_000
 #: Settings that a new dead-letter topic takes from its source.
 _INHERITED: Final = ("retention_ms", "retention_bytes", "retention_messages", "payload_bytes_max")
-
-
-def rules_of(topic: Topic, group: str) -> GroupRules:
-    """The rules in force for a group.
-
-    Dead letters have no dead letters, whatever is set, so their attempts are unlimited. A redrive fails because it was
-    stopped, not because of the message: its next attempt need not wait.
-    """
-    rules = topic.rules_of(group)
-    if not is_dead_letter_topic(topic.name):
-        return rules
-    rules = replace(rules, dead_letters=0, max_deliveries=0)
-    return replace(rules, nack_backoff_ms=0) if group == REDRIVE_GROUP else rules
+#: About one letter, not about the topic: others may still arrive.
+_REFUSALS: Final = (InvalidArgumentError, CorruptionError)
 
 
 class DeathSource(Protocol):
@@ -85,13 +68,55 @@ class DeathSource(Protocol):
 
     def now_ms(self) -> int: ...
 
+    def dead_letter_topic(self, group: str) -> str: ...
+
     def propose(self, command: Command, answered: Callable[[object], None]) -> None: ...
 
     def when_loaded(self, loaded: Callable[[FlotillaError | None], None]) -> None: ...
 
 
+class Convoy:
+    """The dead letters of one group: where their pass stands, and what stayed behind."""
+
+    __slots__ = (
+        "delay_ms",
+        "error",
+        "is_passing",
+        "next_number",
+        "refused",
+        "refused_count",
+        "timer",
+        "told",
+        "unsure_below",
+    )
+
+    def __init__(self, unsure_below: int) -> None:
+        #: A pass goes through all deaths in the order of numbers; from here on they are to be sent.
+        self.next_number = 0
+        #: Deaths with lower numbers may have been sent before: they are looked up first.
+        self.unsure_below = unsure_below
+        #: False: it waits for the next pass, or for the topic.
+        self.is_passing = True
+        #: The last delay of a retry.
+        self.delay_ms = 0
+        #: Why the topic takes nothing; empty: it does.
+        self.error = ""
+        #: Of the last pass or this one: refused letters by number, with the reason, and how many there are.
+        self.refused: dict[int, str] = {}
+        self.refused_count = 0
+        #: Ends the wait for the next pass.
+        self.timer: Cancel | None = None
+        #: What the log of the node says of it already.
+        self.told: tuple[int, str] = (0, "")
+
+    def refuse(self, number: int, reason: str) -> None:
+        self.refused_count += 1
+        if len(self.refused) < REFUSED_COUNT_MAX:
+            self.refused[number] = reason
+
+
 class _Shipment:
-    """Deaths of one group that are moved together."""
+    """Deaths of one group that are sent together."""
 
     __slots__ = ("arrived", "deaths", "error", "left")
 
@@ -100,14 +125,18 @@ class _Shipment:
         self.left = len(deaths)
         #: By number.
         self.arrived: set[int] = set()
+        #: Not a refusal of one letter.
         self.error: FlotillaError | None = None
 
-    def below_number(self) -> int:
-        """Everything with a lower number has arrived."""
-        number = self.deaths[0].number
-        while number in self.arrived:
-            number += 1
-        return number
+    def runs(self) -> list[tuple[int, int]]:
+        """Numbers that have arrived, as runs."""
+        runs: list[tuple[int, int]] = []
+        for number in sorted(self.arrived):
+            if runs and runs[-1][1] == number:
+                runs[-1] = (runs[-1][0], number + 1)
+            else:
+                runs.append((number, number + 1))
+        return runs
 
 
 class DeadLetters:
@@ -117,56 +146,140 @@ class DeadLetters:
         self._source = source
         self._elsewhere = elsewhere
         self._outside = outside
-        #: Groups with dead letters in flight or waiting for a retry, with the last delay; 0: in flight.
-        self._moving: dict[str, int] = {}
+        #: Of groups with dead letters that are not buried.
+        self._convoys: dict[str, Convoy] = {}
 
     def look(self) -> None:
         """A term begins: continues what the last leader did not finish."""
         for name, group in self._source.machine.groups.items():
             if group.dying:
-                self.move(name)
+                self._convoys[name] = Convoy(group.next_death)
+                self._send(name)
 
     @property
     def is_moving(self) -> bool:
         """Some are in flight, not waiting for a retry."""
-        return 0 in self._moving.values()
+        return any(convoy.is_passing for convoy in self._convoys.values())
 
     def move(self, group: str) -> None:
         """Messages of the group have died."""
-        if group not in self._moving:
-            self._moving[group] = 0
+        convoy = self._convoys.get(group)
+        if convoy is None:
+            self._convoys[group] = Convoy(0)
             self._send(group)
+        elif not convoy.is_passing and not convoy.error:
+            # Only refused letters are left: new ones need not wait for them.
+            if convoy.timer is not None:
+                convoy.timer()
+            convoy.is_passing = True
+            self._send(group)
+
+    def refused_count(self, group: str) -> int:
+        """Dead messages of the group whose letters were refused."""
+        convoy = self._convoys.get(group)
+        return 0 if convoy is None else convoy.refused_count
+
+    def obstacle(self, group: str, offset: Offset | None = None) -> str:
+        """Why a dead message of the group is not buried, or any of them; empty: nothing is in the way."""
+        convoy = self._convoys.get(group)
+        state = self._source.machine.groups.get(group)
+        if convoy is None or state is None:
+            return ""
+        if offset is None:
+            return next(iter(convoy.refused.values()), convoy.error)
+        death = state.death_of(offset)
+        return "" if death is None else convoy.refused.get(death.number, convoy.error)
 
     def _send(self, group: str) -> None:
         source = self._source
-        if source.is_ended:
+        convoy = self._convoys.get(group)
+        if source.is_ended or convoy is None:
             return
-        deaths = source.leader.deaths(group, MOVE_COUNT_MAX) if source.leader.has_group(group) else []
+        if not source.leader.has_group(group):
+            del self._convoys[group]
+            return
+        deaths = source.leader.deaths(group, MOVE_COUNT_MAX, convoy.next_number)
         if not deaths:
-            del self._moving[group]
+            self._end_pass(group, convoy)
+            return
+        if deaths[0].number < convoy.unsure_below:
+            self._look_up(group, convoy, [death for death in deaths if death.number < convoy.unsure_below])
+        else:
+            self._ship(group, convoy, deaths)
+
+    def _end_pass(self, group: str, convoy: Convoy) -> None:
+        if not convoy.refused_count:
+            del self._convoys[group]
+            return
+        self._tell(group, convoy, next(iter(convoy.refused.values())))
+        self._retry(group, convoy, is_new_pass=True)
+
+    def _tell(self, group: str, convoy: Convoy, reason: str) -> None:
+        """Once for each reason: the metric says how long it lasts."""
+        if convoy.told == (convoy.refused_count, reason):
+            return
+        convoy.told = (convoy.refused_count, reason)
+        log.warning(
+            "dead letters were refused" if convoy.refused_count else "dead letters wait",
+            topic=self._source.topic.name,
+            partition=self._source.number,
+            group=group,
+            to=self._source.dead_letter_topic(group),
+            refused=convoy.refused_count,
+            reason=reason,
+        )
+
+    def _look_up(self, group: str, convoy: Convoy, deaths: list[Death]) -> None:
+        """Finds letters that an earlier attempt has stored, and buries those."""
+        born = self._source.machine.groups[group].born
+        wanted = {self._producer(group, born, death): death.number for death in deaths}
+
+        def found(result: set[int] | FlotillaError) -> None:
+            if self._source.is_ended:
+                return
+            if isinstance(result, FlotillaError) and not isinstance(result, NotFoundError):
+                self._stall(group, convoy, result)
+                return
+            shipment = _Shipment(deaths)
+            shipment.arrived = set() if isinstance(result, FlotillaError) else {wanted[one] for one in result}
+            left = [death for death in deaths if death.number not in shipment.arrived]
+            self._bury(group, shipment, lambda: self._ship(group, convoy, left) if left else self._send(group))
+
+        since_ms = min(death.died_ms for death in deaths)
+        find_letters(self._elsewhere, self._source.dead_letter_topic(group), since_ms, set(wanted), found)
+
+    def _producer(self, group: str, born: int, death: Death) -> int:
+        return producer_of(self._source.topic, self._source.number, group, born, death.number)
+
+    def _ship(self, group: str, convoy: Convoy, deaths: list[Death]) -> None:
+        if group not in self._source.machine.groups:
+            self._send(group)
             return
         try:
-            letters = self._letters(group, deaths)
+            letters, deaths = self._letters(group, convoy, deaths)
         except NotLoadedError:
-            source.when_loaded(lambda error: self._send(group) if error is None else self._retry(group))
+            self._source.when_loaded(
+                lambda error: self._send(group) if error is None else self._stall(group, convoy, error)
+            )
             return
-        except FlotillaError:
-            self._retry(group)
+        if not letters:
+            self._send(group)
             return
-        shipment = _Shipment(deaths[: len(letters)])
-        topic = dead_letter_topic(group, source.topic.name)
-        for death, letter in zip(deaths, letters, strict=False):
-            request = Produce(topic, 0, letter)
-            self._elsewhere.ask(request, partial(self._arrived, group, shipment, death.number))
+        shipment = _Shipment(deaths)
+        topic = self._source.dead_letter_topic(group)
+        for death, letter in zip(deaths, letters, strict=True):
+            arrived = partial(self._arrived, group, convoy, shipment, death.number)
+            self._elsewhere.ask(Produce(topic, 0, letter), arrived)
 
-    def _letters(self, group: str, deaths: list[Death]) -> list[bytes]:
+    def _letters(self, group: str, convoy: Convoy, deaths: list[Death]) -> tuple[list[bytes], list[Death]]:
         """One batch for each death, up to MOVE_BYTES_MAX or to one that is not in memory.
 
-        Raises CorruptionError; NotLoadedError if that is the first one.
+        Moves the pass behind those that cannot be read. Raises NotLoadedError if the first one is not in memory.
         """
         source = self._source
         born = source.machine.groups[group].born
         letters: list[bytes] = []
+        sent: list[Death] = []
         size_bytes = 0
         for death in deaths:
             # It is in the log, trimmed or not: retention keeps dying messages.
@@ -176,115 +289,119 @@ class DeadLetters:
                 if not letters:
                     raise
                 break
-            letter = _letter(record, source.topic, source.number, group, death)
-            letters.append(encode_batch([letter], producer_id=_producer_id(source, group, born, death.number)))
+            except FlotillaError as error:
+                convoy.refuse(death.number, f"the message cannot be read: {error}")
+                if not letters:
+                    convoy.next_number = death.number + 1
+                continue
+            letter = letter_of(record, source.topic, source.number, group, death)
+            letters.append(encode_batch([letter], producer_id=self._producer(group, born, death)))
+            sent.append(death)
             size_bytes += len(letters[-1])
             if size_bytes >= MOVE_BYTES_MAX:
                 break
-        return letters
+        return letters, sent
 
-    def _arrived(self, group: str, shipment: _Shipment, number: int, result: Reply | FlotillaError) -> None:
-        if isinstance(result, FlotillaError):
-            shipment.error = result
+    def _arrived(
+        self, group: str, convoy: Convoy, shipment: _Shipment, number: int, result: Reply | FlotillaError
+    ) -> None:
+        if isinstance(result, _REFUSALS):
+            convoy.refuse(number, str(result))
+        elif isinstance(result, FlotillaError):
+            if shipment.error is None or isinstance(shipment.error, NotFoundError):
+                shipment.error = result
         else:
             shipment.arrived.add(number)
         shipment.left -= 1
-        if shipment.left or self._source.is_ended:
+        if not shipment.left and not self._source.is_ended:
+            self._bury(group, shipment, partial(self._shipped, group, convoy, shipment))
+
+    def _shipped(self, group: str, convoy: Convoy, shipment: _Shipment) -> None:
+        """Every letter of the shipment was answered, and those that arrived are buried."""
+        if shipment.error is None:
+            convoy.next_number = shipment.deaths[-1].number + 1
+            convoy.error = ""
+            if not convoy.refused_count:
+                convoy.delay_ms = 0
+            self._send(group)
             return
-        below_number = shipment.below_number()
-        if below_number > shipment.deaths[0].number:
-            self._bury(group, below_number)
-        elif isinstance(shipment.error, NotFoundError):
-            self._create_topic(group)
+        if isinstance(shipment.error, NotFoundError):
+            self._create_topic(group, convoy)
         else:
-            self._retry(group)
+            convoy.unsure_below = max(convoy.unsure_below, shipment.deaths[-1].number + 1)
+            self._stall(group, convoy, shipment.error)
 
-    def _bury(self, group: str, below_number: int) -> None:
+    def _bury(self, group: str, shipment: _Shipment, buried: Callable[[], None]) -> None:
+        """Calls `buried` when the log says that those that arrived are buried."""
+        runs = shipment.runs()
+        left = len(runs)
+        errors: list[FlotillaError] = []
+
         def answered(result: object) -> None:
+            nonlocal left
+            left -= 1
             if isinstance(result, FlotillaError):
-                self._retry(group)
+                errors.append(result)
+            if left or self._source.is_ended:
+                return
+            convoy = self._convoys.get(group)
+            if errors and convoy is not None:
+                convoy.unsure_below = max(convoy.unsure_below, shipment.deaths[-1].number + 1)
+                self._stall(group, convoy, errors[0])
             else:
-                self._moving[group] = 0
-                self._send(group)
+                buried()
 
-        try:
-            self._source.propose(BuryDeaths(group, below_number, self._source.now_ms()), answered)
-        except FlotillaError:
-            # The group was deleted meanwhile, and its dead letters with it.
-            del self._moving[group]
+        if not runs:
+            buried()
+        for first, end in runs:
+            try:
+                self._source.propose(BuryDeaths(group, end, self._source.now_ms(), first), answered)
+            except FlotillaError:
+                # The group was deleted meanwhile, and its dead letters with it.
+                self._convoys.pop(group, None)
+                return
 
-    def _create_topic(self, group: str) -> None:
+    def _create_topic(self, group: str, convoy: Convoy) -> None:
         topic = self._source.topic
         shown = show_settings(topic.settings)
         width = len(topic.partitions[0].replicas)
         request = CreateTopic(
-            dead_letter_topic(group, topic.name),
+            self._source.dead_letter_topic(group),
             partitions=1,
             # Of a topic that lacks brokers itself the factor would be refused; the default is filled up like the topic.
             replication_factor=topic.replication_factor if width >= topic.replication_factor else 0,
-            settings={name: shown[name] for name in _INHERITED},
+            settings={**{name: shown[name] for name in _INHERITED}, "holds_dead_letters": "1"},
         )
 
         def answered(result: Reply | FlotillaError) -> None:
             if isinstance(result, FlotillaError):
                 # Also when it exists already: then the node that was asked has not heard of it yet.
-                self._retry(group)
+                self._stall(group, convoy, result)
             else:
                 self._send(group)
 
         self._elsewhere.ask(request, answered)
 
-    def _retry(self, group: str) -> None:
-        if self._source.is_ended:
+    def _stall(self, group: str, convoy: Convoy, error: FlotillaError) -> None:
+        """The topic takes nothing now: all letters wait."""
+        if self._source.is_ended or self._convoys.get(group) is not convoy:
             return
-        delay_ms = min(max(2 * self._moving[group], RETRY_MS), RETRY_MS_MAX)
-        self._moving[group] = delay_ms
-        self._outside.later(delay_ms, partial(self._send, group))
+        convoy.error = str(error)
+        if convoy.delay_ms >= RETRY_MS_MAX // 2:
+            self._tell(group, convoy, convoy.error)
+        self._retry(group, convoy, is_new_pass=False)
 
+    def _retry(self, group: str, convoy: Convoy, *, is_new_pass: bool) -> None:
+        """Goes on after a delay, or begins again with what was refused."""
+        convoy.delay_ms = min(max(2 * convoy.delay_ms, RETRY_MS), RETRY_MS_MAX)
+        convoy.is_passing = False
 
-def _producer_id(source: DeathSource, group: str, born: int, number: int) -> int:
-    """The same for the same death, at every leader; another one for every other death."""
-    name = f"{source.topic.topic_id}/{source.number}/{group}/{born}/{number}"
-    return _PRODUCER_BIT | int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") >> 1
+        def begin() -> None:
+            convoy.is_passing = True
+            if is_new_pass:
+                convoy.next_number = 0
+                convoy.refused.clear()
+                convoy.refused_count = 0
+            self._send(group)
 
-
-def _letter(record: Record, topic: Topic, partition: int, group: str, death: Death) -> Record:
-    """The message with its hidetails in headers. Its time is that of its death, so retention counts from then."""
-    details = {
-        HEADER_PREFIX + "reason": death.reason,
-        HEADER_PREFIX + "attempts": str(death.attempts),
-        HEADER_PREFIX + "topic": topic.name,
-        HEADER_PREFIX + "partition": str(partition),
-        HEADER_PREFIX + "offset": str(death.offset),
-        HEADER_PREFIX + "group": group,
-        HEADER_PREFIX + "first-time": str(record.timestamp_ms),
-        HEADER_PREFIX + "died-time": str(death.died_ms),
-    }
-    if record.max_deliveries:
-        details[MAX_DELIVERIES_HEADER] = str(record.max_deliveries)
-    if record.ttl_ms:
-        details[TTL_HEADER] = str(record.ttl_ms)
-    added = tuple((name, text.encode()) for name, text in details.items())
-    return Record(
-        payload=record.payload,
-        key=record.key,
-        headers=_fitting(record.headers, added),
-        timestamp_ms=death.died_ms,
-        priority=record.priority,
-        content_type=record.content_type,
-    )
-
-
-def _fitting(own: Headers, added: Headers) -> Headers:
-    """Both, without the last of its own headers when that exceeds the limits of a record."""
-    room_count = RECORD_HEADER_COUNT_MAX - len(added)
-    room_bytes = RECORD_HEADER_BYTES_MAX - _size_bytes(added)
-    # A redriven message that dies again keeps the headers of its last death only.
-    kept = [header for header in own if not header[0].startswith(HEADER_PREFIX)][:room_count]
-    while kept and _size_bytes(kept) > room_bytes:
-        kept.pop()
-    return (*kept, *added)
-
-
-def _size_bytes(headers: list[tuple[str, bytes]] | Headers) -> int:
-    return sum([len(name.encode()) + len(value) for name, value in headers])
+        convoy.timer = self._outside.later(convoy.delay_ms, begin)

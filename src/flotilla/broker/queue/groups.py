@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from flotilla.broker.log_loads import LogLoads
 from flotilla.broker.log_reads import find_time
 from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
-from flotilla.broker.queue.dead_letters import DeadLetters, rules_of
+from flotilla.broker.queue.dead_letters import DeadLetters
 from flotilla.broker.queue.delivery import BatchCache, QueueReader, ReadResult
 from flotilla.broker.queue.rate_limit import TOKEN_PARTITION, TokenShares
 from flotilla.broker.queue.settlement_log import SettlementLog
@@ -29,6 +29,7 @@ from flotilla.partition.leader.type_filter import TypeFilter
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import StagedAcks
 from flotilla.replica.replica import Replica
+from flotilla.types.dead_letters import dead_letter_topic
 from flotilla.types.errors import (
     CorruptionError,
     FlotillaError,
@@ -156,14 +157,17 @@ class PartitionQueue:
         self._opening: dict[str, list[Callable[[FlotillaError | None], None]]] = {}
         self._is_ended = False
         self._shares = TokenShares(ports.elsewhere, ports.outside, self.now_ms, lambda: self.topic.name, self.wake_soon)
-        self._dead_letters = DeadLetters(self, ports.elsewhere, ports.outside)
-        self._dead_letters.look()
+        self.dead_letters = DeadLetters(self, ports.elsewhere, ports.outside)
+        self.dead_letters.look()
 
     def rules(self, group: str) -> GroupRules:
         rules = self._rules.get(group)
         if rules is None:
-            rules = self._rules[group] = rules_of(self.topic, group)
+            rules = self._rules[group] = self.topic.rules_of(group)
         return rules
+
+    def dead_letter_topic(self, group: str) -> str:
+        return self.rules(group).dead_letter_topic or dead_letter_topic(group, self.topic.name)
 
     def _own_rules(self, group: str) -> GroupRules:
         """The rules for the leader here: without the rate limit, unless this partition keeps it."""
@@ -458,7 +462,7 @@ class PartitionQueue:
         """A command with settlements has committed, or was refused."""
         for settlement in command.groups:
             if settlement.dead and is_committed:
-                self._dead_letters.move(settlement.group)
+                self.dead_letters.move(settlement.group)
             self.wake_soon(settlement.group)
         self._look_ahead()
 
@@ -514,7 +518,7 @@ class PartitionQueue:
     @property
     def is_burying(self) -> bool:
         """Dead letters are in flight."""
-        return not self._is_ended and self._dead_letters.is_moving
+        return not self._is_ended and self.dead_letters.is_moving
 
     # Retention.
 

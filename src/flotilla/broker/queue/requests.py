@@ -232,6 +232,9 @@ class QueueRequests:
             queue.recall_limits(request.group, [LeaseRange(0, request.offset, request.offset + 1)])
         token_ms = queue.retry_after_ms(request.group)
         explanation = explain_message(queue.leader, request.group, request.offset, queue.now_ms(), token_ms, past)
+        obstacle = queue.dead_letters.obstacle(request.group, request.offset)
+        if obstacle:
+            explanation.next = f"its dead letter is tried again: {obstacle}"
         if request.has_record and is_there:
             explanation.batch = bytes(queue.reader.piece(request.offset))
         return explanation
@@ -263,6 +266,7 @@ class QueueRequests:
         queue = self._queue
         queue.catch_up()
         description = describe_group(queue.leader, group, queue.now_ms())
+        description.unburied = queue.dead_letters.refused_count(group)
         if description.lag > 0:
             description.oldest_age_ms = self._oldest_age_ms(group)
         return description

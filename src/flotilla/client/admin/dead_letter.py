@@ -6,13 +6,17 @@ from typing import Any, TypedDict
 
 from flotilla.client.queue.message import Leased
 from flotilla.client.reader.message import Message
-from flotilla.types.dead_letters import HEADER_PREFIX, MAX_DELIVERIES_HEADER, TTL_HEADER
+from flotilla.types.dead_letters import (
+    HEADER_PREFIX,
+    MAX_DELIVERIES_HEADER,
+    OWN_HEADERS_HEADER,
+    REDRIVEN_HEADER,
+    TTL_HEADER,
+)
 from flotilla.types.ids import Offset
 from flotilla.types.limits import DELIVERY_COUNT_MAX, TIME_MS_MAX
 from flotilla.types.records import Headers
 
-#: How often a message was redriven. The client that redrives it counts.
-REDRIVEN_HEADER = "flotilla-redriven"
 #: Digits of a number in a header; brokers write shorter ones.
 _DIGITS_MAX = 20
 
@@ -43,6 +47,8 @@ class DeadLetter:
     #: As in the original message; 0: not set. A dead letter ignores both.
     max_deliveries: int = 0
     ttl_ms: int = 0
+    #: In which it died. Groups may share a dead-letter topic.
+    group: str = ""
 
 
 class DeadLetterFilter(TypedDict, total=False):
@@ -67,7 +73,7 @@ def read_letter(message: Message | Leased[Any]) -> DeadLetter:
         offset=message.offset,
         payload=message.payload,
         key=message.key,
-        headers=tuple(pair for pair in message.headers if not _is_ours(pair[0])),
+        headers=_own_headers(message.headers, headers),
         priority=message.priority,
         content_type=message.content_type,
         topic=_text(headers, HEADER_PREFIX + "topic"),
@@ -79,6 +85,7 @@ def read_letter(message: Message | Leased[Any]) -> DeadLetter:
         redriven=_number(headers, REDRIVEN_HEADER),
         max_deliveries=_number_up_to(DELIVERY_COUNT_MAX, headers, MAX_DELIVERIES_HEADER),
         ttl_ms=_number_up_to(TIME_MS_MAX, headers, TTL_HEADER),
+        group=_text(headers, HEADER_PREFIX + "group"),
     )
 
 
@@ -95,6 +102,13 @@ def is_meant(letter: DeadLetter, wanted: DeadLetterFilter) -> bool:
         and wanted.get("partition", letter.partition) == letter.partition
         and wanted.get("offset", letter.offset) == letter.offset
     )
+
+
+def _own_headers(headers: Headers, by_name: dict[str, bytes]) -> Headers:
+    """They come first, and the letter says how many there are."""
+    if OWN_HEADERS_HEADER in by_name:
+        return headers[: _number(by_name, OWN_HEADERS_HEADER)]
+    return tuple(pair for pair in headers if not _is_ours(pair[0]))
 
 
 def _is_ours(name: str) -> bool:

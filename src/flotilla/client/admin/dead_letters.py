@@ -1,10 +1,11 @@
 """The dead letters of one group of one topic: listed, sent again, or discarded.
 
-The dead-letter topic is an ordinary topic, and its queue group `flotilla.redrive` works it off. So an interrupted
-redrive continues where it was, two runs share the work, and nothing is done twice. A redrive is an idempotent produce
-to the topic of origin, then an acknowledgement. Letters that the filter does not match, and those that were redriven
-too often, stay leased until the end of the run, so that they do not come again, and are released then. A run that is
-cut short loses nothing: a dead letter never fails for the last time (broker/queue/dead_letters).
+The dead-letter topic is an ordinary topic, and its queue group `flotilla.redrive` works it off. Groups that share one
+have a group of their own for that (`types/dead_letters`), which settles the letters of others without touching them.
+So an interrupted redrive continues where it was, two runs share the work, and nothing is done twice. A redrive is an
+idempotent produce to the topic of origin, then an acknowledgement. Letters that the filter does not match, and those
+that were redriven too often, stay leased until the end of the run, so that they do not come again, and are released
+then. A run that is cut short loses nothing: a dead letter never fails for the last time (broker/queue/dead_letters).
 
 Listing changes nothing: it reads the topic, and asks the group what it has settled.
 """
@@ -15,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, Unpack
 
 from flotilla.client._blocking import BlockingShell, Run, blocking
-from flotilla.client.admin.dead_letter import REDRIVEN_HEADER, DeadLetter, DeadLetterFilter, is_meant, read_letter
+from flotilla.client.admin.dead_letter import DeadLetter, DeadLetterFilter, is_meant, read_letter
 from flotilla.client.admin.group_info import GroupInfo
 from flotilla.client.producer.receipt import Receipt
 from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
 from flotilla.client.reader.message import Message
-from flotilla.types.dead_letters import REDRIVE_GROUP, dead_letter_topic
+from flotilla.types.dead_letters import dead_letter_topic, redrive_group, redrive_key
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import Offset
@@ -71,6 +72,8 @@ class _Client(Protocol):
 
     async def describe_group(self, topic: str, group: str, *, timeout_ms: int) -> GroupInfo: ...
 
+    async def alter_group(self, topic: str, group: str, *, timeout_ms: int) -> dict[str, str]: ...
+
     async def peek(
         self, topic: str, partition: int, *, offset: Offset | None, max_messages: int, timeout_ms: int
     ) -> Sequence[Message]: ...
@@ -92,29 +95,45 @@ class AsyncDeadLetters:
         self._client = client
         self.origin = topic
         self.group = group
-        #: The topic in which they are.
+        #: The topic in which they are: as the group's setting says, which the first call asks for.
         self.topic = dead_letter_topic(group, topic)
         self._timeout_ms = timeout_ms
+
+    async def _find_topic(self) -> str:
+        """The group that redrives the letters, in `topic`, which is known from here on."""
+        try:
+            settings = await self._client.alter_group(self.origin, self.group, timeout_ms=self._timeout_ms)
+        except NotFoundError:
+            # The topic was deleted, and the settings with it; its letters may be there.
+            settings = {}
+        self.topic = settings.get("dead_letter_topic") or dead_letter_topic(self.group, self.origin)
+        return redrive_group(self.topic, self.group, self.origin)
+
+    def _is_own(self, letter: DeadLetter) -> bool:
+        """Also of a message that someone put into the topic by hand."""
+        return (letter.topic or self.origin) == self.origin and (letter.group or self.group) == self.group
 
     async def list(self, limit: int = 100, **wanted: Unpack[DeadLetterFilter]) -> Letters:
         """The oldest dead letters of each partition that are not redriven or purged; [] without such a topic."""
         found: Letters = []
+        redriver = await self._find_topic()
         try:
             described = await self._client.describe_topic(self.topic, timeout_ms=self._timeout_ms)
         except NotFoundError:
             return found
         for part in described.partitions:
             if wanted.get("partition", part.number) == part.number:
-                found += await self._list_partition(part.number, limit - len(found), wanted)
+                found += await self._list_partition(redriver, part.number, limit - len(found), wanted)
         return found
 
     async def peek(self, partition: int, offset: Offset) -> DeadLetter:
         """One dead letter, also after a redrive or a purge. Raises NotFoundError."""
+        await self._find_topic()
         found = await self._client.peek(
             self.topic, partition, offset=offset, max_messages=1, timeout_ms=self._timeout_ms
         )
-        if not found or found[0].offset != offset:
-            raise NotFoundError(f"there is no offset {offset} in partition {partition} of {self.topic}")
+        if not found or found[0].offset != offset or not self._is_own(read_letter(found[0])):
+            raise NotFoundError(f"there is no dead letter at offset {offset} in partition {partition} of {self.topic}")
         return read_letter(found[0])
 
     async def redrive(
@@ -149,10 +168,10 @@ class AsyncDeadLetters:
 
     # Listing.
 
-    async def _list_partition(self, number: int, limit: int, wanted: DeadLetterFilter) -> Letters:
+    async def _list_partition(self, redriver: str, number: int, limit: int, wanted: DeadLetterFilter) -> Letters:
         position = wanted.get("offset")
         try:
-            info = await self._client.describe_group(self.topic, REDRIVE_GROUP, timeout_ms=self._timeout_ms)
+            info = await self._client.describe_group(self.topic, redriver, timeout_ms=self._timeout_ms)
             part = info.partitions.get(number)
         except NotFoundError:
             part = None
@@ -163,21 +182,23 @@ class AsyncDeadLetters:
             messages = await self._client.peek(
                 self.topic, number, offset=position, max_messages=_PEEK_MESSAGES, timeout_ms=self._timeout_ms
             )
-            letters = [letter for letter in map(read_letter, messages) if is_meant(letter, wanted)]
+            letters = [
+                letter for letter in map(read_letter, messages) if self._is_own(letter) and is_meant(letter, wanted)
+            ]
             if part is not None:
-                letters = await self._unsettled(letters)
+                letters = await self._unsettled(redriver, letters)
             found += letters
             if len(messages) < _PEEK_MESSAGES or "offset" in wanted:
                 break
             position = messages[-1].offset + 1
         return found[:limit]
 
-    async def _unsettled(self, letters: Letters) -> Letters:
+    async def _unsettled(self, redriver: str, letters: Letters) -> Letters:
         states = await asyncio.gather(
             *[
                 self._client.explain(
                     self.topic,
-                    REDRIVE_GROUP,
+                    redriver,
                     letter.partition,
                     letter.offset,
                     history=False,
@@ -197,8 +218,9 @@ class AsyncDeadLetters:
     # Working off.
 
     async def _work(self, run: "_Run", send: Callable[[_Chosen], Coroutine[Any, Any, None]] | None) -> Redriven:
+        redriver = await self._find_topic()
         consumer = self._client.queue(
-            self.topic, group=REDRIVE_GROUP, lease_ms_max=_LEASE_MS_MAX, timeout_ms=self._timeout_ms
+            self.topic, group=redriver, lease_ms_max=_LEASE_MS_MAX, timeout_ms=self._timeout_ms
         )
         async with consumer:
             empty_polls = 0
@@ -208,16 +230,16 @@ class AsyncDeadLetters:
                     empty_polls = 0
                     await self._step(consumer, run, messages, send)
                     await run.pace()
-                elif await self._has_more():
+                elif await self._has_more(redriver):
                     empty_polls += 1
                 else:
                     break
         return run.result
 
-    async def _has_more(self) -> bool:
+    async def _has_more(self, redriver: str) -> bool:
         """Whether letters are left that a poll did not return: a new leader delivers nothing at first."""
         try:
-            info = await self._client.describe_group(self.topic, REDRIVE_GROUP, timeout_ms=self._timeout_ms)
+            info = await self._client.describe_group(self.topic, redriver, timeout_ms=self._timeout_ms)
         except NotFoundError:
             # No partition knows the group yet: the poll did not wait for that.
             return True
@@ -231,10 +253,18 @@ class AsyncDeadLetters:
         send: Callable[[_Chosen], Coroutine[Any, Any, None]] | None,
     ) -> None:
         """Handles one step. Letters that are passed over stay leased until the consumer is closed."""
-        chosen = [(message, letter) for message in messages if run.judge(letter := read_letter(message))]
+        own: list[tuple[AsyncQueueMessage, DeadLetter]] = []
+        foreign: _Messages = []
+        for message in messages:
+            letter = read_letter(message)
+            if self._is_own(letter):
+                own.append((message, letter))
+            else:
+                foreign.append(message)
+        chosen = [pair for pair in own if run.judge(pair[1])]
         if chosen and send is not None:
             await send(chosen)
-        await consumer.ack([message for message, _ in chosen])
+        await consumer.ack([*[message for message, _ in chosen], *foreign])
         run.report()
 
     async def _send_again(self, chosen: _Chosen) -> None:
@@ -249,14 +279,14 @@ class AsyncDeadLetters:
         return Record(
             letter.payload,
             letter.key,
-            (*letter.headers, (REDRIVEN_HEADER, b"%d" % (letter.redriven + 1))),
+            letter.headers,
             priority=letter.priority,
             content_type=letter.content_type,
             # Its time to live starts again: a redriven message is wanted, however old it is.
             ttl_ms=letter.ttl_ms,
             max_deliveries=letter.max_deliveries,
             # By the id of the dead-letter topic: in the next one of its name, other letters have these offsets.
-            idempotency_key=f"redrive/{topic_id}/{letter.partition}/{letter.offset}".encode(),
+            idempotency_key=redrive_key(letter.redriven + 1, f"{topic_id}/{letter.partition}/{letter.offset}"),
         )
 
 
@@ -329,8 +359,11 @@ class DeadLetters(BlockingShell[AsyncDeadLetters]):
         super().__init__(inner, run)
         self.origin = inner.origin
         self.group = inner.group
-        #: The topic in which they are.
-        self.topic = inner.topic
+
+    @property
+    def topic(self) -> str:
+        """The topic in which they are: as the group's setting says, which the first call asks for."""
+        return self._inner.topic
 
     list = blocking(AsyncDeadLetters.list)
     peek = blocking(AsyncDeadLetters.peek)

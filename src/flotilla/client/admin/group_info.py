@@ -68,6 +68,16 @@ class GroupInfo:
         return self._sum("cancelled_total")
 
     @property
+    def trimmed_total(self) -> int:
+        """Messages that retention removed before the group had settled them."""
+        return self._sum("trimmed_total")
+
+    @property
+    def unburied(self) -> int:
+        """Of `dying`: messages that the dead-letter topic has refused. They are tried again."""
+        return self._sum("unburied")
+
+    @property
     def is_paused(self) -> bool:
         return any(part.is_paused for part in self.partitions.values())
 

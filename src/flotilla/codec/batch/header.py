@@ -43,6 +43,9 @@ TRANSACTIONAL: Final = 1
 _HEADER = Struct("<QIIIBBBBIHHqqQII")
 _PATCH = Struct("<QI")
 _CRC = Struct("<I")
+#: The highest byte of the producer's id, and the bit in it that marks a dead letter.
+_PRODUCER_TOP: Final = 55
+_TOP_BIT: Final = 0x80
 _CRC_AT = 16
 _CHECKED_FROM = 20
 HEADER_BYTES: Final = _HEADER.size
@@ -99,6 +102,11 @@ def pack_header(
         raise InvalidArgumentError(f"a field does not fit into the batch header: {error}") from error
     checksum = crc32c(body, crc32c(header[_CHECKED_FROM:]))
     return header[:_CRC_AT] + _CRC.pack(checksum) + header[_CHECKED_FROM:]
+
+
+def is_of_letter(buffer: bytes | bytearray | memoryview) -> bool:
+    """Whether the producer is that of a dead letter, whose id has the highest bit (`types/dead_letters`)."""
+    return len(buffer) > _PRODUCER_TOP and buffer[_PRODUCER_TOP] >= _TOP_BIT
 
 
 def parse_header(buffer: bytes | bytearray | memoryview) -> BatchHeader:

@@ -87,11 +87,12 @@ class ResetGroup:
 
 @dataclass(frozen=True, slots=True)
 class BuryDeaths:
-    """Deaths with lower numbers are in the dead-letter topic."""
+    """Deaths with numbers from `first_number` to below `below_number` are in the dead-letter topic."""
 
     group: str
     below_number: int
     now_ms: int
+    first_number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

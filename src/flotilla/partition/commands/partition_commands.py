@@ -201,6 +201,7 @@ _COMMIT_OFFSET: Final = 2
 _TRIM_TO: Final = 4
 _CONFIGURE_DEDUP: Final = 5
 _SETTLE_RUNS: Final = 7
+_BURY_DEATHS: Final = 8
 _CANCEL_RECORDS: Final = 10
 _STAGE_BATCH: Final = 12
 _STAGE_SETTLEMENT: Final = 14
@@ -209,7 +210,6 @@ _NAMED: Final[dict[int, type[Any]]] = {3: DeleteGroup, 13: DropStage, 15: Conclu
 #: Commands whose fields are a name, a number and `now_ms`.
 _NUMBERED: Final[dict[int, type[Any]]] = {
     6: OpenGroup,
-    8: BuryDeaths,
     9: ResetGroup,
     11: ReserveTokens,
     16: ClaimPartition,
@@ -239,6 +239,9 @@ def encode_command(command: Command) -> bytes:
             return _pack(_STAMP_TIME, command.now_ms)
         case TrimTo():
             return _pack(_TRIM_TO, command.now_ms, command.offset, rest=_U64.pack(command.known))
+        case BuryDeaths():
+            rest = _U64.pack(command.first_number) if command.first_number else b""
+            return _pack(_BURY_DEATHS, command.now_ms, command.below_number, name=command.group, rest=rest)
         case ConfigureDedup():
             return _pack(_CONFIGURE_DEDUP, command.now_ms, command.entries_max, rest=_U64.pack(command.window_ms))
         case CancelRecords():
@@ -295,6 +298,8 @@ def decode_command(data: bytes | memoryview) -> Command:
         return named
     if kind == _STAMP_TIME:
         return StampTime(now_ms)
+    if kind == _BURY_DEATHS and rest_bytes in (0, _U64.size):
+        return BuryDeaths(name, value, now_ms, _U64.unpack(rest)[0] if rest else 0)
     if kind == _TRIM_TO and rest_bytes == _U64.size:
         return TrimTo(value, now_ms, _U64.unpack(rest)[0])
     if kind == _CONFIGURE_DEDUP and rest_bytes == _U64.size:

@@ -115,7 +115,9 @@ class MessageHistory:
         found: list[Step] = []
         for place in self._own_deaths if self.agrees(state) else ():
             number = state.next_death - self._deaths + place
-            burial = next((known for known in self._burials if known[1].below_number > number), None)
+            burial = next(
+                (known for known in self._burials if known[1].first_number <= number < known[1].below_number), None
+            )
             if burial is not None:
                 found.append(Step(burial[0], burial[1].now_ms, "copied to the dead-letter topic"))
         return found

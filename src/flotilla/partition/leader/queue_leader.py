@@ -486,10 +486,13 @@ class QueueLeader:
                 end = facts.base_offset + facts.count
                 self._delays.add(Stretch(stretch.deliver_at_ms, facts.base_offset, end, stretch.priority))
 
-    def deaths(self, group: str, limit: int) -> list[Death]:
-        """The oldest dead messages without a dead letter. The caller writes them, and then proposes BuryDeaths."""
+    def deaths(self, group: str, limit: int, from_number: int = 0) -> list[Death]:
+        """The oldest dead messages without a dead letter, from that number on.
+
+        The caller writes the letters, and then proposes BuryDeaths.
+        """
         state = self._machine.groups.get(group)
-        return [] if state is None else state.deaths(limit)
+        return [] if state is None else state.deaths(limit, from_number)
 
     def inspect(self, group: str, now_ms: int, *, reads_due: bool = False) -> GroupView:
         """The group as `explain` reads it. Raises NotFoundError.

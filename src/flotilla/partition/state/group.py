@@ -6,7 +6,7 @@ one term.
 Invariants:
 1. everything below `floor` is settled, `floor` itself is not, and `settled` holds the settled messages above it;
 2. only unsettled messages have failures;
-3. deaths are numbered without gaps in the order in which they happened; `dying` holds those from `buried` on.
+3. deaths are numbered without gaps in the order in which they happened; `dying` holds those that are not buried.
 """
 
 from collections import deque
@@ -82,6 +82,7 @@ class GroupState:
     __slots__ = (
         "born",
         "dying",
+        "dying_count",
         "endings",
         "failures",
         "floor",
@@ -108,6 +109,8 @@ class GroupState:
         self.endings = Endings()
         #: Dead messages that are settled, but not known to be in the dead-letter topic; in the order of numbers.
         self.dying: deque[DeathRun] = deque()
+        #: Messages in `dying`.
+        self.dying_count = 0
         #: The number of the next death.
         self.next_death = 0
         #: Tokens of the rate limit are reserved up to this theoretical arrival time.
@@ -124,7 +127,7 @@ class GroupState:
         """Whether its state has reached a bound: then only messages that come back are delivered."""
         return (
             self.failures.count >= GROUP_FAILED_COUNT_MAX
-            or self.next_death - self.buried >= GROUP_DYING_COUNT_MAX
+            or self.dying_count >= GROUP_DYING_COUNT_MAX
             or self.settled.has_runs(GROUP_SETTLED_RUN_COUNT_MAX)
         )
 
@@ -157,22 +160,18 @@ class GroupState:
         """Unsettled messages."""
         return next_offset - self.floor - self.settled.count
 
-    @property
-    def buried(self) -> int:
-        """Deaths with lower numbers are in the dead-letter topic."""
-        return self.dying[0].number if self.dying else self.next_death
-
-    def deaths(self, limit: int) -> list[Death]:
-        """The oldest deaths that are not buried, at most `limit`."""
+    def deaths(self, limit: int, from_number: int = 0) -> list[Death]:
+        """The oldest deaths that are not buried, at most `limit`, beginning with that number."""
         found: list[Death] = []
         for run in self.dying:
-            count = min(run.end - run.first, limit - len(found))
-            if count <= 0:
-                break
+            skipped = max(from_number - run.number, 0)
+            last = min(run.end - run.first, skipped + limit - len(found))
             found += [
                 Death(run.number + into, run.first + into, run.attempts, run.reason, run.died_ms)
-                for into in range(count)
+                for into in range(skipped, last)
             ]
+            if len(found) == limit:
+                break
         return found
 
     def death_of(self, offset: Offset) -> Death | None:
@@ -242,6 +241,7 @@ class GroupState:
             self.dying.append(DeathRun(self.next_death, low, high, attempts + 1, reason, now_ms))
             self.endings.note(low, high, End(DEAD, attempts + 1, reason, now_ms))
             self.next_death += high - low
+        self.dying_count += self.next_death - before
         self.settle(first, end)
         return self.next_death - before
 
@@ -251,15 +251,22 @@ class GroupState:
             return reason
         return reason.encode("utf-8")[:CUT_REASON_BYTES_MAX].decode("utf-8", "ignore")
 
-    def bury(self, below_number: int) -> int:
-        """Deaths with lower numbers are in the dead-letter topic."""
-        before = self.buried
+    def bury(self, below_number: int, first_number: int = 0) -> int:
+        """Deaths with these numbers are in the dead-letter topic. Returns how many were not there before."""
+        before = self.dying_count
+        passed: list[DeathRun] = []
         while self.dying and self.dying[0].number < below_number:
             run = self.dying.popleft()
-            into = below_number - run.number
-            if run.first + into < run.end:
-                self.dying.appendleft(run._replace(number=below_number, first=run.first + into))
-        return self.buried - before
+            low = max(first_number - run.number, 0)
+            high = below_number - run.number
+            length = run.end - run.first
+            if low:
+                passed.append(run._replace(end=run.first + min(low, length)))
+            if high < length:
+                self.dying.appendleft(run._replace(number=below_number, first=run.first + high))
+            self.dying_count -= max(min(high, length) - low, 0)
+        self.dying.extendleft(reversed(passed))
+        return before - self.dying_count
 
     def trim(self, log_start: Offset) -> int:
         """The log has removed everything below. Dying messages keep their `DeathRun`."""

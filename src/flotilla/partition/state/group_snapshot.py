@@ -153,6 +153,7 @@ def _read_deaths(reader: ByteReader, queue: GroupState, count: int, reasons: lis
         if first >= end:
             raise CorruptionError("deaths in a partition's snapshot are empty")
         queue.dying.append(DeathRun(number, first, end, attempts, reasons[reason], died_ms))
+        queue.dying_count += end - first
 
 
 def _read_endings(reader: ByteReader, queue: GroupState, count: int, reasons: list[str]) -> None:

@@ -186,8 +186,9 @@ class GroupTable:
             raise NotFoundError(f"there is no group {command.group!r}")
         queue = self.queues.get(command.group)
         if queue is not None and queue.dying:
-            count = queue.next_death - queue.buried
-            raise UnavailableError(f"{count} dead messages of group {command.group!r} are not in its dead letters yet")
+            raise UnavailableError(
+                f"{queue.dying_count} dead messages of group {command.group!r} are not in its dead letters yet"
+            )
 
     def _check_open(self, command: OpenGroup) -> None:
         self._check_offset(command.offset)
@@ -202,7 +203,7 @@ class GroupTable:
 
     def _check_bury(self, command: BuryDeaths) -> None:
         queue = self._queue(command.group)
-        if not 0 <= command.below_number <= queue.next_death:
+        if not 0 <= command.first_number <= command.below_number <= queue.next_death:
             raise InvalidArgumentError(f"group {command.group!r} has no death {command.below_number - 1}")
 
     def _check_reserve(self, command: ReserveTokens) -> None:
@@ -291,7 +292,7 @@ class GroupTable:
 
     def _bury(self, command: BuryDeaths) -> int:
         """How many were not buried before."""
-        return self.queues[command.group].bury(command.below_number)
+        return self.queues[command.group].bury(command.below_number, command.first_number)
 
     def _reserve(self, command: ReserveTokens) -> None:
         self.queues[command.group].reserved_tat_us = command.tat_us

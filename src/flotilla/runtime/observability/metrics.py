@@ -114,6 +114,16 @@ MESSAGES_DEAD_LETTERED = _queue(
     "flotilla_messages_dead_lettered_total",
     "Messages of the group that failed for the last time or were rejected, and went to its dead-letter topic.",
 )
+MESSAGES_UNBURIED = _queue(
+    GAUGE,
+    "flotilla_messages_unburied",
+    "Dead messages of the group that its dead-letter topic has refused; they are tried again.",
+)
+MESSAGES_TRIMMED = _queue(
+    COUNTER,
+    "flotilla_messages_trimmed_total",
+    "Messages that retention removed before the group had settled them.",
+)
 GROUP_LAG_MESSAGES = _queue(GAUGE, "flotilla_group_lag_messages", "Unsettled messages of the group.")
 GROUP_LAG_SECONDS = _queue(
     GAUGE,

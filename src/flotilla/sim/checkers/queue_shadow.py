@@ -80,7 +80,7 @@ class GroupShadow:
         #: Offsets in the order of deaths, and when each died.
         self.deaths: list[Offset] = []
         self.died_ms: list[int] = []
-        self.buried = 0
+        self.buried: dict[int, None] = {}
         self.begin(0, 0)
 
     @property
@@ -140,7 +140,7 @@ class GroupShadow:
 
     def sums(self) -> tuple[object, ...]:
         above = len(self.settled) - (self.floor - self.start)
-        return self.name, self.floor, above, self.open_attempts, len(self.deaths), self.buried
+        return self.name, self.floor, above, self.open_attempts, len(self.deaths), len(self.deaths) - len(self.buried)
 
 
 class Ways:
@@ -455,11 +455,13 @@ class QueueShadow:
 
     def _bury(self, command: BuryDeaths) -> None:
         group = self.groups[command.group]
-        for number in range(group.buried, command.below_number):
+        for number in range(command.first_number, command.below_number):
+            if number in group.buried:
+                continue
             letter = self._ways.letter_of(group, number)
             if letter not in self.letters:
                 raise Violation("dead-lettered once", f"{letter} is buried, and nowhere")
-        group.buried = max(group.buried, command.below_number)
+            group.buried[number] = None
 
     def _trim(self, index: Index, command: TrimTo) -> None:
         """A leader decides by the groups it knows; groups created since are not affected."""
@@ -488,7 +490,7 @@ def sums_of(machine: PartitionMachine) -> tuple[object, ...]:
             group.settled.count,
             sum([(end - first) * failure.attempts for first, end, failure in group.failures]),
             group.next_death,
-            group.buried,
+            group.dying_count,
         )
         for name, group in sorted(machine.groups.items())
     ]

@@ -101,7 +101,7 @@ def _one_more_attempt(original: Any) -> Any:
 
 
 def _bury_too_many(original: Any) -> Any:
-    return lambda self, below_number: original(self, min(below_number + 1, self.next_death))
+    return lambda self, below_number, first: original(self, min(below_number + 1, self.next_death), first)
 
 
 def _forget_failures(original: Any) -> Any:

@@ -104,6 +104,7 @@ def _draw_group(random: Random, name: str) -> GroupPlan:
         rate_limit_burst=random.choice((1, 3, 10)),
         lease_ms_max=random.choice((3_000, 60_000)),
         dead_letters=0 if random.random() < 0.2 else 1,
+        dead_letter_topic="",
         paused=0,
         holds_retention=0 if random.random() < 0.3 else 1,
     )

@@ -167,7 +167,7 @@ class QueueWorkload:
             return False
         return len(shadow.groups) == len(self._app.plan.groups) and all(
             group.floor == shadow.next_offset
-            and (group.buried == len(group.deaths) or not self._app.rules[group.name].dead_letters)
+            and (len(group.buried) == len(group.deaths) or not self._app.rules[group.name].dead_letters)
             for group in shadow.groups.values()
         )
 
@@ -209,7 +209,9 @@ class QueueWorkload:
         parts = [f"{shadow.next_offset} messages, log starts at {shadow.log_start}"]
         for group in shadow.groups.values():
             left = [offset for offset in range(group.floor, shadow.next_offset) if offset not in group.settled]
-            parts.append(f"{group.name}: {len(left)} left {left[:5]}, {len(group.deaths)} dead, {group.buried} buried")
+            parts.append(
+                f"{group.name}: {len(left)} left {left[:5]}, {len(group.deaths)} dead, {len(group.buried)} buried"
+            )
             term = self._app.leading(TOPIC)
             if term is not None:
                 now_ms = term.now_ms()

@@ -14,11 +14,10 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from flotilla.client.admin.dead_letter import REDRIVEN_HEADER
 from flotilla.spark.pipelines.fingerprint import fingerprint_column, shape_column
 from flotilla.spark.pipelines.plots import SERIES_MAX, bars, lines
 from flotilla.spark.pipelines.report import Report
-from flotilla.types.dead_letters import HEADER_PREFIX, PREFIX, dead_letter_topic
+from flotilla.types.dead_letters import HEADER_PREFIX, PREFIX, REDRIVEN_HEADER, dead_letter_topic
 from flotilla.types.errors import InvalidArgumentError
 
 #: Groups in a report; the rest is only counted.

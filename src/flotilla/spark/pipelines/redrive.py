@@ -17,13 +17,12 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from flotilla.client.admin.dead_letter import REDRIVEN_HEADER
 from flotilla.client.admin.dead_letters import REDRIVEN_MAX
 from flotilla.client.client import Client
 from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines.sending import BLOCK_ROWS, send_rows
 from flotilla.spark.pipelines.streaming_run import ReportProgress
-from flotilla.types.dead_letters import REDRIVE_GROUP
+from flotilla.types.dead_letters import REDRIVE_GROUP, REDRIVEN_HEADER
 from flotilla.types.errors import NotFoundError
 
 _LISTS: Final = "lists"

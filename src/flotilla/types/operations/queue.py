@@ -319,8 +319,12 @@ class GroupDescription(Reply):
     failed_total: int = 0
     expired_total: int = 0
     cancelled_total: int = 0
+    #: Removed by retention before they were settled.
+    trimmed_total: int = 0
     is_paused: bool = False
     members: list[MemberInfo] = field(default_factory=list)
+    #: Of `dying`: the dead-letter topic has refused them, and they are tried again.
+    unburied: int = 0
 
 
 @dataclass(slots=True)

@@ -4,15 +4,18 @@ from collections.abc import Callable
 
 import pytest
 
-from flotilla.broker.queue.dead_letters import RETRY_MS_MAX, rules_of
+from flotilla.broker.ports import Done
+from flotilla.broker.queue.dead_letters import RETRY_MS_MAX
+from flotilla.codec.batch.records import encode_batch
 from flotilla.codec.batch.view import BatchView
 from flotilla.metadata.values import Topic
-from flotilla.types.dead_letters import REDRIVE_GROUP, dead_letter_topic
-from flotilla.types.errors import UnavailableError
+from flotilla.types.dead_letters import REDRIVE_GROUP, dead_letter_topic, redrive_group
+from flotilla.types.errors import InvalidArgumentError, UnavailableError
 from flotilla.types.operations import CreateTopic, Fetch, Fetched, Produce
 from flotilla.types.operations.queue import (
     FAIL,
     REJECT,
+    AlterGroup,
     DeleteGroup,
     Delivery,
     ExplainMessage,
@@ -80,6 +83,7 @@ def test_the_last_failure_goes_to_the_dead_letters_with_its_story(node: Node) ->
         "flotilla-dead-group": GROUP,
         "flotilla-dead-first-time": str(began_ms),
         "flotilla-dead-died-time": str(record.timestamp_ms),
+        "flotilla-dead-own-headers": "1",
     }
     described = describe(node)
     assert (described.dead_total, described.dying, described.leased) == (1, 0, 1)
@@ -249,16 +253,109 @@ def test_a_dead_letter_keeps_its_limits_as_headers_only(node: Node) -> None:
     assert polled(node, Poll(DEAD, "triage", "a"))
 
 
-def test_a_redriven_letter_has_the_headers_of_its_last_death_only(node: Node) -> None:
-    store(node, b"a", headers=(("flotilla-dead-reason", b"long ago"), *((f"h{n}", b"") for n in range(60))))
+def test_a_letter_keeps_all_headers_of_its_message(node: Node) -> None:
+    """However many, and also those that look like what the broker adds."""
+    own = (("flotilla-dead-reason", b"long ago"), *((f"h{n}", b"x" * 1_000) for n in range(63)))
+    store(node, b"a", headers=own)
     reject(node)
     (record,) = buried(node.fleet)
-    assert story(record)["flotilla-dead-reason"] == "bad"
-    assert len(record.headers) == 64
+    assert record.headers[:64] == own
+    assert dict(record.headers)["flotilla-dead-reason"] == b"bad"
+
+
+def test_no_limit_of_the_dead_letter_topic_refuses_a_letter(node: Node) -> None:
+    node.fleet.create(DEAD, payload_bytes_max="1KiB")
+    store(node, b"a" * 5_000, b"b")
+    reject(node)
+    assert [len(record.payload) for record in buried(node.fleet)] == [5_000, 1]
+    # Its other producers keep to them.
+    assert node.call(Produce(DEAD, 0, encode_batch([Record(b"c" * 5_000)]))).code == "INVALID_ARGUMENT"
+
+
+def test_a_letter_that_is_refused_holds_up_no_other(node: Node) -> None:
+    node.fleet.create(DEAD, dedup_window_ms="1m")
+    elsewhere = node.elsewhere
+    ask, is_strict = elsewhere.ask, [True]
+
+    def refusing(request: object, done: Done) -> None:
+        if isinstance(request, Produce) and b"poison" in request.batch and is_strict[0]:
+            done(InvalidArgumentError("too bad"))
+        else:
+            ask(request, done)  # type: ignore[arg-type]
+
+    elsewhere.ask = refusing  # type: ignore[method-assign, assignment]
+    for number in range(5):
+        store(node, b"poison" if number in (0, 3) else b"%d" % number)
+        reject(node)
+    assert [record.payload for record in buried(node.fleet)] == [b"1", b"2", b"4"]
+    assert (describe(node).dying, describe(node).unburied) == (2, 2)
+    explained = node.call(ExplainMessage(TOPIC, 0, 3, GROUP)).result
+    assert isinstance(explained, Explanation)
+    assert (explained.state, explained.next) == ("dying", "its dead letter is tried again: too bad")
+    # Whatever the dead-letter topic remembers of its producers, nothing is stored twice.
+    node.fleet.advance(3 * 60_000)
+    is_strict[0] = False
+    node.fleet.advance(2 * RETRY_MS_MAX)
+    assert sorted(record.payload for record in buried(node.fleet)) == [b"1", b"2", b"4", b"poison", b"poison"]
+    assert (describe(node).dying, describe(node).unburied) == (0, 0)
+
+
+def test_a_letter_whose_burial_was_lost_is_found_after_its_producer_was_forgotten(node: Node) -> None:
+    node.fleet.create(DEAD, dedup_window_ms="1m")
+    elsewhere = node.elsewhere
+    ask, failing = elsewhere.ask, [True]
+
+    def deaf(request: object, done: Done) -> None:
+        def answered(result: object) -> None:
+            done(UnavailableError("the answer was lost") if failing[0] else result)  # type: ignore[arg-type]
+
+        ask(request, answered)  # type: ignore[arg-type]
+
+    elsewhere.ask = deaf  # type: ignore[method-assign, assignment]
+    store(node, b"a", b"b")
+    reject(node)
+    assert describe(node).dying == 2
+    node.fleet.advance(3 * 60_000)
+    # The window is forgotten when the topic is written to.
+    node.call(Produce(DEAD, 0, encode_batch([Record(b"by hand")])))
+    node.fleet.advance(3 * 60_000)
+    failing[0] = False
+    node.fleet.advance(2 * RETRY_MS_MAX)
+    assert [record.payload for record in buried(node.fleet)] == [b"a", b"b", b"by hand"]
+    assert describe(node).dying == 0
+
+
+@pytest.mark.parametrize("groups", [("g", "h"), ("g",)])
+def test_groups_send_their_letters_where_their_setting_says(node: Node, groups: tuple[str, ...]) -> None:
+    for group in groups:
+        node.call(AlterGroup(TOPIC, group, {"dead_letter_topic": "graveyard"}))
+    store(node, b"a")
+    for group in groups:
+        node.call(settle(polled(node, poll(group=group)), REJECT, "bad", group=group))
+        node.fleet.advance(2_000)
+    told = [dict(record.headers)["flotilla-dead-group"].decode() for record in buried(node.fleet, "graveyard")]
+    assert told == list(groups)
+    assert node.catalog.topic("graveyard").settings.holds_dead_letters
+
+
+@pytest.mark.parametrize("name", ["", "not a name", "__system"])
+def test_a_bad_dead_letter_topic_is_refused(node: Node, name: str) -> None:
+    assert node.call(AlterGroup(TOPIC, GROUP, {"dead_letter_topic": name or TOPIC})).code == "INVALID_ARGUMENT"
+
+
+NAMES = ["a", "b", "a.b", "b.a", "a..b", ".a", "a.", "..a", "a..", "a.b.", ".b.a", "a.b.b", "-", "a-b"]
+
+
+def test_no_two_groups_share_a_dead_letter_topic_by_accident() -> None:
+    pairs = [(group, topic) for group in NAMES for topic in NAMES]
+    assert len({dead_letter_topic(*pair) for pair in pairs}) == len(pairs)
+    assert len({redrive_group("graveyard", *pair) for pair in pairs}) == len(pairs)
 
 
 def test_the_name_of_a_dead_letter_topic_is_always_a_name() -> None:
     assert dead_letter_topic("g", "t") == "dlq.g.t"
+    assert dead_letter_topic("billing", "orders.eu") == "dlq.billing.orders.eu"
+    assert dead_letter_topic("billing.orders", "eu") == "dlq.billing..orders.eu"
     long = [dead_letter_topic("g" * 200, "t" * 200), dead_letter_topic("g" * 200, "t" * 199 + "u")]
     assert long[0] != long[1]
     for name in long:
@@ -266,10 +363,15 @@ def test_the_name_of_a_dead_letter_topic_is_always_a_name() -> None:
         check_topic_name(name)
 
 
-@pytest.mark.parametrize(("name", "expected"), [("orders", 1), ("dlq.g.orders", 0)])
-def test_only_a_dead_letter_topic_has_none_of_its_own(name: str, expected: int) -> None:
-    topic = Topic(1, name, 1, (), (), 0, 1)
-    assert rules_of(topic, "g").dead_letters == expected
+def test_only_a_topic_that_holds_dead_letters_has_none_of_its_own() -> None:
+    """Its setting says so, not its name."""
+    plain = Topic(1, "dlq.g.orders", 1, (("max_deliveries", 2),), (), 0, 1)
+    marked = Topic(2, "graveyard", 1, (("holds_dead_letters", 1),), (), 0, 1, (("strict", (("max_deliveries", 3),)),))
+    assert (plain.rules_of("g").dead_letters, plain.rules_of("g").max_deliveries) == (1, 2)
+    assert (marked.rules_of("g").dead_letters, marked.rules_of("g").max_deliveries) == (0, 0)
+    assert marked.rules_of("strict").max_deliveries == 3
+    # A redrive fails because it was stopped: wherever it works, no failure is the last.
+    assert plain.rules_of(REDRIVE_GROUP).max_deliveries == 0
 
 
 def test_the_topic_is_asked_for_once_it_is_known_to_be_missing(node: Node) -> None:
@@ -288,7 +390,7 @@ def test_a_group_is_not_deleted_before_its_dead_are_buried(node: Node) -> None:
     assert describe(node).dying == 1
     assert node.call(DeleteGroup(TOPIC, 0, GROUP)).code == "UNAVAILABLE"
     elsewhere.ask = ask  # type: ignore[method-assign]
-    node.partition(TOPIC).queue()._dead_letters._send(GROUP)
+    node.partition(TOPIC).queue().dead_letters._send(GROUP)
     node.fleet.advance(1_000)
     assert describe(node).dying == 0
     assert node.call(DeleteGroup(TOPIC, 0, GROUP)).code == "Done"

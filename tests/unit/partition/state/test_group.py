@@ -95,12 +95,24 @@ def test_the_buried_are_forgotten_in_order():
     state.die(2, 5, "broken", 900)
     state.die(7, 8, "broken", 900)
     assert [state.bury(below) for below in (0, 2, 2, 1)] == [0, 2, 0, 0]
-    assert (state.buried, state.lowest_dying()) == (2, 4)
+    assert (state.dying_count, state.lowest_dying()) == (2, 4)
     assert [death.number for death in state.deaths(9)] == [2, 3]
     assert state.bury(4) == 2
-    assert (state.buried, state.next_death, state.lowest_dying()) == (4, 4, None)
+    assert (state.dying_count, state.next_death, state.lowest_dying()) == (0, 4, None)
     state.die(9, 10, "broken", 900)
     assert [death.number for death in state.deaths(9)] == [4]
+
+
+def test_deaths_are_buried_by_themselves_around_one_that_cannot_be():
+    state = group()
+    state.die(2, 6, "broken", 900)
+    state.die(7, 9, "broken", 900)
+    assert (state.bury(3, 1), state.bury(6, 4), state.bury(6, 1)) == (2, 2, 1)
+    assert [(death.number, death.offset) for death in state.deaths(9)] == [(0, 2)]
+    assert (state.dying_count, state.lowest_dying()) == (1, 2)
+    state.die(9, 12, "broken", 900)
+    assert [death.number for death in state.deaths(2, 1)] == [6, 7]
+    assert [death.number for death in state.deaths(9, 7)] == [7, 8]
 
 
 def test_trimming_counts_unsettled_messages():

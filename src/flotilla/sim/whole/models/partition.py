@@ -4,7 +4,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from flotilla.broker.partition.host import WatchedMachine
-from flotilla.broker.queue.dead_letters import rules_of
 from flotilla.broker.retention import holders_of
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import Describe
@@ -14,7 +13,7 @@ from flotilla.sim.checkers.queue_delivery import DeliveryChecker
 from flotilla.sim.checkers.queue_shadow import GroupShadow, QueueShadow, Ways
 from flotilla.sim.devices.clock import DRIFT_PPM_MAX
 from flotilla.sim.whole.models.record import WatchRecord
-from flotilla.types.dead_letters import HEADER_PREFIX, is_dead_letter_topic
+from flotilla.types.dead_letters import HEADER_PREFIX
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import GroupId, NodeId, Offset
 from flotilla.types.records import Record
@@ -56,7 +55,7 @@ class PartitionWatch(Ways):
     # What the model asks.
 
     def rules_of(self, name: str) -> GroupRules:
-        return rules_of(self.topic, name)
+        return self.topic.rules_of(name)
 
     def holders(self) -> Iterable[str]:
         return holders_of(self.topic)
@@ -68,7 +67,7 @@ class PartitionWatch(Ways):
         return record.payload, False
 
     def letter_in(self, record: Record) -> Hashable | None:
-        if not is_dead_letter_topic(self.topic.name):
+        if not self.topic.settings.holds_dead_letters:
             return None
         told = {
             name.removeprefix(HEADER_PREFIX): value.decode()

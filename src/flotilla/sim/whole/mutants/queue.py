@@ -2,11 +2,12 @@
 
 from typing import Any, Final
 
-from flotilla.broker.queue import dead_letters, settlement_log
-from flotilla.broker.queue.dead_letters import DeadLetters, DeathSource, _Shipment
+from flotilla.broker.queue import settlement_log
+from flotilla.broker.queue.dead_letters import Convoy, DeadLetters, _Shipment
 from flotilla.broker.queue.delivery import StoredBatch
 from flotilla.broker.queue.settlement_log import Answered, SettlementLog
 from flotilla.broker.queue.waiters import QueueWaiter, WaitingPoll
+from flotilla.partition.state.group import Death
 from flotilla.sim.whole.mutants.mutant import WholeMutant
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import Offset
@@ -30,18 +31,20 @@ def _refused_is_done(original: Any) -> Any:
 
 
 def _bury_before_it_arrives(original: Any) -> Any:
-    def arrived(self: DeadLetters, group: str, shipment: _Shipment, number: int, _: Reply | FlotillaError) -> None:
-        original(self, group, shipment, number, Reply())
+    def arrived(
+        self: DeadLetters, group: str, convoy: Convoy, shipment: _Shipment, number: int, _: Reply | FlotillaError
+    ) -> None:
+        original(self, group, convoy, shipment, number, Reply())
 
     return arrived
 
 
 def _name_it_by_the_hour(original: Any) -> Any:
-    def producer_id(source: DeathSource, group: str, born: int, number: int) -> int:
-        found: int = original(source, group, born, number)
-        return found ^ (source.now_ms() & 0xFFFFFF)
+    def producer(self: DeadLetters, group: str, born: int, death: Death) -> int:
+        found: int = original(self, group, born, death)
+        return found ^ (self._source.now_ms() & 0xFFFFFF)
 
-    return producer_id
+    return producer
 
 
 def _never_look(original: Any) -> Any:
@@ -50,7 +53,7 @@ def _never_look(original: Any) -> Any:
 
 def _bury_all(original: Any) -> Any:
     """Everything that was sent, whatever has arrived."""
-    return lambda self: self.deaths[-1].number + 1
+    return lambda self: [(self.deaths[0].number, self.deaths[-1].number + 1)]
 
 
 def _cut_at_the_start(original: Any) -> Any:
@@ -102,13 +105,13 @@ MUTANTS: Final = (
     WholeMutant(
         "bury-all",
         "letters are buried together, whether all arrived or not",
-        ((_Shipment, "below_number", _bury_all),),
+        ((_Shipment, "runs", _bury_all),),
         ("queue",),
     ),
     WholeMutant(
         "letters-anew",
         "a letter that is sent again counts as another one",
-        ((dead_letters, "_producer_id", _name_it_by_the_hour),),
+        ((DeadLetters, "_producer", _name_it_by_the_hour),),
         ("queue",),
         ("kill", "isolate", "reset", "pause"),
         60,

@@ -5,12 +5,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from flotilla.client.admin.dead_letter import REDRIVEN_HEADER, read_letter
+from flotilla.client.admin.dead_letter import read_letter
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.reader.message import Message
+from flotilla.codec.batch.view import BatchView
 from flotilla.sim.whole.workloads.queue_scene import GROUPS, PARTITIONS, REPLAYED, TOPIC, QueueScene
-from flotilla.types.dead_letters import dead_letter_topic
+from flotilla.types.dead_letters import dead_letter_topic, redriven_count
 from flotilla.types.errors import FlotillaError, NotFoundError
+from flotilla.types.operations.queue import ExplainMessage
+from flotilla.types.records import Record
 
 T = TypeVar("T")
 #: Partition and offset.
@@ -81,7 +84,9 @@ class Auditor:
         audit = self.audit
         self.doing = "reads the log"
         for message in await _insist(lambda: _read_topic(client, TOPIC)):
-            redriven = int(message.header(REDRIVEN_HEADER) or 0)
+            place = (message.partition, message.offset)
+            key = (await _insist(lambda place=place: _record(client, place))).idempotency_key  # type: ignore[misc]
+            redriven = redriven_count(key)
             audit.log[message.partition, message.offset] = Stored(message.payload.decode(), redriven)
         for group in GROUPS:
             self.doing = f"reads the letters of {group}"
@@ -129,6 +134,13 @@ async def _insist(work: Callable[[], Awaitable[T]]) -> T:
             return await work()
         except FlotillaError:
             await asyncio.sleep(_PAUSE_S)
+
+
+async def _record(client: AsyncClient, place: Place) -> Record:
+    """The whole record: clients do not show idempotency keys."""
+    request = ExplainMessage(TOPIC, place[0], place[1], GROUPS[0], has_record=True)
+    found = await client._call(request, None)
+    return BatchView(found.batch).records()[0]
 
 
 async def _read_topic(client: AsyncClient, topic: str) -> list[Message]:
