@@ -6,8 +6,9 @@ requests one when that takes too long.
 
 Age is the time since a record was stored, in log time (partition/leader/log_time, partition/state/stored_times): no
 producer and no broker with a wrong clock loses anything, and without a majority of clocks nothing goes by age. A
-delayed message ages from its delivery time: a delay may be longer than the retention, and messages stored after it
-stay with it. Entries with staged batches of a transaction stay until it has ended.
+message that waits, for its delivery time or for its next attempt, ages from that time (partition/state/waiting): a
+delay may be longer than the retention, and messages stored after it stay with it. Entries with staged batches of a
+transaction stay until it has ended.
 """
 
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Protocol
 
 from flotilla.metadata.values import Topic
 from flotilla.partition.state.machine import PartitionMachine
+from flotilla.partition.state.waiting import first_waiting
 from flotilla.replica.replica import Replica
 from flotilla.types.ids import GroupId, Offset
 from flotilla.types.topics import TopicSettings
@@ -80,7 +82,7 @@ class Retention:
         end = machine.next_offset if held is None else min(held, machine.next_offset)
         # Delays are in cluster time, which log time may be ahead of.
         due_ms = min(old_ms, now_ms - settings.retention_ms)
-        target = max(machine.index.first_later_than(due_ms, min(aged, end)), min(excess, end))
+        target = max(first_waiting(machine, due_ms, min(aged, end)), min(excess, end))
         return target if target > machine.log_start else None
 
     def _excess(self, settings: TopicSettings) -> Offset:

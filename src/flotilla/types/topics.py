@@ -56,7 +56,8 @@ _ROWS: Final = (
         "retention_ms",
         duration(0, UNBOUNDED),
         7 * _DAY_MS,
-        "Delete messages older than this (a delayed message ages from its delivery time). 0 keeps them for ever.",
+        "Delete messages older than this (one that waits for its delivery or its next attempt ages from that time). "
+        "0 keeps them for ever.",
     ),
     Setting(
         "retention_bytes",
@@ -69,6 +70,12 @@ _ROWS: Final = (
         whole(0, UNBOUNDED),
         0,
         "Delete the oldest messages of a partition beyond this number. 0 sets no limit.",
+    ),
+    Setting(
+        "delay_ms_max",
+        duration(0, 100 * 365 * _DAY_MS),
+        365 * _DAY_MS,
+        "The longest delay of a message that is accepted, by its producer or by a nack.",
     ),
     Setting("payload_bytes_max", size(1, 16 * MIB), 1 * MIB, "The largest payload that is accepted."),
     Setting("rate_limit_per_minute", whole(0, 10**12), 0, "Deliveries per minute to each group. 0 sets no limit."),
@@ -103,6 +110,7 @@ class TopicSettings:
     retention_ms: int
     retention_bytes: int
     retention_messages: int
+    delay_ms_max: int
     payload_bytes_max: int
     rate_limit_per_minute: int
     rate_limit_burst: int

@@ -1,18 +1,21 @@
 """Retention: what goes and what stays, and that the disk of every replica is freed."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from flotilla.broker.catalog import METADATA_GROUP
 from flotilla.broker.retention import LOOK_MS, RELEASE_MS
+from flotilla.codec.batch.records import encode_batch
 from flotilla.codec.batch.view import BatchView
 from flotilla.partition.commands.partition_commands import StampTime, TrimTo, encode_command
 from flotilla.raft.messages import Append, Message
 from flotilla.types.errors import UnavailableError
 from flotilla.types.ids import GroupId
-from flotilla.types.operations import AlterTopic, CommitOffset, Fetch, Fetched
-from flotilla.types.operations.queue import REJECT, AlterGroup
+from flotilla.types.operations import LATEST, AlterTopic, CommitOffset, Fetch, Fetched, Produce
+from flotilla.types.operations.queue import ACK, FAIL, REJECT, AlterGroup, CancelRecords, Start
+from flotilla.types.records import Record
 from tests.unit.broker.fleet import Fleet, Node, single_node, three
 from tests.unit.broker.queue_driver import GROUP, TOPIC, ack, deliveries, describe, poll, polled, settle, store, values
 
@@ -125,11 +128,58 @@ def test_a_delay_longer_than_the_retention_is_kept_and_ages_from_its_end(node: N
     node.fleet.advance(90_000)
     assert log_start(node) == 1
     node.fleet.advance(515_000)
-    assert values(polled(node, poll(1))) == [b"later"]
+    # It has come: it ages now, and nobody has settled it.
     node.fleet.advance(40_000)
     assert log_start(node) == 1
     node.fleet.advance(30_000)
     assert log_start(node) == 2
+
+
+def test_a_delay_that_was_cancelled_or_settled_holds_nothing(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_ms="60s")
+    far_ms = node.now_ms() + 86_400_000
+    store(node, b"cancelled", deliver_at_ms=far_ms)
+    node.call(CancelRecords(TOPIC, 0, [0]))
+    store(node, b"at once")
+    store(node, b"owed", deliver_at_ms=far_ms)
+    store(node, b"behind it")
+    node.fleet.advance(90_000)
+    assert log_start(node) == 2
+    # A group for which it is settled, like one that began behind it, is not owed it.
+    polled(node, poll(start=Start(LATEST)))
+    node.fleet.advance(10_000)
+    assert log_start(node) == 4
+
+
+def test_a_message_that_waits_for_its_next_attempt_ages_from_then(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_ms="60s")
+    store(node, b"at once")
+    store(node, b"failed")
+    (one,) = polled(node, poll(1))
+    (other,) = polled(node, poll(1))
+    node.call(settle([one], ACK))
+    node.call(replace(settle([other], FAIL), delay_ms=600_000))
+    node.fleet.advance(300_000)
+    assert log_start(node) == 1
+    node.fleet.advance(305_000)
+    found = polled(node, poll(1))
+    assert values(found) == [b"failed"]
+    node.call(settle(found, ACK))
+    node.fleet.advance(90_000)
+    assert log_start(node) == 2
+
+
+@pytest.mark.parametrize("delay_ms", [3_600_001, 300 * 365 * 86_400_000])
+def test_a_delay_beyond_its_bound_is_refused(node: Node, delay_ms: int) -> None:
+    node.fleet.create(TOPIC, delay_ms_max="1h")
+    late = encode_batch([Record(b"late", deliver_at_ms=node.now_ms() + delay_ms)])
+    refused = node.call(Produce(TOPIC, 0, late))
+    assert refused.code == "INVALID_ARGUMENT"
+    assert "more than 1h ahead (topic setting delay_ms_max)" in str(refused.result)
+    store(node, b"in time", deliver_at_ms=node.now_ms() + 3_600_000)
+    store(node, b"failed")
+    found = polled(node, poll(1))
+    assert node.call(replace(settle(found, FAIL), delay_ms=delay_ms)).code == "INVALID_ARGUMENT"
 
 
 def test_a_delay_stops_no_limit_of_messages(node: Node) -> None:

@@ -21,7 +21,7 @@ from flotilla.broker.queue.groups import PartitionQueue, QueuePorts
 from flotilla.broker.queue.requests import QueueRequests
 from flotilla.broker.retention import Retention
 from flotilla.codec.batch.check import validate
-from flotilla.codec.batch.facts import facts_of_view
+from flotilla.codec.batch.facts import facts_of, facts_of_view
 from flotilla.codec.batch.header import is_of_letter, patch_base_offset
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import BatchFacts, Describe
@@ -50,6 +50,7 @@ from flotilla.types.errors import (
 )
 from flotilla.types.ids import NO_NODE, GroupId, NodeId, Offset, Term
 from flotilla.types.limits import KIB
+from flotilla.types.notation import format_duration
 from flotilla.types.operations import (
     EARLIEST,
     LATEST,
@@ -206,6 +207,12 @@ class PartitionHost:
 
     # Writing.
 
+    def _check_delay(self, deliver_at_ms: int) -> None:
+        """A time far ahead is a mistake, and would keep its part of the log until then."""
+        if deliver_at_ms > self._outside.now_ms() + self._settings.delay_ms_max:
+            most = format_duration(self._settings.delay_ms_max)
+            raise InvalidArgumentError(f"the time of delivery is more than {most} ahead (topic setting delay_ms_max)")
+
     def produce(self, request: Produce, done: Done) -> None:
         leader = self._serving()
         assert self._transactions is not None
@@ -214,6 +221,7 @@ class PartitionHost:
         batch = request.batch
         # The limits of a dead-letter topic are for its other producers.
         facts = facts_of_view(validate(batch, LETTER_LIMITS if is_of_letter(batch) else self.limits))
+        self._check_delay(facts.deliver_at_ms)
         pending = PendingBatch(done, self._explain)
         admission = leader.admit(facts, pending)
         if isinstance(admission, Assigned):
@@ -356,6 +364,9 @@ class PartitionHost:
     def stage(self, request: Stage, done: Done) -> None:
         self._serving()
         assert self._transactions is not None
+        facts = facts_of(request.batch)
+        if facts is not None:
+            self._check_delay(facts.deliver_at_ms)
         self._transactions.stage(request, self.limits, done)
 
     def stage_settlement(self, request: StageSettlement, done: Done) -> None:

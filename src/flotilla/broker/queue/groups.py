@@ -207,6 +207,9 @@ class PartitionQueue:
         if waiting is not None:
             waiting.append(opened)
             return
+        if start.kind == FROM_OFFSET and start.value > self.machine.next_offset:
+            # One offset for all partitions of a topic: in one that is shorter the group begins at its end.
+            start = Start(LATEST)
         command = OpenGroup(group, self.offset_of(start), self.now_ms())
 
         def answered(result: object) -> None:

@@ -31,8 +31,8 @@ from flotilla.types.errors import (
 from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import Offset
 from flotilla.types.limits import CANCEL_COUNT_MAX
-from flotilla.types.operations import LATEST, Reply
 from flotilla.types.operations import Done as DoneReply
+from flotilla.types.operations import Reply
 from flotilla.types.operations.queue import (
     ACK,
     BY_BACKOFF,
@@ -56,14 +56,11 @@ from flotilla.types.operations.queue import (
     ResetGroup,
     Settle,
     Settled,
-    Start,
     TakeTokens,
     TokensGranted,
 )
 from flotilla.types.operations.transactions import StageSettlement
 
-#: The longest delay of a failure or a release.
-DELAY_MS_MAX = 365 * 24 * 3_600_000
 #: Histories read at once: each takes a slice of every turn of the loop.
 HISTORIES_MAX = 4
 
@@ -85,8 +82,11 @@ class QueueRequests:
     def settle(self, request: Settle, done: Done) -> None:
         if request.kind not in _KINDS:
             raise InvalidArgumentError(f"{request.kind} is not an outcome of a lease")
-        if request.delay_ms != BY_BACKOFF and not 0 <= request.delay_ms <= DELAY_MS_MAX:
-            raise InvalidArgumentError(f"delay_ms is 0 to {DELAY_MS_MAX}, or {BY_BACKOFF} for the group's backoff")
+        delay_ms_max = self._queue.topic.settings.delay_ms_max
+        if request.delay_ms != BY_BACKOFF and not 0 <= request.delay_ms <= delay_ms_max:
+            raise InvalidArgumentError(
+                f"delay_ms is 0 to {delay_ms_max} (topic setting delay_ms_max), or {BY_BACKOFF} for the group's backoff"
+            )
         if request.members and len(request.members) != len(request.leases):
             raise InvalidArgumentError("name a member for every run or for none")
         queue = self._queue
@@ -165,11 +165,7 @@ class QueueRequests:
                 done(self._explain(error))
 
         # The group was never polled here. It is opened all the same, because its limit is kept here.
-        try:
-            self._queue.open(request.group, request.start, opened)
-        except OffsetOutOfRangeError:
-            # An offset of another partition may be past the end of this one.
-            self._queue.open(request.group, Start(LATEST), opened)
+        self._queue.open(request.group, request.start, opened)
 
     def _grant_tokens(self, request: TakeTokens, done: Done) -> None:
         queue = self._queue

@@ -80,7 +80,8 @@ def queue_parameters(
     Each message is leased to one member until it is settled, and delivered again if it is not. Other groups get every
     message, too.
 
-    start: where a new group begins: an offset, a datetime with a time zone, "earliest" (the default) or "latest". A
+    start: where a new group begins: an offset, a datetime with a time zone, "earliest" (the default) or "latest". An
+        offset counts for every partition: one that is shorter is begun at its end. A
         group that exists goes on where it was.
     timestamp_ms: the same as a time in milliseconds since 1970.
     partitions: the partitions to take messages from. None: all.

@@ -179,15 +179,6 @@ class BatchIndex:
         stretch = self.stretch_at(offset)
         return 0 if stretch is None else stretch.deliver_at_ms
 
-    def first_later_than(self, time_ms: int, end: Offset) -> Offset:
-        """The first message below `end` that is to be delivered later than at that time; `end`: there is none."""
-        for deliver_at_ms, first in zip(self.delayed_times_ms, self.delayed_firsts, strict=True):
-            if first >= end:
-                return end
-            if deliver_at_ms > time_ms:
-                return first
-        return end
-
     def trim(self, log_start: Offset) -> None:
         """Forgets everything below."""
         for firsts, ends in zip(self.plain_firsts, self.plain_ends, strict=True):

@@ -160,6 +160,8 @@ def test_an_extended_lease_lasts(node: Node) -> None:
         (Start(EARLIEST), [b"a", b"b", b"c"]),
         (Start(LATEST), []),
         (Start(FROM_OFFSET, 2), [b"c"]),
+        # An offset counts for every partition: this one is shorter.
+        (Start(FROM_OFFSET, 7), []),
         (Start(FROM_TIME, 1_010_000), [b"b", b"c"]),
         (Start(FROM_TIME, 9_000_000), []),
     ],
@@ -177,7 +179,7 @@ def test_a_new_group_begins_where_its_first_poll_says(node: Node, start: Start, 
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
-        (poll(start=Start(FROM_OFFSET, 7)), "OFFSET_OUT_OF_RANGE"),
+        (poll(start=Start(FROM_OFFSET, -1)), "OFFSET_OUT_OF_RANGE"),
         (poll(start=Start(99)), "INVALID_ARGUMENT"),
         (poll(0), "INVALID_ARGUMENT"),
         (poll(max_bytes=0), "INVALID_ARGUMENT"),

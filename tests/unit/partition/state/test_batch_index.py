@@ -59,16 +59,6 @@ def test_the_index_knows_every_offset(rows, data):
     }
 
 
-@given(batches, st.sampled_from([0, 50, 60]), st.data())
-def test_the_index_finds_delayed_messages(rows, time_ms, data):
-    index, kinds = filled(rows)
-    start = data.draw(st.integers(0, len(kinds)))
-    end = data.draw(st.integers(start, len(kinds)))
-    index.trim(start)
-    later = [offset for offset in range(start, end) if kinds[offset][1] > time_ms]
-    assert index.first_later_than(time_ms, end) == min(later, default=end)
-
-
 def test_neighbours_that_are_alike_are_one_stretch():
     index, _ = filled([(100, 0, 0)] * 1000 + [(1, 2, 900)] * 3 + [(1, 2, 0), (1, 0, 0)])
     assert index.plain_from(0, 0) == (0, 100_000)
