@@ -66,7 +66,7 @@ def worker(
     queue: Annotated[str, typer.Option("--queue", "-q", help="The queue of tasks, with --http.")] = DEFAULT_QUEUE,
     types: Annotated[
         str | None,
-        typer.Option("--types", metavar="TYPE,...", help="Only tasks of these types.", show_default="all"),
+        typer.Option("--types", metavar="TYPE,...", help="Only messages or tasks of these types.", show_default="all"),
     ] = None,
 ) -> None:
     """Run a function or coroutine function for each message of a queue group.
@@ -76,13 +76,13 @@ def worker(
 
     Example: `flotilla worker shop.handlers:handle_order --topic orders --group billing`
     """
+    chosen = tuple(filter(None, (types or "").split(",")))
     duration_ms = None if visibility is None else read_duration(visibility, "--visibility")
     if http is not None:
         if topic is not None or group is not None or ordered or at_most_once:
             raise InvalidArgumentError(
                 "--http goes with --queue and --types, not with --topic, --group, --ordered or --at-most-once"
             )
-        chosen = tuple(filter(None, (types or "").split(",")))
         _run(
             _http_worker(http, queue, handler, chosen, concurrency, duration_ms),
             f"tasks of {queue}, {concurrency} at a time",
@@ -99,6 +99,8 @@ def worker(
     }
     if duration_ms is not None:
         settings["visibility_ms"] = duration_ms
+    if chosen:
+        settings["types"] = chosen
     made = Worker(
         servers,
         topic,

@@ -6,6 +6,7 @@ deleted and created again does not answer for tasks of the earlier one.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from flotilla.types.errors import InvalidArgumentError
@@ -19,7 +20,7 @@ QUEUE_PREFIX: Final = "tasks."
 WORKER_GROUP: Final = "workers"
 DEFAULT_QUEUE: Final = "default"
 TASK_TYPE_BYTES_MAX: Final = 256
-#: Types in the filter of one lease request.
+#: Types in the filter of one poll.
 TASK_TYPES_MAX: Final = 64
 MAX_RETRIES_DEFAULT: Final = 3
 #: Far above what is sensible, far below what an attempt is counted in.
@@ -53,6 +54,21 @@ def topic_of(queue: str) -> str:
             f"a queue name has 1 to {QUEUE_NAME_LENGTH_MAX} letters, digits, _, - or dots, and no dot in front"
         )
     return QUEUE_PREFIX + queue
+
+
+def checked_types(types: Iterable[str]) -> tuple[str, ...]:
+    """The types of a filter, in order and each once. Raises InvalidArgumentError."""
+    if isinstance(types, str):
+        raise InvalidArgumentError(f"types is a list of types, as in [{types!r}], not one type")
+    found = tuple(types)
+    try:
+        is_short = all(len(kind.encode()) <= TASK_TYPE_BYTES_MAX for kind in found)
+    except (AttributeError, UnicodeEncodeError):
+        raise InvalidArgumentError("a type is a text that UTF-8 can encode") from None
+    found = tuple(sorted(dict.fromkeys(found)))
+    if not is_short or len(found) > TASK_TYPES_MAX:
+        raise InvalidArgumentError(f"the limit is {TASK_TYPES_MAX} types of {TASK_TYPE_BYTES_MAX} bytes each")
+    return found
 
 
 def parse_task_id(text: str) -> TaskId | None:

@@ -24,7 +24,7 @@ from flotilla.types.errors import (
 from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import GroupId
 from flotilla.types.operations.queue import Poll, Subscribe
-from flotilla.types.tasks import TASK_TYPE_BYTES_MAX, TASK_TYPES_MAX
+from flotilla.types.tasks import checked_types
 from flotilla.types.topics import check_group_name
 
 MEMBER_LENGTH_MAX = 256
@@ -107,11 +107,9 @@ class QueuePolls:
 
     def _taker(self, request: Poll | Subscribe, queues: list[PartitionQueue]) -> Taker:
         visibility_ms = request.visibility_ms or queues[0].rules(request.group).visibility_ms
-        types = tuple(sorted(dict.fromkeys(request.types))) if isinstance(request, Poll) else ()
+        types = checked_types(request.types) if isinstance(request, Poll) else ()
         if types and request.is_ordered_by_key:
             raise InvalidArgumentError("a poll filters by type or orders by key, not both")
-        if len(types) > TASK_TYPES_MAX or any(len(kind.encode()) > TASK_TYPE_BYTES_MAX for kind in types):
-            raise InvalidArgumentError(f"the limit is {TASK_TYPES_MAX} types of {TASK_TYPE_BYTES_MAX} bytes each")
         is_ordered = request.is_ordered_by_key
         return Taker(
             request.group, request.member, visibility_ms, is_ordered, request.is_auto_ack, types, request.start

@@ -292,6 +292,7 @@ class QueueCore(Generic[Message]):
             options.is_auto_ack,
             options.is_ordered_by_key,
             options.start,
+            list(options.types),
             topic_id=self._polls.topic_id,
         )
 

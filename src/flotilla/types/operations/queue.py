@@ -113,7 +113,7 @@ class Poll(Request[Polled], effect=READ):
     #: Messages of one key go to one member at a time, in order.
     is_ordered_by_key: bool = False
     start: Start = FROM_EARLIEST
-    #: Deliver only tasks of these types (types/tasks.py); empty: all messages.
+    #: Deliver only messages of these types (types/tasks.py); empty: all messages.
     types: list[str] = field(default_factory=list)
     #: Refuses a later topic of the same name with TOPIC_REPLACED; 0: any.
     topic_id: int = 0

@@ -65,7 +65,12 @@ POLL = obj(
     at_most_once=flag("Acked before it is sent, and never leased."),
     ordered_by_key=flag("Messages of one key one at a time, in order."),
     start=START,
-    types=array(text(1, TASK_TYPE_BYTES_MAX), 0, TASK_TYPES_MAX, "Only tasks of these types."),
+    types=array(
+        text(1, TASK_TYPE_BYTES_MAX),
+        0,
+        TASK_TYPES_MAX,
+        "Only messages of these types: the value of their header flotilla-task-type.",
+    ),
 )
 POLLED = obj(
     ("messages", "visibility_ms"),

@@ -1,0 +1,174 @@
+"""Consumers of a queue group that ask for some types only: what they get, and what becomes of the rest."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from flotilla import InvalidArgumentError, Record, Worker
+from flotilla.testing import MINUTE_MS, LocalBroker
+from tests.integration.testing.waiting import eventually, payloads
+
+TOPIC = "jobs"
+TYPE = "flotilla-task-type"
+
+
+@pytest.fixture
+def broker():
+    with LocalBroker() as broker:
+        yield broker
+
+
+def produce(client, *types):
+    """One message of each type, in one batch, with its place and type as payload."""
+    client.produce_many(
+        TOPIC,
+        [
+            Record(f"{place}{kind}".encode(), headers=[(TYPE, kind.encode())] if kind else ())
+            for place, kind in enumerate(types)
+        ],
+    )
+
+
+def test_a_member_gets_its_types_and_the_rest_waits_for_others_in_order(client):
+    produce(client, "mail", "text", "", "mail", "fax", "text")
+    with client.queue(TOPIC, "g", types=["mail", "text"]) as some:
+        found = some.poll(100)
+        assert payloads(found) == [b"0mail", b"1text", b"3mail", b"5text"]
+        some.ack(found)
+        assert some.poll(wait_ms=0) == []
+    info = client.describe_group(TOPIC, "g")
+    assert (info.lag, info.ready) == (2, 2)
+    with client.queue(TOPIC, "g") as everything:
+        found = everything.poll(100)
+        # To be passed over is no attempt.
+        assert [(message.payload, message.attempt) for message in found] == [(b"2", 1), (b"4fax", 1)]
+        everything.ack(found)
+    assert client.describe_group(TOPIC, "g").lag == 0
+
+
+def test_the_empty_type_is_that_of_messages_without_one(client):
+    produce(client, "mail", "", "fax")
+    with client.queue(TOPIC, "g", types=[""]) as rest:
+        assert payloads(rest.poll(100)) == [b"1"]
+
+
+def test_other_groups_get_everything(client):
+    produce(client, "mail", "text")
+    with client.queue(TOPIC, "g", types=["mail"]) as some, client.queue(TOPIC, "other") as other:
+        assert payloads(some.poll()) == [b"0mail"]
+        assert payloads(other.poll()) == [b"0mail", b"1text"]
+
+
+def test_a_member_that_waits_gets_a_message_behind_very_many_of_other_types(client):
+    produce(client, *["text"] * 5_000, "mail")
+    with client.queue(TOPIC, "g", types=["mail"]) as some:
+        assert payloads(some.poll()) == [b"5000mail"]
+
+
+def test_iterations_of_two_members_share_the_messages_by_type(client):
+    produce(client, *["mail", "text"] * 50)
+    with client.queue(TOPIC, "g", types=["mail"]) as mails, client.queue(TOPIC, "g", types=["text"]) as texts:
+        for consumer, kind in ((mails, b"mail"), (texts, b"text")):
+            for _ in range(50):
+                message = next(consumer)
+                assert message.payload.endswith(kind)
+                message.ack()
+    assert client.describe_group(TOPIC, "g").lag == 0
+
+
+def test_a_failed_message_comes_again_to_members_that_ask_for_its_type(broker, client):
+    produce(client, "mail", "text")
+    with client.queue(TOPIC, "g", types=["mail"]) as mails, client.queue(TOPIC, "g", types=["text"]) as texts:
+        (message,) = mails.poll()
+        message.nack()
+        broker.advance(minutes=1)
+        (message,) = mails.poll()
+        assert message.attempt == 2
+        assert payloads(texts.poll()) == [b"1text"]
+
+
+def test_a_message_that_nobody_asks_for_does_not_even_expire(broker, client):
+    client.produce(TOPIC, b"1", headers={TYPE: b"fax"}, ttl_ms=MINUTE_MS)
+    with client.queue(TOPIC, "g", types=["mail"]) as some:
+        broker.advance(minutes=2)
+        assert some.poll(wait_ms=0) == []
+        assert client.describe_group(TOPIC, "g").expired_total == 0
+    with client.queue(TOPIC, "g") as everything:
+        assert everything.poll(wait_ms=0) == []
+    eventually(lambda: client.describe_group(TOPIC, "g").expired_total == 1)
+
+
+def test_at_most_once(client):
+    produce(client, "mail", "text", "mail")
+    with client.queue(TOPIC, "g", types=["mail"], ack_mode="auto") as some:
+        assert payloads(some.poll()) == [b"0mail", b"2mail"]
+    assert client.describe_group(TOPIC, "g").lag == 1
+
+
+def test_a_worker_handles_its_types_only(broker, client):
+    produce(client, "mail", "text", "mail")
+    handled = []
+    enough = threading.Semaphore(0)
+
+    def handle(message):
+        handled.append(message.payload)
+        enough.release()
+
+    with Worker(broker.address, TOPIC, "g", handle, types=["mail"]):
+        for _ in range(2):
+            assert enough.acquire(timeout=60)
+    assert sorted(handled) == [b"0mail", b"2mail"]
+    assert client.describe_group(TOPIC, "g").lag == 1
+
+
+def test_the_worker_command_takes_types_without_http(broker, client, tmp_path):
+    produce(client, "text", "mail")
+    tmp_path.joinpath("typed_handlers.py").write_text("def handle(message): print(message.text, flush=True)\n")
+    words = ["worker", "typed_handlers:handle", "-t", TOPIC, "-g", "g", "--types", "fax,mail", "-s", broker.address]
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "flotilla.cli", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert worker.stdout.readline() == "1mail\n"
+        worker.send_signal(signal.SIGTERM)
+        output, _ = worker.communicate(timeout=60)
+    finally:
+        worker.kill()
+    assert (worker.returncode, output) == (0, "")
+    assert client.describe_group(TOPIC, "g").lag == 1
+
+
+def test_coroutines_ask_for_types_too(broker, client):
+    produce(client, "mail", "text")
+
+    async def take():
+        async with broker.async_client() as here, here.queue(TOPIC, "g", types=["text"]) as some:
+            return await some.poll()
+
+    assert payloads(asyncio.run(take())) == [b"1text"]
+
+
+@pytest.mark.parametrize(
+    ("types", "more", "says"),
+    [
+        ("mail", {}, r"as in \['mail'\]"),
+        ([], {}, "at least one"),
+        ([b"mail"], {}, "text"),
+        (["\ud800"], {}, "UTF-8"),
+        (["x" * 257], {}, "256 bytes"),
+        ([str(number) for number in range(65)], {}, "64 types"),
+        (["mail"], {"ordered": "key"}, "not both"),
+    ],
+)
+def test_bad_types_are_refused_at_once(client, types, more, says):
+    with pytest.raises(InvalidArgumentError, match=says):
+        client.queue(TOPIC, "g", types=types, **more)
