@@ -1,7 +1,12 @@
 """A thread with an event loop, on which the blocking client runs.
 
-All state lives there, so an interrupt of the caller's thread leaves nothing half done, and batches, fetches and timers
-go on while the application works. A round trip costs two thread switches; the producer's fast path avoids them.
+Nearly all state lives there, so that batches, fetches and timers go on while the application works. A round trip costs
+two thread switches; the producer's fast path avoids them.
+
+A signal handler may raise in the caller's thread after any call, at the start of any function and at the end of any
+round of a loop; CPython runs handlers nowhere else. So the caller's thread changes shared state in this way: it
+prepares a value, tells the loop that there will be something, and then links the value with one call, or with plain
+stores only. What it cannot do like that it leaves in a form that may be done twice, for the next caller to finish.
 
 A child process has no copy of the thread, and must not use its copy of the connections: after a fork every use is
 refused, so that a child never sends under the identity of its parent.
@@ -13,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from flotilla.types.errors import ConnectionClosedError
 
@@ -70,6 +75,38 @@ class Gate:
                 return False
 
 
+class _Running(Generic[Result]):
+    """A coroutine that a thread waits for. Only the loop touches it once it was posted."""
+
+    __slots__ = ("_loop", "_work", "gate", "is_unwanted", "task")
+
+    task: asyncio.Task[Result]
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Result]) -> None:
+        self._loop = loop
+        self._work: Coroutine[Any, Any, Result] | None = work
+        self.gate = Gate()
+        #: The caller was interrupted.
+        self.is_unwanted = False
+
+    def start(self) -> None:
+        work, self._work = self._work, None
+        if work is None:
+            return
+        if self.is_unwanted:
+            work.close()
+            return
+        self.task = self._loop.create_task(work)
+        self.task.add_done_callback(lambda _: self.gate.open())
+
+    def give_up(self) -> None:
+        work, self._work = self._work, None
+        if work is not None:
+            work.close()
+        elif hasattr(self, "task"):
+            self.task.cancel()
+
+
 class LoopThread:
     def __init__(self) -> None:
         self._loop = new_loop()
@@ -114,20 +151,20 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("a callback of the client cannot wait for the client")
+        running = _Running(self._loop, work)
         try:
             self.check()
-            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            self.post(running.start)
+            self.wait(running.gate)
+            return running.task.result()
         except BaseException:
-            work.close()
+            # On the loop: nobody but the loop can know whether it has begun.
+            running.is_unwanted = True
+            try:
+                self.post(running.give_up)
+            except ConnectionClosedError:
+                work.close()
             raise
-        gate = Gate()
-        future.add_done_callback(lambda future: gate.open())
-        try:
-            gate.wait()
-        except BaseException:
-            future.cancel()
-            raise
-        return future.result()
 
     def wait(self, gate: Gate) -> None:
         """Waits until the loop opens the gate. Raises ConnectionClosedError when the loop has ended."""

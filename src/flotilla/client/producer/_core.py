@@ -123,6 +123,9 @@ class ProducerCore:
         if lane.direct_batch is batch:
             # The caller's thread was interrupted while it resolved the batch.
             lane.end_direct(batch)
+        if not batch.is_done:
+            # It never began, or was handed over before.
+            return
         lane.resume()
         self._resolved(batch)
 

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from typing import Final
+from weakref import WeakValueDictionary
 
 from flotilla.client._core.connection import ClientConnection
 from flotilla.types.address import Address
@@ -69,6 +70,12 @@ class DirectConnection:
     def close(self) -> None:
         self._socket.close()
 
+    def __del__(self) -> None:
+        # Its caller was interrupted before it could put it back or discard it.
+        opened: socket.socket | None = getattr(self, "_socket", None)
+        if opened is not None:
+            opened.close()
+
 
 class DirectConnections:
     """The direct connections of one client. A thread that takes one owns it until it puts it back or discards it."""
@@ -78,8 +85,10 @@ class DirectConnections:
         self._name = name
         self._lock = threading.Lock()
         self._idle: dict[Address, DirectConnection] = {}
-        #: Requests for a broker while no connection was idle. Beyond WORTH_WANTS another thread has the connection.
+        #: Requests for a broker while no connection was idle.
         self._wants: dict[Address, int] = {}
+        #: Every connection that was made last and is still held by some thread. One that was interrupted holds nothing.
+        self._made: WeakValueDictionary[Address, DirectConnection] = WeakValueDictionary()
         self._is_closed = False
 
     def take(self, address: Address) -> DirectConnection | None:
@@ -88,11 +97,12 @@ class DirectConnections:
             connection = self._idle.pop(address, None)
             if connection is None:
                 wants = self._wants[address] = self._wants.get(address, 0) + 1
-                if wants != WORTH_WANTS or self._is_closed:
+                if wants < WORTH_WANTS or self._is_closed or self._made.get(address) is not None:
                     return None
         if connection is None:
             try:
-                return DirectConnection(address, self._name)
+                made = self._made[address] = DirectConnection(address, self._name)
+                return made
             except (OSError, FlotillaError):
                 self._forget(address)
                 return None
@@ -110,6 +120,11 @@ class DirectConnections:
 
     def discard(self, connection: DirectConnection) -> None:
         connection.close()
+        with self._lock:
+            if self._idle.get(connection.address) is connection:
+                del self._idle[connection.address]
+            if self._made.get(connection.address) is connection:
+                del self._made[connection.address]
         self._forget(connection.address)
 
     def close(self) -> None:

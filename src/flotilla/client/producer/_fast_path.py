@@ -62,6 +62,10 @@ class FastPath:
             answer = None if request is None else connection.ask(request, self._network.session.seen.index)
             if isinstance(answer, Produced) and not answer.known:
                 self._finish(lane, batch, answer.base_offset)
+            elif answer is not None:
+                refusal = answer if isinstance(answer, FlotillaError) else UnknownError(f"answered with {answer}")
+                self._hand_over(batch, refusal, is_unsure=isinstance(refusal, UNSURE))
+            self._direct.put_back(connection)
         except BaseException as error:
             self._direct.discard(connection)
             has_begun = lane.direct_batch is batch
@@ -69,12 +73,8 @@ class FastPath:
             if not has_begun or not isinstance(error, OSError | FlotillaError):
                 raise
         else:
-            self._direct.put_back(connection)
             if answer is None:
                 return None
-            if not batch.is_done:
-                refusal = answer if isinstance(answer, FlotillaError) else UnknownError(f"answered with {answer}")
-                self._hand_over(batch, refusal, is_unsure=isinstance(refusal, UNSURE))
         if not batch.is_done:
             self._wait_for_lane(batch)
         if batch.error is not None:

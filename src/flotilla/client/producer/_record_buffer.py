@@ -3,6 +3,10 @@
 Records are gathered by partition, priority and deliver-at, which a batch has in common; the order of sending is kept
 among records that share all three. The sender's thread fills the buffer and ProducerCore empties it, perhaps on
 another thread: the caller of either holds a lock then.
+
+A signal may raise in the sender's thread after any call (`_core/loop_thread`). So a record joins its batch by plain
+stores; a batch that is opened or sealed is noted by a plain store first, and what follows may be done twice: `mend`
+finishes it after an interrupt.
 """
 
 from bisect import bisect_right
@@ -30,11 +34,20 @@ _PLAIN_AFTER_TIME: Final = Record(b"")[4:]
 
 #: Partition, priority, deliver-at.
 _Key: TypeAlias = tuple[int, int, int]
+_NOTHING: Final[OrderedDict[_Key, Batch]] = OrderedDict()
+
+
+def _no_one() -> None:
+    """The caller of `take` calls it anyway."""
 
 
 class RecordBuffer:
-    def __init__(self, options: ProducerOptions, chance: Random, topic: str = "") -> None:
+    def __init__(
+        self, options: ProducerOptions, chance: Random, topic: str = "", announce: Callable[[], None] = _no_one
+    ) -> None:
+        """`announce` is called before something comes that `take` should see."""
         self.topic = topic
+        self._announce = announce
         self._options = options
         self._sticky = StickyPartition(chance)
         #: 0 until the topic is known; nothing can be added before.
@@ -60,12 +73,16 @@ class RecordBuffer:
         self._plain_count_max = options.batch_records - 1
         #: Every batch without an answer.
         self.unresolved: dict[Batch, None] = {}
+        #: The batch that is being opened, or sealed; see `mend`.
+        self._opening: tuple[_Key, Batch, bool] | None = None
+        self._sealing: tuple[_Key, Batch] | None = None
 
     def adapt(self, topic: TopicInfo) -> None:
         """Takes over the partitions of the topic, which may have grown, or may be another one of its name."""
         if topic.topic_id != self.topic_id:
-            for place in [place for opened in self._open.values() for place in opened]:
-                self._seal(place)
+            self.mend()
+            for place, batch in [each for opened in self._open.values() for each in opened.items()]:
+                self._seal(place, batch)
         self.partitions = len(topic.partitions)
         self.key_partitions = topic.key_partitions or self.partitions
         self.topic_id = topic.topic_id
@@ -106,8 +123,9 @@ class RecordBuffer:
         used_bytes = self.used_bytes + size_bytes
         if filled_bytes > self._plain_bytes_max or used_bytes > self._options.buffer_bytes_max:
             return None
-        batch.values.append(value)
-        batch.times_ms.append(time_ms)
+        # Only stores from here on.
+        batch.values += (value,)
+        batch.times_ms += (time_ms,)
         batch.count += 1
         batch.size_bytes = filled_bytes
         self.used_bytes = used_bytes
@@ -115,47 +133,92 @@ class RecordBuffer:
 
     def add(self, record: Record, size_bytes: int, partition: int | None, now_ms: int, timeout_ms: int) -> Batch:
         """The batch whose last record this is now. Raises InvalidArgumentError."""
+        self.mend()
         if partition is not None:
             self.check_partition(partition)
+        is_plain = _is_plain(record)
         while True:
             number = self.choose(record) if partition is None else partition
             place = (number, record.priority, record.deliver_at_ms)
             opened = self._open.get(number)
             batch = opened.get(place) if opened else None
             if batch is None:
-                break
+                return self._open_with(
+                    record,
+                    place,
+                    size_bytes,
+                    now_ms,
+                    now_ms + timeout_ms,
+                    is_plain=is_plain,
+                    takes_plain=partition is None and timeout_ms == self._options.timeout_ms,
+                )
             if batch.size_bytes + size_bytes <= self._options.batch_bytes and record.idempotency_key not in batch.keys:
-                break
-            self._seal(place)
-        deadline_ms = now_ms + timeout_ms
-        if batch is None:
-            batch = self._open_at(place, now_ms, deadline_ms)
-            if _is_plain(record):
-                batch.template = record
-                if partition is None and timeout_ms == self._options.timeout_ms:
-                    self._plain = batch
+                return self._join(batch, record, place, size_bytes, now_ms + timeout_ms, is_plain=is_plain)
+            self._announce()
+            self._seal(place, batch)
+
+    def _open_with(
+        self,
+        record: Record,
+        place: _Key,
+        size_bytes: int,
+        now_ms: int,
+        deadline_ms: int,
+        *,
+        is_plain: bool,
+        takes_plain: bool,
+    ) -> Batch:
+        """A new batch, with its first record."""
+        if is_plain:
+            batch = Batch.of_values(
+                place[0], [record.payload], size_bytes, record, opened_ms=now_ms, deadline_ms=deadline_ms
+            )
+            batch.times_ms = [record.timestamp_ms]
         else:
-            if deadline_ms < batch.deadline_ms:
-                batch.deadline_ms = deadline_ms
-                self._deadlines.put(place, deadline_ms)
-            if batch.template is not None and not _is_plain(record):
-                self._spell_out(batch)
-        if batch.template is not None:
-            batch.values.append(record.payload)
-            batch.times_ms.append(record.timestamp_ms)
-        else:
-            batch.records.append(record)
+            batch = Batch.of_record(place[0], record, size_bytes, opened_ms=now_ms, deadline_ms=deadline_ms)
             if record.idempotency_key:
                 batch.keys[record.idempotency_key] = None
+        self.stamp(batch)
+        self._announce()
+        # It counts from here on.
+        self.used_bytes += size_bytes
+        self._opening = (place, batch, is_plain and takes_plain)
+        self.mend()
+        self._seal_full(place, batch)
+        return batch
+
+    def _join(
+        self, batch: Batch, record: Record, place: _Key, size_bytes: int, deadline_ms: int, *, is_plain: bool
+    ) -> Batch:
+        if deadline_ms < batch.deadline_ms:
+            self._deadlines.put(place, deadline_ms)
+        if batch.template is not None and not is_plain:
+            self._spell_out(batch)
+        if batch.count + 1 >= self._options.batch_records:
+            self._announce()
+        # Only stores until it is counted.
+        if batch.template is not None:
+            batch.values += (record.payload,)
+            batch.times_ms += (record.timestamp_ms,)
+        else:
+            batch.records += (record,)
+            if record.idempotency_key:
+                batch.keys[record.idempotency_key] = None
+        if deadline_ms < batch.deadline_ms:
+            batch.deadline_ms = deadline_ms
         batch.count += 1
         batch.size_bytes += size_bytes
         self.used_bytes += size_bytes
-        if batch.count >= self._options.batch_records:
-            self._seal(place)
+        self._seal_full(place, batch)
         return batch
+
+    def _seal_full(self, place: _Key, batch: Batch) -> None:
+        if batch.count >= self._options.batch_records:
+            self._seal(place, batch)
 
     def count_in(self, batch: Batch) -> None:
         """Counts a batch that is sent directly, without having been in the buffer."""
+        self.mend()
         self.unresolved[batch] = None
         self.used_bytes += batch.size_bytes
         if batch.partition == self._sticky.current(self.partitions):
@@ -169,9 +232,10 @@ class RecordBuffer:
         return partition_of(record.idempotency_key if key is None else key, self.key_partitions)
 
     def _spell_out(self, batch: Batch) -> None:
-        batch.spell_out()
+        # First: it takes no more plain payloads when it is spelled out.
         if batch is self._plain:
             self._plain = None
+        batch.spell_out()
 
     def check_partition(self, partition: int) -> None:
         if not 0 <= partition < self.partitions:
@@ -187,6 +251,7 @@ class RecordBuffer:
         timeout_ms: int,
     ) -> Batch:
         """A batch of its own for payloads that share all other fields; see `cut`."""
+        self.mend()
         batch = Batch.of_values(
             self._sticky.current(self.partitions) if partition is None else partition,
             values,
@@ -196,10 +261,11 @@ class RecordBuffer:
             deadline_ms=now_ms + timeout_ms,
         )
         self.stamp(batch)
-        self._sticky.move()
-        self.unresolved[batch] = None
-        self._full.append(batch)
+        self._announce()
+        # It counts from here on.
         self.used_bytes += size_bytes
+        self._sealing = ((batch.partition, template.priority, template.deliver_at_ms), batch)
+        self.mend()
         return batch
 
     def cut(self, values: Sequence[bytes]) -> list[tuple[list[bytes], int]]:
@@ -219,33 +285,50 @@ class RecordBuffer:
             first = end
         return pieces
 
-    def _open_at(self, place: _Key, now_ms: int, deadline_ms: int) -> Batch:
-        batch = Batch(place[0], now_ms, deadline_ms)
-        self.stamp(batch)
-        self.unresolved[batch] = None
-        self._open.setdefault(place[0], OrderedDict())[place] = batch
-        self._deadlines.put(place, deadline_ms)
-        return batch
+    def _seal(self, place: _Key, batch: Batch) -> None:
+        self._sealing = (place, batch)
+        self.mend()
 
-    def _seal(self, place: _Key) -> None:
-        opened = self._open[place[0]]
-        batch = opened.pop(place)
-        if not opened:
-            del self._open[place[0]]
-        self._deadlines.discard(place)
-        self._full.append(batch)
-        if batch is self._plain:
-            self._plain = None
-        if place[0] == self._sticky.current(self.partitions):
-            self._sticky.move()
+    def mend(self) -> None:
+        """Opens and seals to the end what was begun: by the caller just now, or by one that was interrupted.
+
+        Each step changes nothing when it is done again.
+        """
+        if self._opening is not None:
+            place, batch, takes_plain = self._opening
+            self.unresolved[batch] = None
+            self._open.setdefault(place[0], OrderedDict())[place] = batch
+            self._deadlines.put(place, batch.deadline_ms)
+            if takes_plain:
+                self._plain = batch
+            self._opening = None
+        if self._sealing is not None:
+            place, batch = self._sealing
+            self.unresolved[batch] = None
+            if not self._full or self._full[-1] is not batch:
+                self._full.append(batch)
+            opened = self._open.get(place[0])
+            if opened is not None and opened.get(place) is batch:
+                self._deadlines.discard(place)
+                del opened[place]
+            if opened is not None and not opened:
+                del self._open[place[0]]
+            if batch is self._plain:
+                self._plain = None
+            if place[0] == self._sticky.current(self.partitions):
+                self._sticky.move()
+            self._sealing = None
 
     def take(self, now_ms: int, has_room: Callable[[int], bool], *, is_flushing: bool) -> list[Batch]:
         """Batches that should leave now: every full one, and of the others those whose linger is over, room permitting.
 
         An overdue batch leaves, too: its lane fails it.
         """
+        self.mend()
         while (overdue := self._deadlines.pop_overdue(now_ms)) is not None:
-            self._seal(overdue)
+            late = self._open.get(overdue[0], _NOTHING).get(overdue)
+            if late is not None:
+                self._seal(overdue, late)
         linger_ms = 0 if is_flushing else self._options.linger_ms
         ends_ms = []
         for partition, opened in list(self._open.items()):
@@ -255,7 +338,7 @@ class RecordBuffer:
                     if oldest.opened_ms + linger_ms > now_ms:
                         ends_ms.append(oldest.opened_ms + linger_ms)
                         break
-                    self._seal(place)
+                    self._seal(place, oldest)
         if self._open and (deadline_ms := self._deadlines.next_ms) is not None:
             ends_ms.append(deadline_ms)
         self.next_due_ms = min(ends_ms, default=None)

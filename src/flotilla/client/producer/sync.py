@@ -72,15 +72,14 @@ class Producer:
         self._options = options
         self._closed = closed
         self._lock = threading.Lock()
-        #: Notified when records have left the buffer while a caller waits for room, or when the producer is closed.
-        self._room = threading.Condition(self._lock)
-        self._is_room_wanted = False
-        self._buffer = RecordBuffer(options, network.session.chance, topic)
+        #: Opened when records have left the buffer, or when the producer is closed. Callers wait for room there.
+        self._room: list[Gate] = []
+        self._buffer = RecordBuffer(options, network.session.chance, topic, self._announce)
         self._core = ProducerCore(network.session, topic, options, self._buffer, self._lock, self._on_released)
         #: The quick way of those that are waited for one by one.
         self.lone = FastPath(thread, network, direct, self._core, self._buffer, self._lock, self._on_released)
         self._is_closed = False
-        #: The loop will look at the buffer; it need not be told again.
+        #: The loop will look at the buffer, under the lock; it need not be told again before it does.
         self._is_posted = False
         #: The first batch that failed since the last flush.
         self._failure: Batch | None = None
@@ -133,7 +132,7 @@ class Producer:
             if self._is_closed:
                 return
             self._is_closed = True
-            self._room.notify_all()
+            self._open_gates()
         try:
             self.flush(timeout_ms=timeout_ms)
         except FlotillaError:
@@ -161,11 +160,12 @@ class Producer:
     @property
     def is_usable(self) -> bool:
         """Whether it can send anything."""
-        return self._thread.is_usable and not self._is_closed
+        return self._is_usable
 
     def unresolved(self) -> list[Batch]:
         """Everything without an answer."""
         with self._lock:
+            self._buffer.mend()
             return list(self._buffer.unresolved)
 
     def hurry(self) -> None:
@@ -181,23 +181,20 @@ class Producer:
         if self._buffer.partitions:
             return record
         # Delays count by the time of a broker, which the broker that described the topic has sent.
-        with self._lock:
-            self._make_ready(0, timeout_ms)
+        self._make_ready(0, timeout_ms)
         return make_record(payload, key, fields, time_ms, self._network.difference)
 
     def send_record(self, record: Record, partition: int | None, timeout_ms: int) -> SyncDelivery:
         size_bytes = record_bytes(record)
         buffer = self._buffer
-        with self._lock:
-            if self._is_closed or not self._thread.is_usable or not buffer.can_take(size_bytes):
-                self._make_ready(size_bytes, timeout_ms)
-            batch = buffer.add(record, size_bytes, partition, steady_ms(), timeout_ms)
-            position = batch.count - 1
-            is_due = not self._is_posted and (not position or buffer.has_full)
-            self._is_posted = self._is_posted or is_due
-        if is_due:
-            self._thread.post(self._pump)
-        return SyncDelivery(batch, position)
+        end_ms = 0
+        while True:
+            with self._lock:
+                if self._is_usable and buffer.can_take(size_bytes):
+                    batch = buffer.add(record, size_bytes, partition, steady_ms(), timeout_ms)
+                    return SyncDelivery(batch, batch.count - 1)
+            end_ms = end_ms or steady_ms() + timeout_ms
+            self._make_ready(size_bytes, timeout_ms, end_ms)
 
     def send_all(
         self,
@@ -213,19 +210,27 @@ class Producer:
         if values is None:
             return self._send_records(listed, key, partition, timeout_ms, fields)
         template = self.make_record(b"", None, fields, timeout_ms)
-        batches = []
-        with self._lock:
-            self._make_ready(0, timeout_ms)
-            if partition is not None:
-                self._buffer.check_partition(partition)
-        for piece, size_bytes in self._buffer.cut(values):
-            with self._lock:
-                self._make_ready(size_bytes, timeout_ms)
-                batches.append(self._buffer.add_values(piece, size_bytes, template, partition, steady_ms(), timeout_ms))
-            self._thread.post(self._pump)
+        self._make_ready(0, timeout_ms)
+        if partition is not None:
+            self._buffer.check_partition(partition)
+        batches = [
+            self._send_values(piece, size_bytes, template, partition, timeout_ms)
+            for piece, size_bytes in self._buffer.cut(values)
+        ]
         wait_for_batches(batches)
         raise_first(batches)
         return Receipts(batches)
+
+    def _send_values(
+        self, piece: list[bytes], size_bytes: int, template: Record, partition: int | None, timeout_ms: int
+    ) -> Batch:
+        buffer = self._buffer
+        end_ms = steady_ms() + timeout_ms
+        while True:
+            with self._lock:
+                if self._is_usable and buffer.can_take(size_bytes):
+                    return buffer.add_values(piece, size_bytes, template, partition, steady_ms(), timeout_ms)
+            self._make_ready(size_bytes, timeout_ms, end_ms)
 
     def _send_records(
         self,
@@ -238,8 +243,7 @@ class Producer:
         time_ms = now_ms()
         records = as_records(payloads, key, fields, time_ms, self._network.difference)
         if not self._buffer.partitions:
-            with self._lock:
-                self._make_ready(0, timeout_ms)
+            self._make_ready(0, timeout_ms)
             records = as_records(payloads, key, fields, time_ms, self._network.difference)
         sent = [self.send_record(record, partition, timeout_ms) for record in records]
         self._thread.post(self._flush)
@@ -248,30 +252,40 @@ class Producer:
         raise_first(batches)
         return [delivery.result() for delivery in sent]
 
-    # In the caller's thread, with the lock.
+    # In the caller's thread.
 
-    def _make_ready(self, size_bytes: int, timeout_ms: int) -> None:
-        """Returns when the record may be added. The lock may be let go in between."""
+    @property
+    def _is_usable(self) -> bool:
+        return self._thread.is_usable and not self._is_closed
+
+    def _make_ready(self, size_bytes: int, timeout_ms: int, end_ms: int = 0) -> None:
+        """Returns when a record of that size may find room. Raises BufferFullError at `end_ms`.
+
+        Without the lock: a caller that is interrupted while it takes a lock again would not have it.
+        """
         self._check_open()
         if not self._buffer.partitions:
-            self._lock.release()
-            try:
-                self._thread.run(self._find_topic(timeout_ms))
-            finally:
-                self._lock.acquire()
+            self._thread.run(self._find_topic(timeout_ms))
             self._check_open()
-        if not self._buffer.can_take(size_bytes):
-            self._wait_for_room(size_bytes, timeout_ms)
+        gate = Gate()
+        with self._lock:
+            if self._buffer.can_take(size_bytes) or self._is_closed:
+                return
+            self._room.append(gate)
+        remaining_ms = (end_ms or steady_ms() + timeout_ms) - steady_ms()
+        if remaining_ms <= 0:
+            raise buffer_full(self._options, timeout_ms)
+        gate.wait(min(remaining_ms, WAIT_MS_MAX))
+        self._check_open()
 
-    def _wait_for_room(self, size_bytes: int, timeout_ms: int) -> None:
-        deadline_ms = steady_ms() + timeout_ms
-        while not self._buffer.can_take(size_bytes):
-            remaining_ms = deadline_ms - steady_ms()
-            if remaining_ms <= 0:
-                raise buffer_full(self._options, timeout_ms)
-            self._is_room_wanted = True
-            self._room.wait(min(remaining_ms, WAIT_MS_MAX) / 1000)
-            self._check_open()
+    def _announce(self) -> None:
+        """Tells the loop, with the lock, that something comes: it sees what is there when the lock is free.
+
+        The flag is set last: a caller that is interrupted before is announced, too, and once more by the next one.
+        """
+        if not self._is_posted:
+            self._thread.post(self._pump)
+            self._is_posted = True
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -285,7 +299,8 @@ class Producer:
         self._core.adapt()
 
     def _pump(self) -> None:
-        self._is_posted = False
+        with self._lock:
+            self._is_posted = False
         self._core.pump(steady_ms())
         self._network.perform()
 
@@ -301,6 +316,9 @@ class Producer:
     def _on_released(self, batch: Batch) -> None:
         if batch.error is not None and self._failure is None:
             self._failure = batch
-        if self._is_room_wanted:
-            self._is_room_wanted = False
-            self._room.notify_all()
+        self._open_gates()
+
+    def _open_gates(self) -> None:
+        """With the lock."""
+        while self._room:
+            self._room.pop().open()

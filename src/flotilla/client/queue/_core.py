@@ -13,7 +13,8 @@ take from `ready`; everything else belongs to the session's thread.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Generic
+from itertools import repeat
+from typing import Any, Final, Generic
 
 from flotilla.client._core.session import Session
 from flotilla.client._core.timers import Alarm, earliest_ms
@@ -29,6 +30,8 @@ from flotilla.codec.batch.view import BatchView
 from flotilla.types.address import Address
 from flotilla.types.errors import CorruptionError, FlotillaError, InvalidArgumentError
 from flotilla.types.operations.queue import FAIL, Delivery, LeaseRange, Poll, Polled
+
+_POP: Final[Callable[[deque[Any]], Any]] = deque.popleft
 
 
 class QueueCore(Generic[Message]):
@@ -130,16 +133,21 @@ class QueueCore(Generic[Message]):
         self._polls.adapt()
 
     def take(self, messages_max: int) -> list[Message]:
-        """Messages that have arrived, at most `messages_max`. May be called by another thread."""
+        """Messages that have arrived, at most `messages_max`."""
         taken: list[Message] = []
-        take, put = self.ready.popleft, taken.append
+        self.take_into(taken, messages_max)
+        return taken
+
+    def take_into(self, taken: list[Message], messages_max: int) -> None:
+        """Moves messages that have arrived to the list. May be called by another thread.
+
+        No signal comes within one call of C: each message is in one of the two places at any time.
+        """
         try:
-            for _ in range(messages_max):
-                put(take())
+            taken.extend(map(_POP, repeat(self.ready, messages_max)))
         except IndexError:
             # No length check before: another thread takes, too.
             pass
-        return taken
 
     def rest(self) -> None:
         """Ends the poll; messages that are in flight are buffered when they come."""

@@ -4,6 +4,7 @@ Messages are taken in the caller's thread. Everything else happens in the client
 handler blocks. Any number of threads may iterate one consumer; each message goes to one of them.
 """
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -90,7 +91,9 @@ class QueueConsumer:
         self._errors = self._feed.reader.errors
         #: Outcomes that the loop has not taken yet, in order, because the first outcome of a message counts.
         self._outbox: deque[tuple[tuple[QueueMessage, ...], Outcome, _Answer | None]] = deque()
+        #: The loop will take them, under the lock; it need not be told again before it does.
         self._is_posted = False
+        self._lock = threading.Lock()
 
     @property
     def member(self) -> str:
@@ -104,11 +107,17 @@ class QueueConsumer:
         feed.raise_error()
         if not self._ready:
             self._thread.run(feed.fetch(max_messages, milliseconds(wait_ms)))
-        messages = feed.reader.take(max_messages)
-        if not messages:
-            self._check_open()
-            feed.raise_error()
-        return messages
+        messages: list[QueueMessage] = []
+        try:
+            feed.reader.take_into(messages, max_messages)
+            if not messages:
+                self._check_open()
+                feed.raise_error()
+            return messages
+        except BaseException:
+            # Interrupted: the next poll gets them.
+            self._ready.extendleft(reversed(messages))
+            raise
 
     @documented_by(AsyncQueueConsumer.ack)
     def ack(self, messages: Iterable[QueueMessage], *, wait: bool = True) -> None:
@@ -142,18 +151,23 @@ class QueueConsumer:
     def __next__(self) -> QueueMessage:
         feed = self._feed
         ready = self._ready
-        while True:
-            if self._errors:
-                feed.raise_error()
-            try:
-                message = ready.popleft()
-            except IndexError:
+        taken: list[QueueMessage] = []
+        try:
+            while True:
+                if self._errors:
+                    feed.raise_error()
+                feed.reader.take_into(taken, 1)
+                if taken:
+                    break
                 self._check_open()
                 self._thread.run(feed.flow())
-                continue
             if not ready:
                 self._thread.post(feed.pump)
-            return message
+            return taken[0]
+        except BaseException:
+            # Interrupted: the next caller gets it.
+            ready.extendleft(taken)
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -169,12 +183,15 @@ class QueueConsumer:
     def settle(self, messages: Iterable[QueueMessage], outcome: Outcome, *, wait: bool = True) -> None:
         self._thread.check()
         answer = _Answer() if wait else None
-        # Outcomes gathered until the loop takes them cost one switch of threads.
-        self._outbox.append((tuple(messages), outcome, answer))
-        is_first = not self._is_posted
-        if is_first:
+        entry = (tuple(messages), outcome, answer)
+        with self._lock:
+            # Outcomes gathered until the loop takes them cost one switch of threads. The loop is told first, and sees
+            # what is there when the lock is free: an interrupt comes either before the outcome, or after all of this.
+            is_first = not self._is_posted
+            if is_first:
+                self._thread.post(self._empty_outbox)
+            self._outbox.append(entry)
             self._is_posted = True
-            self._thread.post(self._empty_outbox)
         if answer is not None:
             self._thread.wait(answer.gate)
             if answer.error is not None:
@@ -195,8 +212,9 @@ class QueueConsumer:
     # On the loop.
 
     def _empty_outbox(self) -> None:
-        self._is_posted = False
-        outbox = self._outbox
+        with self._lock:
+            self._is_posted = False
+            outbox, self._outbox = self._outbox, deque()
         reader = self._feed.reader
         gathered: list[QueueMessage] = []
         last = ACKED
