@@ -1,14 +1,16 @@
-"""Failover: how long a producer waits when its leader is killed, freezes, or hands over as planned.
+"""Failover: how long producers and consumers wait when their leader is killed, freezes, or hands over as planned.
 
 The producer has one record in flight all the time. For a leader that is killed or stopped the figure is the time until
 a record that was sent afterwards is acknowledged; for a hand-over it is the longest pause between two acknowledgements
-around it. At the end every acknowledged record is read back: a missing or doubled one fails the run.
+around it. At the end every acknowledged record is read back: a missing or doubled one fails the run. Consumers of a
+queue group are measured beside a reader (`queue_failover`).
 """
 
 import time
 from collections.abc import Callable
 from statistics import quantiles
 
+from bench.cluster.queue_failover import QueuePauses, measure_queue
 from bench.contest.flotilla import FlotillaContestant, FlotillaPeer
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
@@ -20,6 +22,8 @@ from flotilla.client.client import Client
 AREA = "failover"
 KILL_P50_S, KILL_P99_S = 0.3, 1.5
 HAND_OVER_S = 0.1
+#: Of consumers of a queue group, at p99.
+QUEUE_HAND_OVER_S, QUEUE_KILL_S = 0.2, 0.5
 _NODES = 3
 _STEADY_S = 1.0
 _WAIT_S_MAX = 30.0
@@ -86,6 +90,7 @@ def measure(options: BenchOptions) -> list[Figure]:
             pauses = [series.pause() for _ in times]
             kills = [series.kill() for _ in times]
         lost, doubled = series.check()
+        queue = measure_queue(contestant, options.failovers)
     numbers = series.producer.numbers
     if lost or doubled:
         raise RuntimeError(f"of {len(numbers)} acknowledged records {lost} were lost and {doubled} doubled")
@@ -106,7 +111,24 @@ def measure(options: BenchOptions) -> list[Figure]:
             goal=Goal(None),
             note=note,
         ),
+        *_queue_figures(queue),
     ]
+
+
+def _queue_figures(queue: QueuePauses) -> list[Figure]:
+    note = (
+        f"queue group: {len(queue.kills)} of each kind, {queue.records:,} records, "
+        f"{queue.added} deliveries of records that had been delivered"
+    )
+    figures = []
+    for name, pauses, wanted in (
+        ("planned hand-over", queue.hand_overs, QUEUE_HAND_OVER_S),
+        ("kill -9", queue.kills, QUEUE_KILL_S),
+    ):
+        figures += _figures(f"{name}, queue group", [group for group, _, _ in pauses], None, wanted, note)
+        figures += _figures(f"{name}, reader beside it", [reader for _, reader, _ in pauses], None, None, note)
+        figures += _figures(f"{name}, producer beside it", [producer for _, _, producer in pauses], None, None, note)
+    return figures
 
 
 def _figures(

@@ -136,7 +136,8 @@ def _replica_options(settings: NodeSettings) -> ReplicaOptions:
             thrifty_bytes_max=THRIFTY_BYTES_MAX,
             proposal_bytes_max=settings.proposal_bytes_max,
             proposal_count_max=settings.proposal_count_max,
-        )
+        ),
+        snapshot_entries=settings.snapshot_entries,
     )
 
 

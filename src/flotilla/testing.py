@@ -133,7 +133,15 @@ class LocalBroker:
             for group in list(self._server.membership.hosts):
                 while not await self._settled(group):
                     await self._server.node.runtime.turned()
+            await self._scheduled()
             await self._applied()
+
+    async def _scheduled(self) -> None:
+        """When messages of schedules that are due are visible."""
+        runs, machine = self._server.membership.schedule_runs, self._server.catalog.machine
+        runs.look()
+        while runs.has_work() or machine.state.transactions.awaited:
+            await self._server.node.runtime.turned()
 
     async def _settled(self, group: GroupId) -> bool:
         """When the log of a partition knows what became of leases there. False: that is to be asked again."""

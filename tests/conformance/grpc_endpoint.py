@@ -167,6 +167,11 @@ async def _alter_topic(stub: Any, request: ops.AlterTopic) -> Reply:
     return ops.TopicReply(_topic(await stub.AlterTopic(message)))
 
 
+async def _trim(stub: Any, request: ops.TrimPartition) -> Reply:
+    message = pb.TrimTopicRequest(topic=request.topic, offsets={request.partition: request.offset})
+    return ops.PartitionTrimmed((await stub.TrimTopic(message)).log_starts[request.partition])
+
+
 async def _delete_topic(stub: Any, request: ops.DeleteTopic) -> Reply:
     return ops.TopicReply(_topic(await stub.DeleteTopic(pb.DeleteTopicRequest(topic=request.topic))))
 
@@ -439,6 +444,7 @@ _CALLS: dict[type[Request], Callable[[Any, Any], Awaitable[Reply]]] = {
     ops.CreateTopic: _create_topic,
     ops.AlterTopic: _alter_topic,
     ops.DeleteTopic: _delete_topic,
+    ops.TrimPartition: _trim,
     ops.TransferLeadership: _transfer,
     queue.Poll: _poll,
     queue.Settle: _settle,

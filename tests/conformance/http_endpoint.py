@@ -66,6 +66,7 @@ class Http:
             ops.CreateTopic: self._create_topic,
             ops.AlterTopic: self._alter_topic,
             ops.DeleteTopic: self._delete_topic,
+            ops.TrimPartition: self._trim,
             ops.TransferLeadership: self._transfer,
             queue.Poll: self._poll,
             queue.Settle: self._settle,
@@ -164,6 +165,11 @@ class Http:
 
     async def _delete_topic(self, request: ops.DeleteTopic) -> ops.TopicReply:
         return ops.TopicReply(_topic(await self._ask("DELETE", f"topics/{_name(request.topic)}")))
+
+    async def _trim(self, request: ops.TrimPartition) -> ops.PartitionTrimmed:
+        body = {"partitions": {str(request.partition): request.offset}}
+        found = await self._ask("POST", f"topics/{_name(request.topic)}/trim", body)
+        return ops.PartitionTrimmed(found["partitions"][str(request.partition)])
 
     async def _transfer(self, request: ops.TransferLeadership) -> ops.Done:
         await self._ask(

@@ -79,7 +79,8 @@ BREAKING = ("sim.whole.mutants",)
 
 #: Foreign packages and the folders that may import them.
 FOREIGN: dict[str, tuple[str, ...]] = {
-    "crc32c": ("codec", "storage", "client"),
+    "crc32c": ("broker", "codec", "storage", "client"),
+    "cronsim": ("broker",),
     "google": ("codec",),
     "grpc": ("frontends",),
     "grpc_health": ("frontends",),

@@ -20,8 +20,8 @@ _HEAD = """\
 
 Everything below is imported from `flotilla`. Each blocking class has a twin for coroutines with the same methods: \
 `AsyncClient`, `AsyncProducer`, `AsyncReader`, `AsyncQueueConsumer`, `AsyncStreamConsumer`, `AsyncQueueMessage`, \
-`AsyncTransaction`, `AsyncDeadLetters`, `AsyncAdmin`, `AsyncDelivery`. Arguments that end in `_ms` take milliseconds \
-or a `timedelta`.
+`AsyncTransaction`, `AsyncDeadLetters`, `AsyncSchedules`, `AsyncAdmin`, `AsyncDelivery`. Arguments that end in \
+`_ms` take milliseconds or a `timedelta`.
 """
 
 #: The order of the page; every other name follows by the alphabet.
@@ -39,12 +39,12 @@ _FIRST = (
         "Release",
         "Reject",
     ),
-    *("StreamConsumer", "Reader", "Message", "AnyMessage", "Transaction", "DeadLetters", "Admin"),
+    *("StreamConsumer", "Reader", "Message", "AnyMessage", "Transaction", "DeadLetters", "Schedules", "Admin"),
 )
 #: Methods that classes share with each other, not with applications.
 _INTERNAL = {
     *("send_record", "send_all", "make_record", "adapt", "abandon", "batch", "settle", "hurry", "is_usable"),
-    *("unresolved", "lone", "single"),
+    *("unresolved", "lone", "single", "put", "page"),
 }
 
 
@@ -99,7 +99,7 @@ def _is_made_by_users(kind: type) -> bool:
     about = kind.__doc__ or ""
     is_value = is_dataclass(kind) or _is_typed_dict(kind) or hasattr(kind, "_fields")
     has_init = "__init__" in vars(kind) and not issubclass(kind, tuple) and "__call__" not in vars(kind)
-    return has_init and not is_value and "Made by" not in about and "attribute `admin`" not in about
+    return has_init and not is_value and "Made by" not in about and "The attribute `" not in about
 
 
 def _is_typed_dict(kind: type) -> bool:

@@ -97,6 +97,7 @@ class Broker:
             membership.plans,
             membership.queue_polls,
             membership.streams,
+            membership.schedules,
         )
         self._handlers: dict[type[Request], Handler] = {
             kind: self._of_topic(kind, self._handler(name, parts))

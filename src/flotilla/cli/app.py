@@ -32,6 +32,7 @@ VERBS = {
     "consume": "consume:consume",
     "worker": "worker:worker",
     "task": "task:task_app",
+    "schedule": "schedule:schedule_app",
     "group": "group:group_app",
     "dlq": "dlq:dlq_app",
     "peek": "message:peek",

@@ -1,4 +1,4 @@
-"""`flotilla topic`: create, list, describe, alter, rebalance and delete topics.
+"""`flotilla topic`: create, list, describe, alter, rebalance, purge, trim and delete topics.
 
 Settings are written `name=value`, with units (`retention_ms=7d`). The command checks their names, to suggest the right
 one; the broker checks their values.
@@ -24,6 +24,7 @@ from flotilla.types.topics import SETTINGS, resolve_settings, show_settings
 topic_app = typer.Typer(name="topic", help="Create, inspect and change topics.", no_args_is_help=True)
 
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Settings: TypeAlias = Annotated[
     list[str],
     typer.Option("--set", metavar="NAME=VALUE", help="A setting of the topic, as in retention_ms=7d; repeatable."),
@@ -210,7 +211,7 @@ def _nodes(nodes: list[int]) -> str:
 def delete(
     cluster: Cluster,
     names: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if a topic does not exist.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -218,9 +219,8 @@ def delete(
 
     Example: `flotilla topic delete orders --yes`
     """
-    if not yes and not _is_confirmed(names):
-        note("nothing was deleted")
-        raise typer.Exit(FAILED.code)
+    if not yes:
+        _confirm(f"Delete {', '.join(names)} with all messages?", "deleting", "deleted")
     deleted = []
     with cluster.connect() as client:
         for name in names:
@@ -235,10 +235,80 @@ def delete(
     print_done({"deleted": deleted}, text, as_json=as_json)
 
 
-def _is_confirmed(names: Iterable[str]) -> bool:
+@topic_app.command("purge")
+@takes_cluster
+def purge(
+    cluster: Cluster,
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove every message that topics hold now.
+
+    Topics, groups and settings stay. Nothing is spared: not what a group owes, holds or has leased, not delayed
+    messages. Messages that are produced meanwhile stay.
+
+    Example: `flotilla topic purge orders --yes`
+    """
+    if not yes:
+        _confirm(f"Remove all messages of {', '.join(names)}?", "purging", "removed")
+    with cluster.connect() as client:
+        for name in names:
+            client.describe_topic(name)
+        purged = {name: client.purge(name) for name in names}
+    print_done({"log_starts": purged}, f"purged {', '.join(names)}", as_json=as_json)
+
+
+@topic_app.command("trim")
+@takes_cluster
+def trim(
+    cluster: Cluster,
+    name: Name,
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PARTITION=OFFSET...", help="Where the log of a partition is to begin.", show_default=False
+        ),
+    ],
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove the messages below an offset of each given partition, whoever needs them.
+
+    If a partition or an offset does not exist, nothing is removed.
+
+    Example: `flotilla topic trim orders 0=1200 1=980 --yes`
+    """
+    offsets = _read_places(places)
+    if not yes:
+        below = ", ".join(f"{offset} of partition {number}" for number, offset in offsets.items())
+        _confirm(f"Remove the messages of {name} below {below}?", "trimming", "removed")
+    with cluster.connect() as client:
+        starts = client.trim(name, offsets)
+    text = ", ".join(f"partition {number} begins at {start}" for number, start in starts.items())
+    print_done({"log_starts": starts}, f"{name}: {text}", as_json=as_json)
+
+
+def _read_places(places: Iterable[str]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for place in places:
+        parts = place.split("=")
+        if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):
+            raise InvalidArgumentError(f"{place!r}: expected PARTITION=OFFSET, as in 0=1200")
+        number, offset = map(int, parts)
+        if number in found:
+            raise InvalidArgumentError(f"partition {number} is given twice")
+        found[number] = offset
+    return found
+
+
+def _confirm(question: str, doing: str, done: str) -> None:
+    """Asks, and ends the command after a no."""
     if not sys.stdin.isatty():
-        raise InvalidArgumentError("deleting cannot be undone; confirm it with --yes where there is no terminal")
-    return typer.confirm(f"Delete {', '.join(names)} with all messages?", err=True)
+        raise InvalidArgumentError(f"{doing} cannot be undone; confirm it with --yes where there is no terminal")
+    if not typer.confirm(question, err=True):
+        note(f"nothing was {done}")
+        raise typer.Exit(FAILED.code)
 
 
 def show_topic(topic: TopicInfo, *, as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """The client for coroutines. `client.Client` has the same names and signatures."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack
 
@@ -24,6 +24,8 @@ from flotilla.client.admin.cluster import AsyncAdmin
 from flotilla.client.admin.dead_letters import AsyncDeadLetters
 from flotilla.client.admin.group_info import GroupInfo
 from flotilla.client.admin.groups import Groups
+from flotilla.client.admin.schedules import AsyncSchedules
+from flotilla.client.admin.trimming import Ask, purge, trim
 from flotilla.client.producer._at_exit import warn_unclosed
 from flotilla.client.producer.aio import AsyncProducer
 from flotilla.client.producer.options import ProducerOptions, producer_parameters
@@ -38,9 +40,14 @@ from flotilla.client.stream.aio import AsyncStreamConsumer
 from flotilla.client.stream.options import StreamOptions, stream_parameters
 from flotilla.client.transaction._core import Committed
 from flotilla.client.transaction.aio import AsyncTransaction, abort_transaction, commit_together, commit_transaction
-from flotilla.machine import steady_ms
 from flotilla.types.address import read_addresses
-from flotilla.types.errors import AlreadyExistsError, ConnectionClosedError, InvalidArgumentError, UnavailableError
+from flotilla.types.errors import (
+    AlreadyExistsError,
+    ConnectionClosedError,
+    DeadlineError,
+    InvalidArgumentError,
+    UnavailableError,
+)
 from flotilla.types.ids import Offset
 from flotilla.types.operations import (
     AlterTopic,
@@ -136,6 +143,35 @@ class AsyncClient:
         """Deletes a topic with all its messages, and returns it as it was. Raises NotFoundError."""
         return await self._change_topic(DeleteTopic(topic), timeout_ms)
 
+    async def purge(self, topic: str, *, timeout_ms: Duration | None = None) -> dict[int, Offset]:
+        """Removes every message that the topic holds now, and returns by partition where its log begins then.
+
+        Topic, groups and settings stay. Nothing is spared: not what a group owes, holds or has leased, not delayed
+        messages. Messages that are produced meanwhile stay. Raises NotFoundError.
+        """
+        limit = TimeLimit(self._limit_ms(timeout_ms))
+        return await purge(self._asking(limit), await self.describe_topic(topic, timeout_ms=limit.left_ms))
+
+    async def trim(
+        self, topic: str, offsets: Mapping[int, Offset], *, timeout_ms: Duration | None = None
+    ) -> dict[int, Offset]:
+        """Removes the messages below an offset of each given partition; as `purge`.
+
+        Raises NotFoundError for a partition that does not exist and OffsetOutOfRangeError for an offset past its end;
+        then nothing is removed. A log that begins after its offset stays as it is.
+        """
+        limit = TimeLimit(self._limit_ms(timeout_ms))
+        return await trim(self._asking(limit), await self.describe_topic(topic, timeout_ms=limit.left_ms), offsets)
+
+    def _asking(self, limit: TimeLimit) -> Ask:
+        """For an operation of several requests that share one time limit."""
+        network = self._opened()
+
+        def ask(request: Request[R]) -> Awaitable[R]:
+            return network.call(request, limit.left_ms or 1)
+
+        return ask
+
     async def topics(self, *, timeout_ms: Duration | None = None) -> list[TopicInfo]:
         """All topics. Raises UnavailableError if no quorum of the metadata confirms in time that none is missing.
 
@@ -151,13 +187,17 @@ class AsyncClient:
         return found.topics[0]
 
     async def _confirmed_metadata(self, topics: list[str], timeout_ms: Duration | None) -> Metadata:
-        end_ms = steady_ms() + self._limit_ms(timeout_ms)
-        while (left_ms := end_ms - steady_ms()) > 0:
-            found = await self.admin.metadata(topics, timeout_ms=left_ms)
-            if not found.is_stale:
-                return found
+        limit = TimeLimit(self._limit_ms(timeout_ms))
+        found = await self.admin.metadata(topics, timeout_ms=limit.left_ms)
+        while found.is_stale and limit.left_ms:
             # A broker waits for a quorum before it answers, unless it is not part of a cluster yet.
             await asyncio.sleep(CONFIRM_AGAIN_MS / 1000)
+            try:
+                found = await self.admin.metadata(topics, timeout_ms=limit.left_ms or 1)
+            except DeadlineError:
+                break
+        if not found.is_stale:
+            return found
         raise UnavailableError("no quorum of the metadata confirms what brokers know of topics")
 
     # Producing.
@@ -391,6 +431,11 @@ class AsyncClient:
     def dead_letters(self, topic: str, group: str, *, timeout_ms: Duration | None = None) -> AsyncDeadLetters:
         """The dead letters of a group of a topic: to be listed, sent again, or deleted."""
         return AsyncDeadLetters(self, topic, group, self._limit_ms(timeout_ms))
+
+    @property
+    def schedules(self) -> AsyncSchedules:
+        """Recurring messages: cron expressions and intervals."""
+        return AsyncSchedules(self._opened, self._timeout_ms)
 
     @property
     def admin(self) -> AsyncAdmin:

@@ -19,6 +19,7 @@ from flotilla.client._duration import Duration
 from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription, full_name, read_timeout, takes
 from flotilla.client.admin.cluster import Admin
 from flotilla.client.admin.dead_letters import DeadLetters
+from flotilla.client.admin.schedules import Schedules
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.producer._at_exit import warn_unclosed
 from flotilla.client.producer._direct_connection import DirectConnections
@@ -81,6 +82,8 @@ class Client:
     create_topic = blocking(AsyncClient.create_topic)
     alter_topic = blocking(AsyncClient.alter_topic)
     delete_topic = blocking(AsyncClient.delete_topic)
+    purge = blocking(AsyncClient.purge)
+    trim = blocking(AsyncClient.trim)
     topics = blocking(AsyncClient.topics)
     describe_topic = blocking(AsyncClient.describe_topic)
 
@@ -163,6 +166,11 @@ class Client:
     @documented_by(AsyncClient.dead_letters)
     def dead_letters(self, topic: str, group: str, *, timeout_ms: Duration | None = None) -> DeadLetters:
         return DeadLetters(self._inner.dead_letters(topic, group, timeout_ms=timeout_ms), self._run)
+
+    @property
+    def schedules(self) -> Schedules:
+        """Recurring messages: cron expressions and intervals."""
+        return Schedules(self._inner.schedules, self._run)
 
     @property
     def admin(self) -> Admin:

@@ -11,6 +11,8 @@ from flotilla.client.admin.dead_letters import AsyncDeadLetters as AsyncDeadLett
 from flotilla.client.admin.dead_letters import DeadLetters as DeadLetters
 from flotilla.client.admin.dead_letters import Redriven as Redriven
 from flotilla.client.admin.group_info import GroupInfo as GroupInfo
+from flotilla.client.admin.schedules import AsyncSchedules as AsyncSchedules
+from flotilla.client.admin.schedules import Schedules as Schedules
 from flotilla.client.async_client import AsyncClient as AsyncClient
 from flotilla.client.client import Client as Client
 from flotilla.client.message import AnyMessage as AnyMessage
@@ -84,6 +86,8 @@ from flotilla.types.operations.queue import Explanation as Explanation
 from flotilla.types.operations.queue import GroupDescription as GroupDescription
 from flotilla.types.operations.queue import GroupReset as GroupReset
 from flotilla.types.operations.queue import MemberInfo as MemberInfo
+from flotilla.types.operations.schedules import ScheduleDefinition as ScheduleDefinition
+from flotilla.types.operations.schedules import ScheduleInfo as ScheduleInfo
 from flotilla.types.records import ContentType as ContentType
 from flotilla.types.records import Record as Record
 from flotilla.types.topics import TopicSettings as TopicSettings

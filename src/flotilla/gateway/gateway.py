@@ -10,19 +10,22 @@ may still be carried out.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
 from typing import Final, TypeVar, cast
 
 from flotilla.client._core.answer import Answer
 from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.calls import outcome_unknown
+from flotilla.client._core.closing import TimeLimit
 from flotilla.client._core.local_link import LocalEndpoint
 from flotilla.client._core.positions import find_topic
 from flotilla.client._core.seen_metadata import SeenMetadata
 from flotilla.client._core.session import no_topic
 from flotilla.client._options import new_session
 from flotilla.client.admin.groups import Groups
+from flotilla.client.admin.schedules import AsyncSchedules
+from flotilla.client.admin.trimming import purge, trim
 from flotilla.client.producer.receipt import Receipt
 from flotilla.gateway.lease_forwarding import LeaseForwarding
 from flotilla.gateway.long_poll_connections import LongPollConnection, LongPollConnections
@@ -40,7 +43,7 @@ from flotilla.types.errors import (
     ReplicaBehindError,
     UnavailableError,
 )
-from flotilla.types.ids import Index
+from flotilla.types.ids import Index, Offset
 from flotilla.types.operations import Metadata, Reply, Request, Route, TopicInfo, TopicReply
 from flotilla.types.operations.queue import (
     Poll,
@@ -208,6 +211,22 @@ class Gateway:
         main = self._opened()
         main.refresh(topic)
         return Groups(main.network, topic, timeout_ms)
+
+    async def trim(
+        self, topic: str, offsets: Mapping[int, Offset] | None, *, timeout_ms: int = TIMEOUT_MS_DEFAULT
+    ) -> dict[int, Offset]:
+        """Removes the messages below these offsets of the partitions; None: all that are there now."""
+        limit = TimeLimit(timeout_ms)
+        found = await self.topic(topic, timeout_ms=timeout_ms)
+
+        def ask(request: Request[R]) -> Awaitable[R]:
+            return self.ask(request, timeout_ms=limit.left_ms or 1)
+
+        return await (purge(ask, found) if offsets is None else trim(ask, found, offsets))
+
+    def schedules(self, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> AsyncSchedules:
+        """The schedules of the cluster."""
+        return AsyncSchedules(lambda: self._opened().network, timeout_ms)
 
     # Producing.
 

@@ -1,6 +1,7 @@
-"""A writer and a reader of integers and texts, for metadata commands and snapshots.
+"""A writer and a reader of integers, texts and bytes, for metadata commands and snapshots.
 
-Integers are unsigned LEB128, so that ids cost a byte or two; texts are their length and UTF-8. The same values always
+Integers are unsigned LEB128, so that ids cost a byte or two; texts are their length and UTF-8, bytes their
+length and themselves. The same values always
 give the same bytes. Reading is total: malformed bytes raise InvalidArgumentError and nothing else, and a length beyond
 the bytes that are left is refused.
 """
@@ -34,6 +35,10 @@ class Writer:
         encoded = value.encode("utf-8")
         self.integer(len(encoded))
         self._data += encoded
+
+    def raw(self, value: bytes) -> None:
+        self.integer(len(value))
+        self._data += value
 
     def finish(self) -> bytes:
         return bytes(self._data)
@@ -82,6 +87,12 @@ class Reader:
             return self._data[start : self._at].decode("utf-8")
         except UnicodeDecodeError as error:
             raise InvalidArgumentError("a text is not UTF-8") from error
+
+    def raw(self) -> bytes:
+        length = self.count()
+        start = self._at
+        self._at = start + length
+        return self._data[start : self._at]
 
     def skip_zero(self) -> bool:
         """Whether the next integer is 0; only then it is read."""

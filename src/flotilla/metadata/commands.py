@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 from flotilla.metadata.binary import Reader, Writer
 from flotilla.metadata.layout import fields_of
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
+from flotilla.metadata.scheduling.commands import PauseSchedule, PutSchedule, RemoveSchedule, RunSchedule
 from flotilla.metadata.stream_commands import (
     FenceStreamGroup,
     ForgetStreamGroup,
@@ -196,6 +197,10 @@ Command: TypeAlias = (
     | ReleasePartitions
     | FenceStreamGroup
     | ForgetStreamGroup
+    | PutSchedule
+    | PauseSchedule
+    | RemoveSchedule
+    | RunSchedule
 )
 
 #: The kinds of commands. 9 was never written; 10 was AlterGroup before settings could be texts.
@@ -222,6 +227,10 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     28: ConfirmLost,
     29: ResizeTopic,
     30: AlterGroup,
+    40: PutSchedule,
+    41: PauseSchedule,
+    42: RemoveSchedule,
+    43: RunSchedule,
 }
 _KIND_BY_COMMAND: Final = {command: kind for kind, command in _COMMAND_BY_KIND.items()}
 #: All but `now_ms`, which is in the head and the last field of each class.

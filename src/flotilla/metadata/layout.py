@@ -4,6 +4,7 @@
     bool                       1 or 0
     str                        length in bytes, UTF-8
     int | str                  0 and the int, or 1 and the str
+    bytes                      length, bytes
     tuple[X, ...]              count, items
     tuple[X, Y]                X, Y
     X | None                   X, whose first field is an int that is never 0; or 0
@@ -46,6 +47,7 @@ _PLAIN: Final[Special] = {
     bool: Layout(Writer.integer, lambda reader: bool(reader.integer())),
     str: Layout(Writer.text, Reader.text),
     int | str: Layout(_write_number_or_text, _read_number_or_text),
+    bytes: Layout(Writer.raw, Reader.raw),
 }
 
 

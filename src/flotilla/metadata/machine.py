@@ -34,6 +34,7 @@ from flotilla.metadata.queries import (
     AssignmentsTo,
     DescribeCluster,
     ListBrokers,
+    ListSchedules,
     ListTopics,
     StateHash,
     TombstonesFor,
@@ -42,6 +43,8 @@ from flotilla.metadata.queries import (
     TransactionById,
 )
 from flotilla.metadata.rules import altered_groups, altered_settings, check_command, placeable_brokers
+from flotilla.metadata.scheduling.commands import PauseSchedule, PutSchedule, RemoveSchedule, RunSchedule
+from flotilla.metadata.scheduling.schedules import Schedule
 from flotilla.metadata.snapshot import decode_snapshot, encode, freeze
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_commands import (
@@ -100,6 +103,10 @@ class MetadataMachine:
             ReleasePartitions: self._release_partitions,
             FenceStreamGroup: self._fence_stream_group,
             ForgetStreamGroup: self._forget_stream_group,
+            PutSchedule: self._put_schedule,
+            PauseSchedule: self._pause_schedule,
+            RemoveSchedule: self._remove_schedule,
+            RunSchedule: self._run_schedule,
         }
         self._answers: dict[type[Any], Callable[[Any], object]] = {
             DescribeCluster: lambda _: self.state.cluster,
@@ -111,6 +118,7 @@ class MetadataMachine:
             AssignmentsTo: lambda query: self.state.assignments_to(query.node),
             TombstonesFor: lambda query: self.state.tombstones_for(query.node),
             TransactionById: lambda query: self.state.transactions.get(query.transaction_id),
+            ListSchedules: lambda _: list(self.state.schedules.schedules.values()),
             StateHash: lambda _: self.state_hash(),
         }
 
@@ -317,3 +325,27 @@ class MetadataMachine:
 
     def _forget_stream_group(self, command: ForgetStreamGroup) -> None:
         self.state.streams.forget(command.topic_id, command.group)
+
+    def _put_schedule(self, command: PutSchedule) -> Schedule:
+        return self.state.schedules.put_plan(
+            command.name, command.schedule_id, command.plan, command.next_ms, command.now_ms
+        )
+
+    def _pause_schedule(self, command: PauseSchedule) -> Schedule:
+        return self.state.schedules.pause(command.schedule_id, command.next_ms, is_paused=command.is_paused)
+
+    def _remove_schedule(self, command: RemoveSchedule) -> Schedule:
+        return self.state.schedules.remove(command.schedule_id)
+
+    def _run_schedule(self, command: RunSchedule) -> Schedule:
+        if command.transaction_id:
+            self.state.transactions.decide(
+                command.transaction_id, "", 0, (command.group,), is_commit=True, now_ms=command.now_ms
+            )
+        return self.state.schedules.ran(
+            command.schedule_id,
+            command.occurrence_ms,
+            command.next_ms,
+            command.now_ms,
+            has_skipped=command.has_skipped,
+        )

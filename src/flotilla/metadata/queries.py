@@ -63,5 +63,10 @@ class TransactionById:
 
 
 @dataclass(frozen=True, slots=True)
+class ListSchedules:
+    """A list of Schedule, the oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
 class StateHash:
     """A hexadecimal digest, equal on all replicas that applied the same entries."""

@@ -24,6 +24,7 @@ from flotilla.metadata.commands import (
 )
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
 from flotilla.metadata.move_rules import confirm_lost, finish_move, plan_moves, resize_topic, set_incarnation
+from flotilla.metadata.scheduling.commands import PauseSchedule, PutSchedule, RemoveSchedule, RunSchedule
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_commands import (
     FenceStreamGroup,
@@ -40,6 +41,7 @@ from flotilla.types.errors import (
     InvalidArgumentError,
     NotFoundError,
     OverloadedError,
+    TransactionEndedError,
     UnavailableError,
 )
 from flotilla.types.group_settings import GROUP_SETTINGS, resolve_rules
@@ -71,8 +73,7 @@ _Value = TypeVar("_Value")
 
 def check_command(state: ClusterState, command: Command) -> None:
     """Raises the error that applying the command now would be answered with."""
-    if not 0 <= command.now_ms <= _TIME_MS_MAX:
-        raise InvalidArgumentError(f"{command.now_ms} ms is no time")
+    _check_time(command.now_ms)
     _RULES[type(command)](state, command)
 
 
@@ -275,6 +276,39 @@ def _empty_stream_group(state: ClusterState, command: FenceStreamGroup | ForgetS
     state.streams.check_empty(command.topic_id, command.group)
 
 
+def _put_schedule(state: ClusterState, command: PutSchedule) -> None:
+    state.schedules.check_put(command.name, command.schedule_id, command.plan)
+    _check_time(command.next_ms)
+    _check_time(command.plan.start_ms)
+
+
+def _pause_schedule(state: ClusterState, command: PauseSchedule) -> None:
+    state.schedules.known(command.schedule_id)
+    _check_time(command.next_ms)
+
+
+def _remove_schedule(state: ClusterState, command: RemoveSchedule) -> None:
+    state.schedules.known(command.schedule_id)
+
+
+def _run_schedule(state: ClusterState, command: RunSchedule) -> None:
+    state.schedules.check_run(command.schedule_id, command.version)
+    _check_time(command.next_ms)
+    _check_time(command.occurrence_ms)
+    if command.transaction_id:
+        groups = (command.group,)
+        if state.transactions.get(command.transaction_id) is not None:
+            # Committed, it is another run's; aborted, it came too late.
+            raise TransactionEndedError(f"transaction {command.transaction_id} is over")
+        state.transactions.check(command.transaction_id, "", 0, groups, is_commit=True, begun_ms=command.begun_ms)
+        _check_groups(state, groups)
+
+
+def _check_time(time_ms: int) -> None:
+    if not 0 <= time_ms <= _TIME_MS_MAX:
+        raise InvalidArgumentError(f"{time_ms} ms is no time")
+
+
 def _known_topic(state: ClusterState, name: str) -> Topic:
     topic = state.topic(name)
     if topic is None:
@@ -321,4 +355,8 @@ _RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
     ReleasePartitions: _change_stream_group,
     FenceStreamGroup: _empty_stream_group,
     ForgetStreamGroup: _empty_stream_group,
+    PutSchedule: _put_schedule,
+    PauseSchedule: _pause_schedule,
+    RemoveSchedule: _remove_schedule,
+    RunSchedule: _run_schedule,
 }

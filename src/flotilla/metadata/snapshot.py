@@ -12,6 +12,7 @@ from flotilla.metadata.assignment import NO_OWNER, STRATEGY_BY_NAME
 from flotilla.metadata.binary import Reader, Writer
 from flotilla.metadata.ended_transactions import Block, FrozenDecisions
 from flotilla.metadata.layout import Layout, fields_of, layout_of
+from flotilla.metadata.scheduling.schedules import Schedule
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_groups import Share, StreamGroup
 from flotilla.metadata.transactions import Transaction
@@ -44,6 +45,8 @@ class Snapshot(NamedTuple):
     applications: FrozenApplications
     forgotten_generation: int
     stream_groups: tuple[StreamGroup, ...]
+    next_schedule_id: int
+    schedules: tuple[Schedule, ...]
 
 
 # A partition's number is its place in its topic.
@@ -143,6 +146,8 @@ def freeze(applied: Index, state: ClusterState) -> Snapshot:
         applications=state.transactions.applications.freeze(),
         forgotten_generation=state.streams.forgotten_generation,
         stream_groups=tuple(state.streams.all_groups()),
+        next_schedule_id=state.schedules.next_id,
+        schedules=_by_key(state.schedules.schedules),
     )
 
 
@@ -193,7 +198,10 @@ def _restore(snapshot: Snapshot) -> ClusterState:
     state.streams.forgotten_generation = snapshot.forgotten_generation
     for group in snapshot.stream_groups:
         state.streams.put(group)
-    # Last, because putting topics has moved it to the newest that still exists.
+    for schedule in snapshot.schedules:
+        state.schedules.put(schedule)
+    # Last, because putting topics and schedules has moved them to the newest that still exists.
     state.next_topic_id = snapshot.next_topic_id
     state.next_group = snapshot.next_group
+    state.schedules.next_id = snapshot.next_schedule_id
     return state

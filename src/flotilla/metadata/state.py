@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from flotilla.metadata.placement import Load
+from flotilla.metadata.scheduling.schedules import ScheduleTable
 from flotilla.metadata.stream_groups import StreamGroupTable
 from flotilla.metadata.transactions import TransactionTable
 from flotilla.metadata.values import (
@@ -51,6 +52,7 @@ class ClusterState:
         "next_move",
         "next_topic_id",
         "removed_nodes",
+        "schedules",
         "streams",
         "tombstones",
         "topics",
@@ -68,6 +70,7 @@ class ClusterState:
         self.tombstones: dict[GroupId, Tombstone] = {}
         self.transactions = TransactionTable()
         self.streams = StreamGroupTable()
+        self.schedules = ScheduleTable()
         self.next_topic_id = 1
         self.next_group: GroupId = FIRST_PARTITION_GROUP
         self.next_move = 1

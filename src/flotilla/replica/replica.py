@@ -6,7 +6,7 @@ It can be driven by hand: propose, take `raft.ready()`, store it, `apply` the co
 while the entry was in flight, and the next leader may or may not have it).
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -112,6 +112,8 @@ class Replica:
         self._decoded: object = None
         #: Before this tick no snapshot is tried again.
         self._snapshot_tick = 0
+        #: Called before leadership is transferred: the owner may propose what the next leader has to know.
+        self.last_word: Callable[[], None] = _silent
 
     # Requests. The reply comes through `replies`, also when it is an error.
 
@@ -174,6 +176,20 @@ class Replica:
         """Leads, and has applied everything that its log held when its term began."""
         raft = self.raft
         return raft.role == LEADER and self.applied >= raft.log.base and raft.log.term(self.applied) == raft.term
+
+    def term_start(self) -> Index:
+        """The index of the first entry of a leader's term, if that is still in the log; otherwise 0."""
+        log, index = self.raft.log, self.applied
+        while index > log.base and log.term(index) == self.raft.term:
+            index -= 1
+        return 0 if log.term(index) == self.raft.term else index + 1
+
+    def prepare_transfer(self, to: NodeId) -> None:
+        """Lets the owner have its last word, if a transfer to this node would begin now."""
+        raft = self.raft
+        is_free = raft.role == LEADER and raft.transferee == NO_NODE
+        if is_free and to != raft.id and to in raft.configuration.voters:
+            self.last_word()
 
     def heir(self, excluded: Container[NodeId] = ()) -> NodeId:
         """The reachable voter with the most complete log; NO_NODE if there is none or this replica does not lead."""
@@ -393,3 +409,7 @@ class Replica:
         self._snapshot_index = snapshot.meta.index
         self._snapshot_bytes = self._applied_bytes
         return remains
+
+
+def _silent() -> None:
+    """There is nothing that the next leader has to know."""

@@ -254,7 +254,9 @@ class Driver:
         self._touch(replica)
 
     def transfer(self, group: GroupId, to: NodeId, reason: int = reasons.OPERATOR) -> None:
-        self._transfer(self.replicas[group], to, reason)
+        replica = self.replicas[group]
+        replica.prepare_transfer(to)
+        self._transfer(replica, to, reason)
 
     def _transfer(self, replica: Replica, to: NodeId, reason: int) -> None:
         replica.raft.transfer(to, reason)

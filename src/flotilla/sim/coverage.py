@@ -100,6 +100,8 @@ QUEUE_NAMES = (
     "lease of an earlier leader settled",
     "lease adopted from an earlier leader",
     "settlement refused",
+    "leases handed over",
+    "leases taken back",
     "consumer crashed",
     "consumer paused",
     "message forgotten by its consumer",

@@ -81,6 +81,10 @@ GROUP_DYING_COUNT_MAX = 1_000_000
 GROUP_SETTLED_RUN_COUNT_MAX = 1_000_000
 #: Messages of one cancellation.
 CANCEL_COUNT_MAX = 1_000
+#: Schedules of a cluster: how many, the message of each, and the messages of all together.
+SCHEDULE_COUNT_MAX = 10_000
+SCHEDULE_MESSAGE_BYTES_MAX = 64 * KIB
+SCHEDULE_BYTES_MAX = 32 * MIB
 #: Times and durations in records: the largest integer that every SDK's number holds exactly.
 TIME_MS_MAX = 2**53 - 1
 #: Partitions that a node names in one warning.

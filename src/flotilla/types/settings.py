@@ -188,6 +188,12 @@ class NodeSettings:
         "Storage",
         "A partition's segment is closed when it has grown to this size. Retention removes whole segments.",
     )
+    snapshot_entries: int = _row(
+        10_000,
+        whole(1, 10_000_000),
+        "Storage",
+        "A replica stores its state after this many entries, and starts from there instead of reading them again.",
+    )
     open_files_max: int = _row(256, whole(16, 65_536), "Storage", "Segments kept open for reading.")
 
     proposal_bytes_max: int = _row(

@@ -3,7 +3,7 @@
     election timeout  a follower that heard no leader for this long may vote for another one
     link silence      a peer from which no byte came for this long counts as down, and voters replace such a leader
     pause             a leader that did not tick for this long asks a quorum before it answers
-    grace             a new leader of a partition leases nothing of older queue groups for this long
+    grace             a new leader of a partition leases nothing that an earlier one can have leased for this long
 
 Two rules make them safe together. They hold for every value that `Timing` accepts:
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.producer.aio import AsyncDelivery, AsyncProducer
 from flotilla.client.reader.message import Message
-from flotilla.types.errors import FlotillaError, OutcomeUnknownError
+from flotilla.types.errors import FlotillaError, NotFoundError, OutcomeUnknownError
 from flotilla.types.ids import Offset
 from tests.integration.broker.cluster import WAIT_S_MAX, BrokerCluster, wait_until
 
@@ -115,8 +115,10 @@ def _check_order(messages: list[Message]) -> None:
 
 async def read_all(client: AsyncClient, topic: str, *, seconds: float = WAIT_S_MAX) -> list[Message]:
     """Everything that is stored now. It needs no quorum of the metadata."""
-    described = (await client.admin.metadata([topic])).topics[0]
-    partitions = [partition.number for partition in described.partitions]
+    topics = (await client.admin.metadata([topic])).topics
+    if not topics:
+        raise NotFoundError(f"there is no topic {topic!r}")
+    partitions = [partition.number for partition in topics[0].partitions]
     ends = {number: await client.find_offset(topic, number, "latest") for number in partitions}
     messages: list[Message] = []
     async with asyncio.timeout(seconds), client.reader(topic, offset="earliest") as consumer:

@@ -28,6 +28,7 @@ from flotilla import (
 )
 from flotilla.client._options import GroupOptions, TopicOptions
 from flotilla.client.admin.cluster import Admin, AsyncAdmin
+from flotilla.client.admin.schedules import AsyncSchedules, Schedules
 from flotilla.client.producer.aio import AsyncDelivery
 from flotilla.client.producer.sync import SyncDelivery
 from flotilla.client.queue.options import QueueSettings
@@ -45,6 +46,7 @@ from flotilla.types.topics import SETTINGS
 PAIRS = [
     (Client, AsyncClient),
     (Admin, AsyncAdmin),
+    (Schedules, AsyncSchedules),
     (Producer, AsyncProducer),
     (Reader, AsyncReader),
     (SyncDelivery, AsyncDelivery),
@@ -99,7 +101,7 @@ def test_everything_is_documented_in_the_same_words(blocking, other):
 
 
 def test_results_have_the_same_types():
-    for name in sorted(names(Client) - {"admin"}):
+    for name in sorted(names(Client) - {"admin", "schedules"}):
         blocking, other = (inspect.signature(getattr(kind, name)).return_annotation for kind in (Client, AsyncClient))
         assert plain(other) == plain(blocking), name
 

@@ -22,6 +22,8 @@ from flotilla.metadata.commands import (
     encode_command,
 )
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
+from flotilla.metadata.scheduling.commands import PauseSchedule, PutSchedule, RemoveSchedule, RunSchedule
+from flotilla.metadata.scheduling.schedules import Plan
 from flotilla.raft.messages import DATA, Entry
 from flotilla.types.errors import InvalidArgumentError
 
@@ -29,6 +31,12 @@ U64 = st.integers(0, 2**64 - 1)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=60)
 IDS = st.lists(U64, max_size=5).map(tuple)
 PAIRS = st.lists(st.tuples(TEXT, U64), max_size=4).map(tuple)
+
+BYTES = st.binary(max_size=20)
+PLANS = st.builds(
+    Plan, TEXT, TEXT, U64, TEXT, U64, TEXT, U64, BYTES, BYTES,
+    st.lists(st.tuples(TEXT, BYTES), max_size=2).map(tuple), U64, U64,
+)  # fmt: skip
 
 COMMANDS = st.one_of(
     st.builds(InitCluster, TEXT, TEXT, IDS, U64),
@@ -48,6 +56,10 @@ COMMANDS = st.one_of(
     st.builds(SetIncarnation, U64, U64, st.booleans(), U64),
     st.builds(ConfirmLost, U64, U64, U64, U64),
     st.builds(ResizeTopic, TEXT, U64, U64),
+    st.builds(PutSchedule, TEXT, U64, PLANS, U64, U64),
+    st.builds(PauseSchedule, U64, st.booleans(), U64, U64),
+    st.builds(RemoveSchedule, U64, U64),
+    st.builds(RunSchedule, U64, U64, U64, st.booleans(), U64, TEXT, U64, U64),
 )
 
 #: By kind.
@@ -69,6 +81,13 @@ EXAMPLES = {
     28: (ConfirmLost(16, 1, 300, 5), "1001ac02"),
     29: (ResizeTopic("t", 2, 5), "017402"),
     30: (AlterGroup("t", "g", (("n", 7), ("t", "x")), ("m",), 5), "0174016702016e0007017401017801016d"),
+    40: (
+        PutSchedule("n", 0, Plan("t", "c", 0, "z", 7, "one", 9, b"p", b"k", (("h", b"v"),), 1, 2), 300, 5),
+        "016e00017401630" + "0017a07036f6e650901700" + "16b010168017601" + "02ac02",
+    ),
+    41: (PauseSchedule(1, True, 300, 5), "0101ac02"),
+    42: (RemoveSchedule(1, 5), "01"),
+    43: (RunSchedule(1, 2, 300, False, 301, "x", 16, 4, 5), "0102ac0200ad0201781004"),
 }
 
 

@@ -16,6 +16,7 @@ from flotilla.metadata.commands import (
 )
 from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.move_commands import ConfirmLost, PlanMoves, SetIncarnation
+from flotilla.metadata.scheduling.commands import PauseSchedule, PutSchedule, RemoveSchedule, RunSchedule
 from flotilla.metadata.snapshot import VERSION
 from flotilla.metadata.stream_commands import (
     ForgetStreamGroup,
@@ -26,6 +27,7 @@ from flotilla.metadata.stream_commands import (
 from flotilla.types.errors import CorruptionError, FlotillaError
 from flotilla.types.operations.stream import ROUND_ROBIN
 from tests.unit.metadata.entries import Log, cluster, register
+from tests.unit.metadata.plans import plan
 
 RECORDED = Path(__file__).with_name("recorded_snapshot.hex")
 
@@ -65,6 +67,12 @@ def full_log() -> Log:
     accept(log, JoinStreamGroup(second.topic_id, "brief", "fay", "", "", 0, 154))
     accept(log, RemoveStreamMembers(second.topic_id, "brief", ("fay",), True, 155))
     accept(log, ForgetStreamGroup(second.topic_id, "brief", 156))
+    accept(log, PutSchedule("nightly", 0, plan(topic="orders", headers=(("h", b"v"),), key=b"k"), 1_000, 160))
+    accept(log, PutSchedule("beat", 0, plan(topic="orders", every_ms=5_000, start_ms=7), 1_100, 161))
+    accept(log, PutSchedule("gone", 0, plan(topic="orders"), 1_200, 162))
+    accept(log, RunSchedule(1, 1, 1_000, True, 2_000, "schedule.1.1.1.1", 16, later_ms, 1_001))
+    accept(log, PauseSchedule(2, True, 0, 1_002))
+    accept(log, RemoveSchedule(3, 1_003))
     return log
 
 
@@ -89,6 +97,8 @@ def test_the_example_fills_every_table():
     assert state.transactions.applications.idle_count == 1
     assert any(share.owner != share.target for group in state.streams.all_groups() for share in group.shares)
     assert state.streams.forgotten_generation
+    assert any(each.is_paused for each in state.schedules.schedules.values())
+    assert any(each.skipped_ms for each in state.schedules.schedules.values())
 
 
 def test_the_bytes_are_recorded():

@@ -25,6 +25,7 @@ class Leading:
     log: Log = field(default_factory=new_log)
     now_ms: int = 1_000
     term: int = 1
+    term_start: int = 0
     grace_ms: int = 0
     rules: GroupRules = RULES
     keys: dict[int, bytes] = field(default_factory=dict)
@@ -35,14 +36,29 @@ class Leading:
         self.open(GROUP)
 
     def _lead(self) -> QueueLeader:
+        # A term begins with an entry that is no command.
+        self.term_start = max(self.log.machine.applied, self.term_start) + 1
         return QueueLeader(
-            self.log.machine, self.term, self.now_ms, Random(self.term), self.grace_ms, lambda _: self.rules
+            self.log.machine,
+            self.term,
+            self.now_ms,
+            Random(self.term),
+            self.grace_ms,
+            lambda _: self.rules,
+            self.term_start,
         )
 
     def change_leader(self) -> None:
         """What the old one knew is lost."""
         self.term += 1
         self.leader = self._lead()
+
+    def hand_over(self) -> None:
+        """As planned: the next leader gets the leases."""
+        self.flush()
+        command = self.leader.hand_over(self.now_ms)
+        assert command is not None
+        self.log.command(command)
 
     def set(self, **rules: int) -> None:
         self.rules = replace(self.rules, **rules)

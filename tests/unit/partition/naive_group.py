@@ -42,6 +42,8 @@ class NaiveGroup:
     first_lease: int = 0
     knows_earlier: bool = False
     opens_ms: int = 0
+    #: Messages from here on were appended after the last change of leaders, and none is held from before.
+    fresh_from: int = 0
     #: Cancelled or trimmed while they were leased: whether such an end is refused does not matter.
     ghosts: set[int] = field(default_factory=set)
 
@@ -55,8 +57,9 @@ class NaiveGroup:
             elif message.place in (states.RETRYING, states.DELAYED) and message.until_ms <= now_ms:
                 message.place = states.READY
 
-    def new_leader(self, grace_ms: int) -> None:
+    def new_leader(self, grace_ms: int, fresh_from: int) -> None:
         self.term += 1
+        self.fresh_from = fresh_from
         self._begin(1, knows_earlier=True)
         self.opens_ms = self.now_ms + grace_ms
         for message in self.open.values():
@@ -91,9 +94,10 @@ class NaiveGroup:
 
     def choose(self, count: int) -> list[int]:
         """What a poll must get, in its order."""
-        if self.now_ms < self.opens_ms:
-            return []
         ready = [offset for offset, message in sorted(self.open.items()) if message.place == states.READY]
+        if self.now_ms < self.opens_ms:
+            # What came due is not looked at yet.
+            ready = [offset for offset in ready if offset >= self.fresh_from and not self.open[offset].deliver_at_ms]
         share = min(count // 4 + (self.polls % 4 == 3), count)
         by_priority = sorted(ready, key=lambda offset: (-self.open[offset].priority, offset))
         chosen = by_priority[: count - share]

@@ -267,7 +267,7 @@ class QueueLife(RuleBasedStateMachine):
         self.proposed.clear()
         self.applied.clear()
         self.here.change_leader()
-        self.model.new_leader(self.here.grace_ms)
+        self.model.new_leader(self.here.grace_ms, self.here.log.machine.next_offset)
         self.events = (*COMMITS, states.NEW_LEADER, states.DUE)
 
     # What holds after every step.

@@ -22,6 +22,8 @@ from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
 from flotilla.broker.queue.delivery import BatchCache
 from flotilla.broker.queue.groups import QueuePorts
 from flotilla.broker.queue.polls import QueuePolls
+from flotilla.broker.schedules.requests import Schedules
+from flotilla.broker.schedules.runs import ScheduleRuns
 from flotilla.broker.stream.coordinator import StreamCoordinator
 from flotilla.metadata import commands
 from flotilla.metadata.move_commands import SetIncarnation
@@ -68,6 +70,8 @@ class Membership:
         self._outside = outside
         self.queue_polls = QueuePolls(catalog, outside, random)
         self.streams = StreamCoordinator(catalog, consensus, outside)
+        self.schedule_runs = ScheduleRuns(catalog, consensus, outside, elsewhere)
+        self.schedules = Schedules(catalog, consensus, outside, elsewhere, self.schedule_runs)
         queues = QueuePorts(
             consensus,
             outside,
@@ -114,6 +118,7 @@ class Membership:
         self._hosting.close(reason)
         self.queue_polls.close(reason)
         self.streams.close(reason)
+        self.schedule_runs.close()
 
     def changed(self) -> None:
         """The metadata changed: reconciles once, after all entries of this turn have been applied."""
@@ -137,6 +142,7 @@ class Membership:
             if self._catalog.machine.state.moves:
                 self._moves.check()
         self.streams.look()
+        self.schedule_runs.look()
 
     def _connect(self) -> None:
         for broker in self._catalog.brokers().values():
@@ -161,6 +167,7 @@ class Membership:
             lambda: self._hosting.check(self._outside.now_ms()),
             self._moves.check,
             self.streams.check,
+            self.schedule_runs.look,
             lambda: self._balance.check(self.hosts),
         ]
         if replica.is_serving():

@@ -133,6 +133,7 @@ class PartitionHost:
         self._is_upkeep_in_flight = False
         self._set(topic)
         machine.on_applied = self._applied
+        replica.last_word = self._hand_over
 
     @property
     def group(self) -> GroupId:
@@ -395,12 +396,25 @@ class PartitionHost:
         """The queue groups. Raises NotLeaderError or UnavailableError."""
         self._serving()
         assert self._queue is not None
+        self._check_leases()
         return self._queue
 
     def queue_requests(self) -> QueueRequests:
         self._serving()
         assert self._queue_requests is not None
+        self._check_leases()
         return self._queue_requests
+
+    def _check_leases(self) -> None:
+        """Raises UnavailableError if the leases were handed over: the next leader must not know older ones."""
+        assert self._queue is not None
+        if self._queue.leader.is_handed_over:
+            self._queue.take_back()
+            raise UnavailableError("leadership was to be handed over, and the leases are being taken back")
+
+    def _hand_over(self) -> None:
+        if self._queue is not None and self.replica.raft.term == self._leader_term:
+            self._queue.hand_over()
 
     def release_member(self, member: str) -> None:
         """A consumer is gone: releases its leases."""
@@ -439,6 +453,8 @@ class PartitionHost:
                 self._consensus.propose(self.group, encode_command(command), self._kept_up, frees_space=True)
             assert self._queue is not None
             assert self._transactions is not None
+            if self._queue.leader.is_handed_over and raft.transferee == NO_NODE:
+                self._queue.take_back()
             self._queue.wake_soon()
             self._transactions.check(now_ms)
         try:

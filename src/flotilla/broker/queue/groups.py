@@ -7,6 +7,7 @@ and delays there is no timer, and idle groups write nothing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 from typing import NamedTuple, Protocol
@@ -22,7 +23,7 @@ from flotilla.broker.queue.waiting_room import WaitingRoom
 from flotilla.broker.retention import holders_of
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import BatchFacts
-from flotilla.partition.commands.partition_commands import Command, OpenGroup, SettleRuns, encode_command
+from flotilla.partition.commands.partition_commands import Command, HandOver, OpenGroup, SettleRuns, encode_command
 from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.partition.leader.type_filter import TypeFilter
@@ -116,7 +117,7 @@ class QueuePorts(NamedTuple):
     random: Random
     elsewhere: Elsewhere
     cache: BatchCache
-    #: After a change of leaders, members have this long to present their leases before anything is delivered again.
+    #: After a change of leaders, members have this long to present their leases before earlier messages are delivered.
     grace_ms: int
     #: Called when a partition begins to serve its queue groups here, and when it ends.
     began: Callable[["PartitionQueue"], None]
@@ -142,7 +143,9 @@ class PartitionQueue:
         self.now_ms = ports.outside.now_ms
         self.reader = QueueReader(topic.topic_id, number, replica, ports.cache)
         self.loads = LogLoads(ports.consensus, ports.outside)
-        self.leader = QueueLeader(machine, term, self.now_ms(), ports.random, ports.grace_ms, self._own_rules)
+        self.leader = QueueLeader(
+            machine, term, self.now_ms(), ports.random, ports.grace_ms, self._own_rules, replica.term_start()
+        )
         self.settlements = SettlementLog(self.leader, self._propose, ports.outside.later, self.now_ms, self._decided)
         self._ports = ports
         self._outside = ports.outside
@@ -156,9 +159,14 @@ class PartitionQueue:
         #: Groups that are being opened, and the callers that wait for it.
         self._opening: dict[str, list[Callable[[FlotillaError | None], None]]] = {}
         self._is_ended = False
+        self._is_taking_back = False
         self._shares = TokenShares(ports.elsewhere, ports.outside, self.now_ms, lambda: self.topic.name, self.wake_soon)
         self.dead_letters = DeadLetters(self, ports.elsewhere, ports.outside)
         self.dead_letters.look()
+        for group, _, held in self.leader.inherited:
+            with suppress(FlotillaError):
+                # If the log cannot be read now, the bound of the group holds until a failure reads it again.
+                self.recall_limits(group, [LeaseRange(one.lease_id, *run[:2]) for one in held for run in one.runs])
 
     def rules(self, group: str) -> GroupRules:
         rules = self._rules.get(group)
@@ -182,15 +190,15 @@ class PartitionQueue:
         self._rules.clear()
         self.wake_soon()
 
-    def propose(self, command: Command, answered: Callable[[object], None]) -> None:
-        """Raises the error with which the command would be refused."""
+    def propose(self, command: Command, answered: Callable[[object], None], *, frees_space: bool = False) -> None:
+        """Raises the error with which the command would be refused. With `frees_space` also on a full disk."""
         refused = self.machine.check(command)
         if refused is not None:
             raise refused
-        self._propose(encode_command(command), answered)
+        self._ports.consensus.propose(self.replica.group, encode_command(command), answered, frees_space=frees_space)
 
-    def _propose(self, data: bytes, answered: Callable[[object], None]) -> None:
-        self._ports.consensus.propose(self.replica.group, data, answered)
+    def _propose(self, data: bytes, answered: Callable[[object], None]) -> bool:
+        return self._ports.consensus.propose(self.replica.group, data, answered)
 
     # Opening groups.
 
@@ -540,6 +548,31 @@ class PartitionQueue:
                 held.append(positions[name].offset if name in positions else self.machine.log_start)
         return min(held, default=None)
 
+    # Leadership that is transferred.
+
+    def hand_over(self) -> None:
+        """Leadership is about to be transferred: passes the leases on to the next leader, as the last entry.
+
+        Nothing is leased from now on. If the transfer fails, `take_back` ends that.
+        """
+        if self._is_ended or not self.settlements.ship_all():
+            return
+        command = self.leader.hand_over(self.now_ms())
+        if command is not None:
+            self._propose(encode_command(command), _ignore)
+
+    def take_back(self) -> None:
+        """Leadership stays here: leases again after an entry has committed that makes the hand-over void."""
+        if not self._is_taking_back:
+            self._is_taking_back = True
+            self._propose(encode_command(HandOver(self.now_ms(), is_void=True)), self._taken_back)
+
+    def _taken_back(self, result: object) -> None:
+        self._is_taking_back = False
+        if not isinstance(result, FlotillaError) and not self._is_ended:
+            self.leader.take_back()
+            self.changed()
+
     # The end.
 
     def end(self, reason: FlotillaError) -> None:
@@ -556,3 +589,7 @@ class PartitionQueue:
     @property
     def is_ended(self) -> bool:
         return self._is_ended
+
+
+def _ignore(_: object) -> None:
+    """Whether the next leader has it is seen there."""

@@ -32,7 +32,7 @@ from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import Offset
 from flotilla.types.limits import CANCEL_COUNT_MAX
 from flotilla.types.operations import Done as DoneReply
-from flotilla.types.operations import Reply
+from flotilla.types.operations import PartitionTrimmed, Reply, TrimPartition
 from flotilla.types.operations.queue import (
     ACK,
     BY_BACKOFF,
@@ -187,6 +187,10 @@ class QueueRequests:
         command = commands.CancelRecords(tuple(offsets), self._queue.now_ms())
         self._propose(command, done, lambda cancelled: RecordsCancelled(list(cancelled)))
 
+    def trim_partition(self, request: TrimPartition, done: Done) -> None:
+        """Of all groups, those that hold retention and those that are new to this leader included."""
+        self._propose(commands.TrimTo(request.offset, self._queue.now_ms()), done, PartitionTrimmed, frees_space=True)
+
     def explain_message(self, request: ExplainMessage, done: Done) -> Cancel | None:
         """From memory; or with the history from the log, which is read for a few requests at a time."""
         self._check_open(request.group)
@@ -319,7 +323,9 @@ class QueueRequests:
     def delete_group(self, request: DeleteGroup, done: Done) -> None:
         self._propose(commands.DeleteGroup(request.group, self._queue.now_ms()), done, lambda _: DoneReply())
 
-    def _propose(self, command: commands.Command, done: Done, translate: Callable[[Any], Reply]) -> None:
+    def _propose(
+        self, command: commands.Command, done: Done, translate: Callable[[Any], Reply], *, frees_space: bool = False
+    ) -> None:
         def answered(result: object) -> None:
             if isinstance(result, FlotillaError):
                 done(self._explain(result))
@@ -329,4 +335,4 @@ class QueueRequests:
                 self._queue.changed()
             done(translate(result))
 
-        self._queue.propose(command, answered)
+        self._queue.propose(command, answered, frees_space=frees_space)

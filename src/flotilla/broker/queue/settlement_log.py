@@ -15,7 +15,8 @@ from flotilla.types.errors import FlotillaError, OutcomeUnknownError
 
 #: Called with None when everything that the caller added has committed.
 Answered: TypeAlias = Callable[[FlotillaError | None], None]
-Propose: TypeAlias = Callable[[bytes, Callable[[object], None]], object]
+#: Returns whether the command is in the log.
+Propose: TypeAlias = Callable[[bytes, Callable[[object], None]], bool]
 
 #: Shipments of one partition that wait for a quorum.
 IN_FLIGHT_MAX: Final = 2
@@ -26,12 +27,14 @@ RETRY_MS: Final = 20
 class _Shipment:
     """Everything that was in the outbox at one time: several commands, as each is bounded."""
 
-    __slots__ = ("error", "pending", "waiting")
+    __slots__ = ("error", "is_refused", "pending", "waiting")
 
     def __init__(self, waiting: list[Answered], commands: int) -> None:
         self.waiting = waiting
         #: Commands without an answer.
         self.pending = commands
+        #: Not all of it is in the log.
+        self.is_refused = False
         self.error: FlotillaError | None = None
 
     def answer(self, error: FlotillaError | None) -> None:
@@ -72,8 +75,15 @@ class SettlementLog:
 
     def _send(self) -> None:
         self._is_send_due = False
-        if self._is_ended or len(self._in_flight) >= IN_FLIGHT_MAX:
-            return
+        if not self._is_ended and len(self._in_flight) < IN_FLIGHT_MAX:
+            self._ship()
+
+    def ship_all(self) -> bool:
+        """Proposes everything now, whatever is in flight. Returns whether all that was settled is in the log."""
+        self._ship()
+        return not any(shipment.is_refused for shipment in self._in_flight)
+
+    def _ship(self) -> None:
         now_ms = self._now_ms()
         commands: list[SettleRuns] = []
         while (command := self._leader.take_outbox(now_ms)) is not None:
@@ -85,7 +95,8 @@ class SettlementLog:
         shipment = _Shipment(waiting, len(commands))
         self._in_flight.append(shipment)
         for command in commands:
-            self._propose(encode_command(command), partial(self._answered, shipment, command))
+            if not self._propose(encode_command(command), partial(self._answered, shipment, command)):
+                shipment.is_refused = True
 
     def _answer_idle(self, waiting: list[Answered]) -> None:
         """Their settlements need no log, or another caller's command has them and may still be in flight."""

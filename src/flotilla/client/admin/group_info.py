@@ -69,7 +69,7 @@ class GroupInfo:
 
     @property
     def trimmed_total(self) -> int:
-        """Messages that retention removed before the group had settled them."""
+        """Messages that retention, a trim or a purge removed before the group had settled them."""
         return self._sum("trimmed_total")
 
     @property

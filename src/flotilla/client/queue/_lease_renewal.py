@@ -1,8 +1,9 @@
 """The renewal of one queue consumer's leases, and their presentation to a new leader.
 
-Leases are in the memory of a leader, so a new leader knows none. For a short grace period it delivers nothing, and a
-consumer that presents a lease in that time keeps it. So when a connection to a leader is lost, or another leader
-answers in its place, all leases of its partitions are extended at the new leader, which the session finds.
+Leases are in the memory of a leader, so a new leader knows none. For a short grace period it delivers no earlier
+messages, and a consumer that presents a lease in that time keeps it. So when a connection to a leader is lost, or
+another leader answers in its place, all leases of its partitions are extended at the new leader, which the session
+finds.
 """
 
 from collections.abc import Callable, Iterable

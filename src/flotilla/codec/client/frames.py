@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 from flotilla.codec.client import cluster as cluster_messages
 from flotilla.codec.client import messages as client_messages
 from flotilla.codec.client import queue as queue_messages
+from flotilla.codec.client import schedules as schedule_messages
 from flotilla.codec.client import stream as stream_messages
 from flotilla.codec.client import transactions as transaction_messages
 from flotilla.codec.client.rows import Buffer, Row
@@ -50,7 +51,14 @@ _LENGTHS = struct.Struct(">II")
 _ENVELOPE_LENGTH = struct.Struct(">I")
 _ENVELOPE_START = _ENVELOPE_LENGTH.size
 
-_FAMILIES = (client_messages, cluster_messages, queue_messages, transaction_messages, stream_messages)
+_FAMILIES = (
+    client_messages,
+    cluster_messages,
+    queue_messages,
+    transaction_messages,
+    stream_messages,
+    schedule_messages,
+)
 REQUEST_ROWS: tuple[Row, ...] = sum([family.REQUEST_ROWS for family in _FAMILIES], ())
 REPLY_ROWS: tuple[Row, ...] = sum([family.REPLY_ROWS for family in _FAMILIES], ())
 _REQUEST_WRITERS = {row.kind: row for row in REQUEST_ROWS}

@@ -27,6 +27,7 @@ from flotilla.types.operations import (
     Metadata,
     OffsetCommitted,
     OffsetFound,
+    PartitionTrimmed,
     Ping,
     Produce,
     Produced,
@@ -34,6 +35,7 @@ from flotilla.types.operations import (
     RemoveNode,
     TopicReply,
     TransferLeadership,
+    TrimPartition,
     Welcome,
 )
 
@@ -117,6 +119,7 @@ REQUEST_ROWS: tuple[Row, ...] = (
     derived(ListOffsets),
     derived(CommitOffset),
     derived(ReadOffset),
+    derived(TrimPartition),
     derived(GetMetadata),
     derived(CreateTopic),
     derived(AlterTopic),
@@ -133,6 +136,7 @@ REPLY_ROWS: tuple[Row, ...] = (
     by_hand(Fetched, _write_fetched, _read_fetched, has_attachment=True),
     derived(OffsetFound),
     derived(OffsetCommitted),
+    derived(PartitionTrimmed),
     derived(Metadata),
     derived(TopicReply),
     derived(ClusterReply),

@@ -882,6 +882,40 @@ class DeleteTopicRequest(_message.Message):
     topic: str
     def __init__(self, topic: _Optional[str] = ...) -> None: ...
 
+class TrimTopicRequest(_message.Message):
+    __slots__ = ("topic", "offsets")
+    class OffsetsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    offsets: _containers.ScalarMap[int, int]
+    def __init__(self, topic: _Optional[str] = ..., offsets: _Optional[_Mapping[int, int]] = ...) -> None: ...
+
+class PurgeTopicRequest(_message.Message):
+    __slots__ = ("topic",)
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    def __init__(self, topic: _Optional[str] = ...) -> None: ...
+
+class TrimTopicReply(_message.Message):
+    __slots__ = ("log_starts",)
+    class LogStartsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
+    LOG_STARTS_FIELD_NUMBER: _ClassVar[int]
+    log_starts: _containers.ScalarMap[int, int]
+    def __init__(self, log_starts: _Optional[_Mapping[int, int]] = ...) -> None: ...
+
 class Topic(_message.Message):
     __slots__ = ("name", "topic_id", "partitions", "settings", "key_partitions")
     class Partition(_message.Message):

@@ -185,6 +185,16 @@ class FlotillaStub:
                 request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.DeleteTopicRequest.SerializeToString,
                 response_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.Topic.FromString,
                 _registered_method=True)
+        self.TrimTopic = channel.unary_unary(
+                '/flotilla.v1.Flotilla/TrimTopic',
+                request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.TrimTopicRequest.SerializeToString,
+                response_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.TrimTopicReply.FromString,
+                _registered_method=True)
+        self.PurgeTopic = channel.unary_unary(
+                '/flotilla.v1.Flotilla/PurgeTopic',
+                request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.PurgeTopicRequest.SerializeToString,
+                response_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.TrimTopicReply.FromString,
+                _registered_method=True)
         self.Stage = channel.unary_unary(
                 '/flotilla.v1.Flotilla/Stage',
                 request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.StageRequest.SerializeToString,
@@ -448,6 +458,21 @@ class FlotillaServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TrimTopic(self, request, context):
+        """Removes every message below an offset of each named partition, whoever needs it. OUT_OF_RANGE for an offset past
+        the end; then nothing is removed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeTopic(self, request, context):
+        """Removes every message that is stored now. Topic, groups and settings stay.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Stage(self, request, context):
         """Transactions: records of several topics that become visible together, or not at all.
 
@@ -651,6 +676,16 @@ def add_FlotillaServicer_to_server(servicer, server):
                     servicer.DeleteTopic,
                     request_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.DeleteTopicRequest.FromString,
                     response_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.Topic.SerializeToString,
+            ),
+            'TrimTopic': grpc.unary_unary_rpc_method_handler(
+                    servicer.TrimTopic,
+                    request_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.TrimTopicRequest.FromString,
+                    response_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.TrimTopicReply.SerializeToString,
+            ),
+            'PurgeTopic': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeTopic,
+                    request_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.PurgeTopicRequest.FromString,
+                    response_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.TrimTopicReply.SerializeToString,
             ),
             'Stage': grpc.unary_unary_rpc_method_handler(
                     servicer.Stage,
@@ -1499,6 +1534,60 @@ class Flotilla:
             '/flotilla.v1.Flotilla/DeleteTopic',
             flotilla_dot_codec_dot_generated_dot_flotilla__pb2.DeleteTopicRequest.SerializeToString,
             flotilla_dot_codec_dot_generated_dot_flotilla__pb2.Topic.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TrimTopic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/flotilla.v1.Flotilla/TrimTopic',
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.TrimTopicRequest.SerializeToString,
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.TrimTopicReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeTopic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/flotilla.v1.Flotilla/PurgeTopic',
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.PurgeTopicRequest.SerializeToString,
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.TrimTopicReply.FromString,
             options,
             channel_credentials,
             insecure,

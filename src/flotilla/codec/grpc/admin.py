@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from flotilla.codec.fields import fields_of, many
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.grpc.queue import read_start
-from flotilla.codec.grpc.values import EachPartition, GroupEnd, GroupMove
+from flotilla.codec.grpc.values import EachPartition, GroupEnd, GroupMove, TopicTrim
 from flotilla.types import operations as ops
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.ids import Offset
 from flotilla.types.lease_tokens import LeasePlace, leases_by_place
 from flotilla.types.operations import queue as queue
 from flotilla.types.operations import stream as stream
@@ -113,6 +114,23 @@ def read_stage_ack(body: pb.StageAckRequest) -> transactions.StageSettlement:
     return transactions.StageSettlement(
         body.topic, body.partition, body.group, body.transaction_id, leases, place.topic_id
     )
+
+
+# Trimming.
+
+
+def read_trim(body: pb.TrimTopicRequest) -> TopicTrim:
+    if not body.offsets:
+        raise InvalidArgumentError("name at least one partition to trim")
+    return TopicTrim(body.topic, dict(body.offsets))
+
+
+def read_purge(body: pb.PurgeTopicRequest) -> TopicTrim:
+    return TopicTrim(body.topic, None)
+
+
+def write_trimmed(asked: TopicTrim, log_starts: Mapping[int, Offset]) -> pb.TrimTopicReply:
+    return pb.TrimTopicReply(log_starts=log_starts)
 
 
 # Topics and brokers, some of whose fields have other names in this contract.

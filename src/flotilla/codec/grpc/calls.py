@@ -104,6 +104,11 @@ OF_PARTITIONS: Final = (
 )
 RESET_GROUP: Final = Call("ResetGroup", admin.read_reset_group, admin.write_resets)
 DELETE_GROUP: Final = Call("DeleteGroup", admin.read_delete_group, admin.write_group_deleted)
+#: Calls that remove messages of a topic.
+OF_TRIMMING: Final = (
+    Call("TrimTopic", admin.read_trim, admin.write_trimmed),
+    Call("PurgeTopic", admin.read_purge, admin.write_trimmed),
+)
 #: Calls that settle or extend leases.
 OF_LEASES: Final = (
     Call("Ack", queue.read_ack, queue.write_settled),

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from flotilla.types.ids import Offset
 from flotilla.types.lease_tokens import LeasePlace
 from flotilla.types.operations import Fetch, Request
 from flotilla.types.operations.queue import LeaseRange, Poll, Start, Subscribe
@@ -75,6 +76,14 @@ class EachPartition:
     make: Callable[[int], Request]
     #: NOT_FOUND is an error only if all partitions return it.
     is_partial: bool = False
+
+
+@dataclass(slots=True)
+class TopicTrim:
+    """Removes messages below offsets of partitions; None: all messages."""
+
+    topic: str
+    offsets: dict[int, Offset] | None
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from flotilla.codec.grpc.values import (
     PollMessages,
     ProduceRecords,
     SettleLeases,
+    TopicTrim,
 )
 from flotilla.frontends.grpc import metadata_index
 from flotilla.frontends.grpc.admission import Admission
@@ -25,6 +26,7 @@ from flotilla.frontends.grpc.dead_letters import DeadLetterCalls
 from flotilla.frontends.grpc.errors import Context, fail, time_left_ms
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, LeaseExpiredError, NotFoundError
+from flotilla.types.ids import Offset
 from flotilla.types.lease_tokens import LeasePlace
 from flotilla.types.operations import Fetched, Reply, Request
 from flotilla.types.operations.queue import Extend, GroupReset, LeaseRange, Polled, Settle
@@ -45,6 +47,7 @@ class Calls:
         found = {call.name: self._unary(call, self._ask) for call in api.REQUESTS}
         found |= {call.name: self._unary(call, self._ask_each) for call in api.OF_PARTITIONS}
         found |= {call.name: self._unary(call, self.settle) for call in api.OF_LEASES}
+        found |= {call.name: self._unary(call, self._trim) for call in api.OF_TRIMMING}
         letters = DeadLetterCalls(self._gateway)
         found["ListDeadLetters"] = self._unary(api.LIST_DEAD_LETTERS, letters.list_some)
         found["RedriveDeadLetters"] = self._unary(api.REDRIVE_DEAD_LETTERS, letters.redrive)
@@ -112,6 +115,9 @@ class Calls:
     async def _delete_group(self, asked: GroupEnd, timeout_ms: int) -> None:
         groups = self._gateway.groups(asked.topic, timeout_ms=timeout_ms)
         await groups.delete(asked.group, asked.partitions or None)
+
+    async def _trim(self, asked: TopicTrim, timeout_ms: int) -> dict[int, Offset]:
+        return await self._gateway.trim(asked.topic, asked.offsets, timeout_ms=timeout_ms)
 
     async def _fetch(self, asked: FetchMessages, timeout_ms: int) -> Fetched:
         return await self._gateway.ask(asked.request, timeout_ms=timeout_ms)

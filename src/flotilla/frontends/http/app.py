@@ -22,6 +22,7 @@ from flotilla.frontends.http.api.groups import GroupApi
 from flotilla.frontends.http.api.messages import MessageApi
 from flotilla.frontends.http.api.proxy_status import ProxyStatus
 from flotilla.frontends.http.api.records import RecordApi
+from flotilla.frontends.http.api.schedules import ScheduleApi
 from flotilla.frontends.http.api.stream_credit import Unsettled
 from flotilla.frontends.http.api.tasks import TaskApi
 from flotilla.frontends.http.api.topics import TopicApi
@@ -63,6 +64,7 @@ def operations(gateway: Gateway) -> list[Operation]:
         *EventApi(gateway, unsettled).operations(),
         *GroupApi(gateway).operations(),
         *DeadLetterApi(gateway).operations(),
+        *ScheduleApi(gateway).operations(),
         *ClusterApi(gateway).operations(),
     ]
 

@@ -7,12 +7,12 @@ Little endian, 32 bytes of head, then the parts of the command, whose lengths ar
          1   1  kind       the command; a number is never reused
          2   2  name_bytes of the group's name, or of the transaction's id
          4   2  rest_bytes of what follows the name: metadata, or another number
-         6   1  flags      bit 0 of CommitOffset: reset
+         6   1  flags      bit 0 of CommitOffset: reset; of HandOver: void
          7   1  zero
          8   8  now_ms     the leader's time when it proposed the command
         16   8  value      an offset, a number or a count
-        24   4  body_bytes of what follows the rest: a layout of `group_commands`, a whole batch, or the epoch (u64) of
-                           a CommitOffset that has one
+        24   4  body_bytes of what follows the rest: a layout of `group_commands` or `hand_over`, a whole batch, or the
+                           epoch (u64) of a CommitOffset that has one
         28   2  zero
         30   2  magic      0x4351 ("QC"), where a record batch keeps its own: no command looks like a batch
 
@@ -40,6 +40,7 @@ from flotilla.partition.commands.group_commands import (
     encode_offsets,
     encode_settlements,
 )
+from flotilla.partition.commands.hand_over import HandOver, decode_held, encode_held
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import Index, Offset
 
@@ -59,6 +60,7 @@ __all__ = [
     "DropStage",
     "FailedRun",
     "GroupSettlement",
+    "HandOver",
     "OpenGroup",
     "ReserveTokens",
     "ResetGroup",
@@ -80,6 +82,7 @@ HEAD_BYTES: Final = _HEAD.size
 assert HEAD_BYTES == 32
 
 _RESET: Final = 1
+_VOID: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +197,7 @@ Command: TypeAlias = (
     | StageSettlement
     | ConcludeStage
     | ClaimPartition
+    | HandOver
 )
 
 _STAMP_TIME: Final = 1
@@ -205,6 +209,7 @@ _BURY_DEATHS: Final = 8
 _CANCEL_RECORDS: Final = 10
 _STAGE_BATCH: Final = 12
 _STAGE_SETTLEMENT: Final = 14
+_HAND_OVER: Final = 20
 #: Commands whose fields are a name and `now_ms`.
 _NAMED: Final[dict[int, type[Any]]] = {3: DeleteGroup, 13: DropStage, 15: ConcludeStage}
 #: Commands whose fields are a name, a number and `now_ms`.
@@ -235,6 +240,10 @@ def encode_command(command: Command) -> bytes:
         case StageSettlement():
             body = encode_settlements((command.settlement,))
             return _pack(_STAGE_SETTLEMENT, command.now_ms, name=command.transaction_id, body=body)
+        case HandOver():
+            body = encode_held(command.groups)
+            flags = _VOID if command.is_void else 0
+            return _pack(_HAND_OVER, command.now_ms, len(command.groups), flags, body=body)
         case StampTime():
             return _pack(_STAMP_TIME, command.now_ms)
         case TrimTo():
@@ -280,6 +289,8 @@ def decode_command(data: bytes | memoryview) -> Command:
         raise InvalidArgumentError("a command of a partition has the wrong length")
     if kind == _SETTLE_RUNS:
         return SettleRuns(now_ms, decode_settlements(bytes(data[body_at:]), value))
+    if kind == _HAND_OVER:
+        return HandOver(now_ms, decode_held(bytes(data[body_at:]), value), bool(flags & _VOID))
     if kind == _CANCEL_RECORDS:
         return CancelRecords(decode_offsets(bytes(data[body_at:]), value), now_ms)
     name = _text(data[HEAD_BYTES:rest_at])

@@ -59,7 +59,7 @@ STATES: Final[tuple[State, ...]] = (
     State(DROPPED, True, "Failed for the last time in a group that has no dead letters."),
     State(CANCELLED, True, "Cancelled before it was done."),
     State(DEAD, True, "In the dead-letter topic."),
-    State(TRIMMED, True, "Removed by retention before it was done."),
+    State(TRIMMED, True, "Removed by retention, a trim or a purge before it was done."),
     State(SETTLED, True, "One of the final states; it is not remembered which."),
 )
 STATE_BY_NAME: Final[dict[str, State]] = {state.name: state for state in STATES}

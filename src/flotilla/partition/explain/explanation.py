@@ -164,7 +164,9 @@ def _explain_settled(group: GroupDelivery, machine: PartitionMachine, offset: Of
     if offset < state.start:
         return Explanation(states.SETTLED, history=[f"the group began after it, at {state.start}"])
     if offset < machine.log_start and state.totals.trimmed:
-        return Explanation(states.TRIMMED, history=["retention removed it, whether the group had settled it or not"])
+        return Explanation(
+            states.TRIMMED, history=["retention or a trim removed it, whether the group had settled it or not"]
+        )
     ended = state.endings.runs.get(offset)
     if ended is None:
         if offset < max(state.endings.known_from, machine.log_start):

@@ -256,7 +256,7 @@ class MessageHistory:
             return
         self._is_trimmed = True
         self.is_settled = True
-        self._add_step("retention removed it")
+        self._add_step("retention removed it" if command.known else "it was trimmed by hand")
 
 
 def _because(reason: str) -> str:

@@ -17,6 +17,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Final, NamedTuple
 
+from flotilla.partition.commands.hand_over import HeldLease
 from flotilla.partition.leader.delays import Delays
 from flotilla.partition.leader.delivery_limits import DeliveryLimits
 from flotilla.partition.leader.due_cursor import DUE_LIMIT, DueCursor
@@ -95,7 +96,8 @@ class GroupDelivery:
         self.name = name
         self.state: GroupState = machine.groups[name]
         self.generation = self.state.generation
-        #: Delivery begins then: until then members present leases of the last leader. None: there are none.
+        #: Delivery begins then, but for fresh messages: until then members present leases of the last leader. None:
+        #: there are none.
         self._opens_ms = opens_ms
         self._is_open = opens_ms is None or opens_ms <= now_ms
         self._earlier_end = earlier_end
@@ -104,6 +106,10 @@ class GroupDelivery:
         self._random = random
         self.taken: RunMap[int] = RunMap()
         self.ready = ReadyMessages(machine.index, self.state, self.taken)
+        #: Until delivery begins: messages that no earlier leader can have leased.
+        self._fresh: ReadyMessages | None = None
+        if not self._is_open:
+            self._fresh = ReadyMessages(machine.index, self.state, self.taken, earlier_end)
         self.leases = LeaseTable(ids)
         self.outbox = SettlementOutbox()
         #: Messages whose failure is in the outbox or in flight.
@@ -155,7 +161,11 @@ class GroupDelivery:
     ) -> list[Chosen]:
         # A poll that skips messages may need all that are due.
         wanted = max_messages if keys_of is None and type_filter is None else DUE_LIMIT
-        if not self._is_awake(now_ms, wanted) or (self.rate_limit.is_limited and not self.ready.has_any()):
+        ready = self._offered(now_ms, wanted)
+        if ready is self._fresh and keys_of is not None:
+            # A message of the same key may be leased from the last leader.
+            return []
+        if self.rate_limit.is_limited and not ready.has_any():
             return []
         count_max = self.rate_limit.available(now_ms, max_messages)
         if not count_max:
@@ -167,9 +177,9 @@ class GroupDelivery:
             chosen = self._choose_ordered(count_max, keys_of)
         else:
             if type_filter is None:
-                chosen = self.ready.choose(count_max, self._polls)
+                chosen = ready.choose(count_max, self._polls)
             else:
-                chosen = choose_by_type(self.ready, type_filter, count_max, self._polls, self._delays.now_ms)
+                chosen = choose_by_type(ready, type_filter, count_max, self._polls, self._delays.now_ms)
             if self._keys is not None:
                 for first, end, _ in chosen:
                     self._keys.unknown.add(first, end)
@@ -189,22 +199,47 @@ class GroupDelivery:
 
     def has_ready(self, now_ms: int) -> bool:
         """Whether there is anything to deliver, apart from rate limits and pauses."""
-        return self._is_awake(now_ms, DUE_LIMIT) and self.ready.has_any()
+        return self._offered(now_ms, DUE_LIMIT).has_any()
 
-    def _is_awake(self, now_ms: int, wanted: int) -> bool:
-        """Whether delivery has begun. Then at least `wanted` messages that came due are ready, if there are as many."""
-        if not self._is_open and not self._open(now_ms):
-            return False
+    def best_priority(self, now_ms: int) -> int:
+        """The highest priority of what `has_ready` finds; -1: there is nothing."""
+        return self._offered(now_ms, DUE_LIMIT).best_priority()
+
+    def has_unseen(self, types: tuple[str, ...]) -> bool:
+        """Whether there are ready messages that polls for these types have not looked at."""
+        return (self._fresh or self.ready).branch(types).has_any()
+
+    def _offered(self, now_ms: int, wanted: int) -> ReadyMessages:
+        """The messages that may be delivered now: before delivery has begun, only fresh ones without a delay.
+
+        After that, at least `wanted` messages that came due are ready, if there are as many.
+        """
+        if self._fresh is not None and not self._open(now_ms):
+            return self._fresh
         if self.due.is_behind and not self.state.is_full:
             self.due.read(wanted)
         if self._keys is not None:
             self._sweep_keys(self._keys)
-        return True
+        return self.ready
 
     def _open(self, now_ms: int) -> bool:
         """Whether the time to present leases of the last leader is over."""
         self._is_open = self._opens_ms is None or self._opens_ms <= now_ms
+        if self._is_open:
+            self._fresh = None
         return self._is_open
+
+    def _put(self, first: Offset, end: Offset) -> None:
+        """Messages that were taken are ready again, unless their time of delivery has not come."""
+        self.ready.put(first, end, self._delays.now_ms)
+        if self._fresh is not None and end > self._earlier_end:
+            self._fresh.put(max(first, self._earlier_end), end, self._delays.now_ms)
+
+    def _withdraw(self, first: Offset, end: Offset) -> None:
+        """Messages are taken that no poll has chosen."""
+        self.ready.withdraw(first, end)
+        if self._fresh is not None:
+            self._fresh.withdraw(first, end)
 
     # Order by key.
 
@@ -230,7 +265,7 @@ class GroupDelivery:
     def _free_keys(self, offsets: Iterable[Offset]) -> None:
         for offset in offsets:
             self.taken.remove(offset, offset + 1)
-            self.ready.put(offset, offset + 1, self._delays.now_ms)
+            self._put(offset, offset + 1)
 
     # Outcomes.
 
@@ -289,7 +324,7 @@ class GroupDelivery:
         if origin == EARLIER or (origin == OWN and outcome.kind in (ACK, STAGE)):
             free = self._free(first, end, outcome.kind)
         for low, high in free:
-            self.ready.withdraw(low, high)
+            self._withdraw(low, high)
             if self._keys is not None:
                 # Their keys are busy until the outcome has committed.
                 self._keys.unknown.add(low, high)
@@ -423,7 +458,7 @@ class GroupDelivery:
             return _refused(lease_id, first, end, [])
         free = self._free(first, end, _PRESENT)
         for low, high in free:
-            self.ready.withdraw(low, high)
+            self._withdraw(low, high)
             self.taken.set(low, high, LEASED)
             if lease_id == EARLIER_LEASE:
                 self.leases.give(member, ((low, high),), deadline_ms, now_ms)
@@ -433,12 +468,26 @@ class GroupDelivery:
                 self._keys.unknown.add(low, high)
         return _refused(lease_id, first, end, free)
 
+    def inherit(self, leases: Iterable[HeldLease], now_ms: int) -> None:
+        """Takes over the leases that the last leader handed over."""
+        for held in leases:
+            for run in held.runs:
+                for low, high in self._free(run.first, run.end, _PRESENT):
+                    self._withdraw(low, high)
+                    self.taken.set(low, high, LEASED)
+                    self.leases.inherit(held, run._replace(first=low, end=high), now_ms)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether all messages may be delivered. Otherwise members may still present leases of the last leader."""
+        return self._is_open
+
     def release_unsent(self, leases: Iterable[LeasedMessages]) -> None:
         """Undoes leases that were not sent."""
         for lease in leases:
             for first, end, _ in self._undo_lease(lease.lease_id, lease.first, lease.end):
                 self.taken.remove(first, end)
-                self.ready.put(first, end, self._delays.now_ms)
+                self._put(first, end)
 
     def expire(self, first: Offset, end: Offset) -> None:
         """Settles messages that were leased just now and found older than their time to live."""
@@ -477,7 +526,7 @@ class GroupDelivery:
             for low, high, place in list(self.taken.within(first, end)):
                 if place == RETRYING + due_ms:
                     self.taken.remove(low, high)
-                    self.ready.put(low, high, self._delays.now_ms)
+                    self._put(low, high)
                     is_ready = True
         if self._token_ms is not None and self._token_ms <= now_ms:
             self._token_ms = None
@@ -553,7 +602,7 @@ class GroupDelivery:
                 if due_ms > now_ms:
                     self._wait(piece_first, piece_end, due_ms)
                 else:
-                    self.ready.put(piece_first, piece_end, self._delays.now_ms)
+                    self._put(piece_first, piece_end)
 
 
 def _first_of(piece: Piece) -> Offset:

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import Final, TypeAlias
 
+from flotilla.partition.commands.hand_over import HeldLease, HeldRun
 from flotilla.partition.offset_runs import Run
 from flotilla.types.ids import Offset, Term
 
@@ -192,6 +193,26 @@ class LeaseTable:
         member.leases[lease.lease_id] = lease
         member.leased += count
         self.count += count
+
+    def held(self, now_ms: int) -> tuple[HeldLease, ...]:
+        """All leases, for the next leader."""
+        return tuple(
+            [
+                HeldLease(
+                    lease.lease_id,
+                    lease.member,
+                    max(now_ms - lease.given_ms, 0),
+                    tuple([HeldRun(first, end, max(until_ms - now_ms, 0)) for first, end, until_ms in lease.runs]),
+                )
+                for lease in self._leases.values()
+            ]
+        )
+
+    def inherit(self, held: HeldLease, run: HeldRun, now_ms: int) -> None:
+        """A run of a lease that the last leader handed over."""
+        assert self.origin_of(held.lease_id) == EARLIER
+        lease = self._leases.get(held.lease_id) or Lease(held.lease_id, held.member, now_ms - held.age_ms)
+        self.restore(lease, (run.first, run.end, now_ms + run.left_ms), now_ms)
 
     # Ends.
 

@@ -14,6 +14,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from flotilla.partition.batch_facts import BatchFacts
+from flotilla.partition.commands.hand_over import HANDED_RUNS_MAX, HandOver, HeldGroup, HeldLease, HeldRun
 from flotilla.partition.commands.partition_commands import GroupSettlement, ReserveTokens, SettleRuns, StageSettlement
 from flotilla.partition.leader.delays import Delays
 from flotilla.partition.leader.group_delivery import GroupDelivery, LeasedMessages
@@ -29,7 +30,7 @@ from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import StagedAcks
 from flotilla.types.errors import NotFoundError, UnavailableError
 from flotilla.types.group_settings import GroupRules
-from flotilla.types.ids import Offset, Term
+from flotilla.types.ids import Index, Offset, Term
 from flotilla.types.limits import REASON_BYTES_MAX
 from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, LeaseRange
 
@@ -60,7 +61,9 @@ class QueueLeader:
         random: Random,
         grace_ms: int,
         rules_of: Callable[[str], GroupRules],
+        term_start: Index = 0,
     ) -> None:
+        """`term_start`: the index of the first entry of the term; 0: no leases are taken over."""
         self._machine = machine
         self._random = random
         self._rules_of = rules_of
@@ -68,7 +71,11 @@ class QueueLeader:
         #: Groups that later entries open or reset have no leases from earlier terms.
         self._began = machine.applied
         self._began_ms = now_ms
-        self._opens_ms = now_ms + grace_ms
+        #: What the last leader handed over, if it leased nothing after that: nothing was logged between its last word
+        #: and this term, and it leases again only after another entry has committed.
+        handed = machine.hand_over_at(term_start - 1)
+        self._opens_ms = now_ms + (grace_ms if handed is None else 0)
+        self._is_handed_over = False
         #: No earlier leader can have leased messages from here on.
         self._earlier_end = machine.next_offset
         #: The newest time of any call.
@@ -86,6 +93,18 @@ class QueueLeader:
         #: Commands that were taken, until `committed` or `failed`.
         self._in_flight: list[tuple[SettleRuns, list[tuple[GroupDelivery, list[Piece]]]]] = []
         self._staging: list[tuple[StageSettlement, GroupDelivery, list[Piece]]] = []
+        #: The leases that this leader began with.
+        self.inherited: tuple[HeldGroup, ...] = ()
+        if handed is not None:
+            self._inherit(handed)
+
+    def _inherit(self, handed: HandOver) -> None:
+        self.inherited = handed.groups
+        for name, generation, leases in handed.groups:
+            found = self._find(name)
+            if found is not None and found.generation == generation:
+                found.inherit(leases, self._now_ms)
+                self._watch(found)
 
     # Groups.
 
@@ -147,6 +166,37 @@ class QueueLeader:
         self._now_ms = max(now_ms, self._now_ms)
         return self._now_ms
 
+    # The end of the term, as planned.
+
+    def hand_over(self, now_ms: int) -> HandOver | None:
+        """All leases, for the next leader. Nothing is leased from now on, until `take_back`.
+
+        Everything that was in the outbox must have been proposed before this. None: the leases are too many, or some
+        may be unknown here, because the grace period is not over; then the next leader has one, too.
+        """
+        now_ms = self._clock(now_ms)
+        groups = [(name, found) for name in list(self._groups) if (found := self._find(name)) is not None]
+        if self._posting or (now_ms < self._opens_ms and self._has_earlier_groups()):
+            return None
+        held = [HeldGroup(name, found.generation, found.leases.held(now_ms)) for name, found in groups]
+        # These are staged when the next leader begins, or the log refused them and they are leased again.
+        held += [_restored(found, pieces, now_ms) for _, found, pieces in self._staging]
+        if sum(len(lease.runs) for group in held for lease in group.leases) > HANDED_RUNS_MAX:
+            return None
+        self._is_handed_over = True
+        return HandOver(now_ms, tuple([group for group in held if group.leases]))
+
+    def _has_earlier_groups(self) -> bool:
+        return any(state.generation <= self._began for state in self._machine.groups.values())
+
+    def take_back(self) -> None:
+        """Leadership stays here after all, and an entry after the hand-over has committed: that is void."""
+        self._is_handed_over = False
+
+    @property
+    def is_handed_over(self) -> bool:
+        return self._is_handed_over
+
     # Delivery.
 
     def poll(
@@ -161,15 +211,15 @@ class QueueLeader:
     ) -> list[LeasedMessages]:
         """Leases up to `max_messages` messages, all under one lease; with `keys_of` in key order.
 
-        visibility_ms 0: the group's. Returns nothing while the group is paused, has no tokens, or is in its grace
-        period. Raises NotFoundError. For at-most-once delivery, ack the messages and deliver them when that has
-        committed.
+        visibility_ms 0: the group's. Returns nothing while the group is paused or has no tokens, and in its grace
+        period nothing that an earlier leader can have leased. Raises NotFoundError. For at-most-once delivery, ack the
+        messages and deliver them when that has committed.
         """
         assert max_messages > 0
         now_ms = self._clock(now_ms)
         found = self._get(group)
         rules = self._rules_of(group)
-        if rules.paused:
+        if rules.paused or self._is_handed_over:
             found.leases.see(member, now_ms)
             return []
         lasts_ms = min(visibility_ms or rules.visibility_ms, rules.lease_ms_max)
@@ -222,8 +272,9 @@ class QueueLeader:
 
     def best_priority(self, group: str, now_ms: int) -> int:
         """The highest priority of ready messages, apart from rate limits and pauses; -1: none, or no such group."""
+        now_ms = self._clock(now_ms)
         found = self._find(group)
-        return found.ready.best_priority() if found is not None and self._has_ready(found, self._clock(now_ms)) else -1
+        return found.best_priority(now_ms) if found is not None and self._has_ready(found, now_ms) else -1
 
     def _has_ready(self, group: GroupDelivery, now_ms: int) -> bool:
         is_ready = group.has_ready(now_ms)
@@ -234,7 +285,7 @@ class QueueLeader:
     def has_unseen(self, group: str, type_filter: TypeFilter) -> bool:
         """Whether there are ready messages that polls with this filter have not looked at."""
         found = self._find(group)
-        return found is not None and found.ready.branch(type_filter.types).has_any()
+        return found is not None and found.has_unseen(type_filter.types)
 
     def retry_after_ms(self, group: str, now_ms: int) -> int:
         """Until the rate limit has a token; 0: it has, or there is no limit."""
@@ -515,6 +566,21 @@ def _runs_of(pieces: list[Piece]) -> tuple[Run, ...]:
         else:
             runs.append((piece.first, piece.end))
     return tuple(runs)
+
+
+def _restored(group: GroupDelivery, pieces: list[Piece], now_ms: int) -> HeldGroup:
+    """The leases that were ended by these pieces."""
+    leases = [
+        HeldLease(
+            piece.lease.lease_id,
+            piece.lease.member,
+            max(now_ms - piece.lease.given_ms, 0),
+            (HeldRun(piece.first, piece.end, max(piece.deadline_ms - now_ms, 0)),),
+        )
+        for piece in pieces
+        if piece.lease is not None
+    ]
+    return HeldGroup(group.name, group.generation, tuple(leases))
 
 
 def _under_leases(

@@ -35,11 +35,12 @@ class ReadyMessages:
 
     __slots__ = ("_branches", "_cursors", "_group", "_index", "_returned", "_taken")
 
-    def __init__(self, index: BatchIndex, group: GroupState, taken: RunMap[int]) -> None:
+    def __init__(self, index: BatchIndex, group: GroupState, taken: RunMap[int], start: Offset = 0) -> None:
+        """Messages below `start` are not among them."""
         self._index = index
         self._group = group
         self._taken = taken
-        self._cursors = [group.floor] * PRIORITIES
+        self._cursors = [max(group.floor, start)] * PRIORITIES
         self._returned = [RunSet() for _ in range(PRIORITIES)]
         #: By types, the most recently used last.
         self._branches: dict[tuple[str, ...], ReadyMessages] = {}

@@ -72,7 +72,7 @@ class Totals:
     #: Failed for the last time in a group that has no dead letters.
     dropped: int = 0
     cancelled: int = 0
-    #: Removed by retention before the group had settled them.
+    #: Removed by retention or by hand before the group had settled them.
     trimmed: int = 0
 
 

@@ -28,6 +28,7 @@ from flotilla.partition.commands.partition_commands import (
     ConfigureDedup,
     DropStage,
     GroupSettlement,
+    HandOver,
     StageBatch,
     StageSettlement,
     StampTime,
@@ -105,6 +106,7 @@ class PartitionMachine:
         #: Priorities and times of delivery of everything in the log.
         self.index = BatchIndex()
         self.transactions = StagedTransactions()
+        self._hand_over: tuple[Index, HandOver] | None = None
         self._set_groups(GroupTable(self))
 
     def _set_groups(self, groups: GroupTable) -> None:
@@ -117,6 +119,7 @@ class PartitionMachine:
         self.cancelled: RunSet = groups.cancelled
         self._rules: dict[type[Any], Callable[[Any], None]] = {
             StampTime: _accept,
+            HandOver: _accept,
             TrimTo: self._check_trim,
             ConfigureDedup: _check_bounds,
             StageBatch: self._check_stage,
@@ -127,6 +130,7 @@ class PartitionMachine:
         }
         self._effects: dict[type[Any], Callable[[Any], object]] = {
             StampTime: self._stamp,
+            HandOver: self._note_hand_over,
             TrimTo: self._trim_to,
             ConfigureDedup: self._configure_dedup,
             StageBatch: self._stage,
@@ -250,6 +254,7 @@ class PartitionMachine:
         self.index = contents.index
         self.stored = contents.stored
         self.transactions = contents.transactions
+        self._hand_over = None
         groups = GroupTable(self)
         groups.positions = contents.positions
         groups.fences = contents.fences
@@ -272,6 +277,11 @@ class PartitionMachine:
         """
         dying = [group.lowest_dying() for group in self.groups.values()]
         return min([self.log_start, *[offset for offset in dying if offset is not None]])
+
+    def hand_over_at(self, index: Index) -> HandOver | None:
+        """The hand-over of exactly this entry. It is no part of the state: a snapshot does not hold it."""
+        found = self._hand_over
+        return found[1] if found is not None and found[0] == index else None
 
     def state_hash(self) -> str:
         return sha256(self.snapshot()).hexdigest()
@@ -316,6 +326,9 @@ class PartitionMachine:
             self.clock_ms = command.now_ms
             self.keys.forget_below(self.producers.stamp(self.clock_ms, self.next_offset))
             self.stored.note(self.clock_ms, self.next_offset)
+
+    def _note_hand_over(self, command: HandOver) -> None:
+        self._hand_over = None if command.is_void else (self.applied, command)
 
     def _stage(self, command: StageBatch) -> Staging:
         facts = self._staged_facts(command)

@@ -8,6 +8,7 @@ that it has seen settled itself, and never the same message twice at a time.
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from flotilla.partition.commands.hand_over import HeldGroup
 from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.sim.checkers.queue_leases import HandoverChecker, LiveLease, TermShadow
 from flotilla.sim.checkers.queue_shadow import GroupShadow, QueueShadow
@@ -72,6 +73,26 @@ class DeliveryChecker:
         shadow = TermShadow(node, term, self._now_us())
         self._handover.begin(shadow)
         return shadow
+
+    def inherited(self, at: TermShadow, handed: Iterable[HeldGroup], now_ms: int, applied: Index) -> None:
+        """A new leader goes on with these leases."""
+        for name, generation, leases in handed:
+            group = self._shadow.groups.get(name)
+            if group is None or group.generation != generation:
+                continue
+            for held in leases:
+                for run in held.runs:
+                    for offset in range(run.first, run.end):
+                        if not group.is_settled(offset, applied) and not group.is_staged(offset, applied):
+                            lease = LiveLease(
+                                held.lease_id,
+                                held.member,
+                                now_ms - held.age_ms,
+                                now_ms + run.left_ms,
+                                generation,
+                                self._now_us() - held.age_ms * 1_000,
+                            )
+                            self._handover.inherited(at, name, offset, lease)
 
     # Leases.
 

@@ -81,6 +81,14 @@ class HandoverChecker:
     def begin(self, shadow: TermShadow) -> None:
         self._shadows.append(shadow)
 
+    def inherited(self, at: TermShadow, name: str, offset: Offset, lease: LiveLease) -> None:
+        """The last leader handed this lease over: it goes on here."""
+        for earlier in self._shadows:
+            known = earlier.live.get((name, offset)) if earlier.term < at.term else None
+            if known is not None and known.lease_id == lease.lease_id:
+                del earlier.live[name, offset]
+        at.live[name, offset] = lease
+
     def leased(self, at: TermShadow, group: GroupShadow, offset: Offset, now_us: int) -> None:
         """To be called before the lease is noted at the term."""
         place = group.name, group.generation, offset

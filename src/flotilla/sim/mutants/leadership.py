@@ -13,9 +13,9 @@ from flotilla.sim.mutants.clocks import AimedRow
 
 def _deliver_at_once(original: Any) -> Any:
     def __init__(  # noqa: N807 -- it takes the place of one.
-        self: QueueLeader, machine: Any, term: int, now_ms: int, random: Any, grace_ms: int, rules_of: Any
+        self: QueueLeader, machine: Any, term: int, now_ms: int, random: Any, grace_ms: int, rules_of: Any, start: int
     ) -> None:
-        original(self, machine, term, now_ms, random, 0, rules_of)
+        original(self, machine, term, now_ms, random, 0, rules_of, start)
 
     return __init__
 

@@ -133,9 +133,15 @@ class QueueHost(GroupHost[QueueTerm]):
     # Leading.
 
     def begin(self, term: Term) -> QueueTerm:
+        self.replica.last_word = self._hand_over
         begun = QueueTerm(self.node.id, term, self, self._app.random, self._app.settings[self.group])
         self.later(_UPKEEP_MS, partial(self._keep_up, begun))
         return begun
+
+    def _hand_over(self) -> None:
+        self.look()
+        if self.term is not None:
+            self.term.hand_over()
 
     def serve(self, request: Request, answer: Answered) -> None:
         if self.replica.raft.transferee != NO_NODE:

@@ -19,7 +19,7 @@ from flotilla.codec.batch.header import patch_base_offset
 from flotilla.codec.batch.view import BatchView
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands import partition_commands as commands
-from flotilla.partition.commands.partition_commands import Command, OpenGroup, SettleRuns, encode_command
+from flotilla.partition.commands.partition_commands import Command, HandOver, OpenGroup, SettleRuns, encode_command
 from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, KnownKeys, ProduceAdmission
 from flotilla.partition.leader.queue_leader import QueueLeader
@@ -44,6 +44,7 @@ from flotilla.types.errors import (
     NotLeaderError,
     NotLoadedError,
     StorageFailedError,
+    UnavailableError,
 )
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import GroupId, Offset
@@ -164,7 +165,13 @@ class QueueTerm:
         retention = Retention(ports.replica, self.machine, _NoSnapshots(), lambda: True)
         self._upkeep = LogUpkeep(self.machine, self._admission, retention, ports, self._held_from)
         self._is_keeping_up = False
-        self.queue = QueueLeader(self.machine, term, ports.now_ms(), random, GRACE_MS, ports.rules_of)
+        self.queue = QueueLeader(
+            self.machine, term, ports.now_ms(), random, GRACE_MS, ports.rules_of, ports.replica.term_start()
+        )
+        self._checker.inherited(self._at, self.queue.inherited, ports.now_ms(), self.machine.applied)
+        if self.queue.inherited:
+            ports.seen("leases handed over")
+        self._is_taking_back = False
         self._settlements = SettlementLog(
             self.queue, self._propose_settlement, ports.later, ports.now_ms, self._settlement_answered
         )
@@ -189,8 +196,32 @@ class QueueTerm:
         }
 
     def serve(self, request: Request, answer: Answered) -> None:
+        if self.queue.is_handed_over and type(request) not in (Produce, CommitOffset, ReadOffset):
+            self.take_back()
+            raise UnavailableError("the leases are being taken back")
         self._serves[type(request)](request, answer)
         self._look_ahead()
+
+    # Leadership that is transferred.
+
+    def hand_over(self) -> None:
+        if not self._settlements.ship_all():
+            return
+        command = self.queue.hand_over(self._ports.now_ms())
+        if command is not None:
+            self._ports.propose(encode_command(command), _ignore)
+
+    def take_back(self) -> None:
+        if not self._is_taking_back:
+            self._is_taking_back = True
+            self._ports.propose(encode_command(HandOver(self._ports.now_ms(), is_void=True)), self._taken_back)
+
+    def _taken_back(self, result: object) -> None:
+        self._is_taking_back = False
+        if not self.is_over and not isinstance(result, FlotillaError):
+            self._ports.seen("leases taken back")
+            self.queue.take_back()
+            self._look_ahead()
 
     # What the carrier needs.
 
@@ -479,8 +510,8 @@ class QueueTerm:
 
     # The log and time.
 
-    def _propose_settlement(self, data: bytes, answered: Callable[[object], None]) -> None:
-        self._ports.propose(data, answered)
+    def _propose_settlement(self, data: bytes, answered: Callable[[object], None]) -> bool:
+        return self._ports.propose(data, answered)
 
     def _settlement_answered(self, command: SettleRuns, is_committed: bool) -> None:
         if not is_committed:
@@ -577,3 +608,7 @@ def _without(held: list[LeaseRange], refused: list[LeaseRange]) -> list[LeaseRan
         for offset in range(each.first, each.end):
             left.pop((each.lease_id, offset), None)
     return [LeaseRange(lease_id, offset, offset + 1) for lease_id, offset in left]
+
+
+def _ignore(_: object) -> None:
+    """Whether the next leader has it is seen there."""

@@ -21,6 +21,8 @@ from flotilla.types.settings import NodeSettings
 CLIENT_PORT: Final = 7600
 PEER_PORT: Final = 7601
 HTTP_PORT: Final = 7680
+#: Few, so that every run restores states.
+_SNAPSHOT_ENTRIES: Final = 100
 _CLUSTER_NAME: Final = "simulated"
 
 
@@ -165,6 +167,7 @@ class Cluster:
             grpc_listen=None,
             journal_file_bytes=1 * MIB,
             segment_file_bytes=1 * MIB,
+            snapshot_entries=_SNAPSHOT_ENTRIES,
         )
         settings = replace(base, **{**self._settings, **more})
         settings.validate()
@@ -177,6 +180,7 @@ class Cluster:
             broker.settings,
             segment_file_bytes=64 * KIB,
             open_files_max=16,
+            snapshot_entries=10,
             proposal_count_max=8,
             move_bytes_per_second=64 * KIB,
         )

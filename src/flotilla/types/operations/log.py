@@ -1,4 +1,4 @@
-"""Operations on the log of a partition: produce, fetch, find an offset, commit and read a group's position.
+"""Operations on the log of a partition: produce, fetch, find an offset, trim, commit and read a group's position.
 
 A batch is bytes in the batch format (codec/batch) and is never taken apart on the way.
 """
@@ -88,6 +88,24 @@ class ListOffsets(Request[OffsetFound], to=PARTITION_LEADER, effect=READ, retrie
     partition: int
     timestamp_ms: int
     #: As in Fetch.
+    topic_id: int = 0
+
+
+@dataclass(slots=True)
+class PartitionTrimmed(Reply):
+    """Where the log begins now; after the offset of the request if it began there already."""
+
+    log_start: Offset
+
+
+@dataclass(slots=True)
+class TrimPartition(Request[PartitionTrimmed], to=PARTITION_LEADER, effect=REPEATABLE):
+    """Removes every message below an offset, whoever needs it. Raises OffsetOutOfRangeError past the end."""
+
+    topic: str
+    partition: int
+    offset: Offset
+    #: As in Settle.
     topic_id: int = 0
 
 

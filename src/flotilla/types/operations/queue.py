@@ -319,7 +319,7 @@ class GroupDescription(Reply):
     failed_total: int = 0
     expired_total: int = 0
     cancelled_total: int = 0
-    #: Removed by retention before they were settled.
+    #: Removed by retention, a trim or a purge before they were settled.
     trimmed_total: int = 0
     is_paused: bool = False
     members: list[MemberInfo] = field(default_factory=list)

@@ -260,12 +260,19 @@ def test_acks_that_are_true_with_the_batches_of_their_transaction(here: Watched)
 def test_retention_is_listed_unless_the_message_may_have_been_spared(here: Watched) -> None:
     known = here.log.machine.applied
     here.do(lambda now_ms: TrimTo(1, now_ms, known))
-    here.do(lambda now_ms: TrimTo(2, now_ms))
+    here.do(lambda now_ms: TrimTo(2, now_ms, known))
     assert here.lines() == [STORED, "3s retention removed it"]
     here.open(OTHER, 2)
     here.do(lambda now_ms: TrimTo(3, now_ms, known))
     assert here.log.machine.log_start == 2
     assert here.lines(2) == [STORED]
+
+
+def test_a_trim_by_hand_spares_no_group(here: Watched) -> None:
+    here.open(OTHER, 2)
+    here.do(lambda now_ms: TrimTo(3, now_ms))
+    assert here.log.machine.log_start == 3
+    assert here.lines(2)[-1].endswith("it was trimmed by hand")
 
 
 def test_without_its_beginning_attempts_have_no_numbers_and_the_state_has_the_word(here: Watched) -> None:

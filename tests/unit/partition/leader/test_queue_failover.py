@@ -23,6 +23,59 @@ def test_inside_the_grace_nothing_is_delivered_and_after_it_everything() -> None
     assert runs(here.poll()) == [(1, 3)]
 
 
+def _second_leader(*, grace_ms: int = 500, messages: int = 2) -> Leading:
+    here = Leading()
+    here.append(messages)
+    here.grace_ms = grace_ms
+    here.change_leader()
+    return here
+
+
+def test_inside_the_grace_new_messages_are_delivered_which_nobody_can_hold() -> None:
+    here = _second_leader()
+    here.append(3)
+    assert here.leader.best_priority(GROUP, here.now_ms) == 0
+    assert runs(here.poll(2)) == [(2, 4)]
+    assert runs(here.poll()) == [(4, 5)]
+    assert here.poll() == []
+    assert not here.leader.has_ready(GROUP, here.now_ms)
+    here.pass_ms(500)
+    assert runs(here.poll()) == [(0, 2)]
+
+
+@pytest.mark.parametrize("kind", [FAIL, RELEASE])
+def test_new_messages_that_come_back_inside_the_grace_are_delivered_again(kind: int) -> None:
+    here = _second_leader()
+    here.append(2)
+    here.settle(here.poll(1), kind, delay_ms=0)
+    here.flush()
+    assert offsets(here.poll()) == [2, 3]
+
+
+def test_a_retry_of_an_earlier_message_waits_for_the_end_of_the_grace() -> None:
+    """Its member may have it again from the last leader."""
+    here = Leading()
+    here.append(1)
+    here.settle(here.poll(), FAIL, delay_ms=100)
+    here.flush()
+    here.grace_ms = 500
+    here.change_leader()
+    here.pass_ms(400)
+    assert here.poll() == []
+    here.pass_ms(100)
+    assert runs(here.poll()) == [(0, 1)]
+
+
+def test_order_by_key_waits_for_the_end_of_the_grace() -> None:
+    """A member may hold an earlier message of the key."""
+    here = _second_leader()
+    here.keys = dict.fromkeys(range(4), b"k")
+    here.append(2)
+    assert here.leader.poll(GROUP, "m", 9, 1_000, here.now_ms, here.keys_of) == []
+    here.pass_ms(500)
+    assert runs(here.leader.poll(GROUP, "m", 9, 1_000, here.now_ms, here.keys_of)) == [(0, 1)]
+
+
 def test_a_new_group_does_not_wait_for_the_grace() -> None:
     here = Leading()
     here.grace_ms = 500

@@ -3,9 +3,10 @@
 from typing import Any
 
 from flotilla.frontends.http.framework.operation import FLAG, INTEGER, TEXT, Answer, Call, Operation, integer, obj
-from flotilla.frontends.http.framework.parameters import IS_STALE, OF_PARTITION, OF_TOPIC, SETTINGS, TOPIC
+from flotilla.frontends.http.framework.parameters import IS_STALE, OF_PARTITION, OF_TOPIC, OFFSET, SETTINGS, TOPIC
 from flotilla.gateway.gateway import Gateway
-from flotilla.types.ids import NO_NODE
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.ids import NO_NODE, Offset
 from flotilla.types.operations import (
     AlterTopic,
     CreateTopic,
@@ -39,6 +40,13 @@ _CREATE = obj(
     settings=SETTINGS,
 )
 _ALTER = obj(partitions=_PARTITIONS, settings=SETTINGS)
+_OFFSETS: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": OFFSET,
+    "maxProperties": PARTITION_COUNT_MAX,
+    "description": "By partition: where its log begins.",
+}
+_TRIM = obj(("partitions",), partitions=_OFFSETS)
 _TRANSFER = obj(to=integer(0, 2**53 - 1, "A node; 0: any other one.", default=NO_NODE))
 _STARTED = obj(("started",), started=FLAG)
 
@@ -69,6 +77,17 @@ class TopicApi:
                 answers={200: SHOWN_TOPIC}, errors=(404,), description="The answer is the topic as it was.",
             ),
             Operation(
+                "purgeTopic", "POST", f"{path}/purge", tag, "Remove every message that is stored now.", self.purge,
+                OF_TOPIC, answers={200: _TRIM}, errors=(404,),
+                description="Topic, groups and settings stay. Nothing is spared: not what a group owes, holds or has "
+                "leased, not delayed messages. Messages that are produced meanwhile stay.",
+            ),
+            Operation(
+                "trimTopic", "POST", f"{path}/trim", tag, "Remove the messages below an offset of each partition.",
+                self.trim, OF_TOPIC, body=_TRIM, answers={200: _TRIM}, errors=(404, 416),
+                description="As a purge. When one of the partitions or offsets does not exist, nothing is removed.",
+            ),
+            Operation(
                 "transferLeadership", "POST", f"{path}/partitions/{{partition}}/transfer", tag,
                 "Transfer the leadership of a partition to another replica.", self.transfer, OF_PARTITION,
                 body=_TRANSFER, answers={202: _STARTED}, errors=(404, 409),
@@ -95,9 +114,28 @@ class TopicApi:
         reply = await self._gateway.ask(DeleteTopic(call.path["topic"]))
         return Answer(show_topic(reply.topic))
 
+    async def purge(self, call: Call) -> Answer:
+        return _trimmed(await self._gateway.trim(call.path["topic"], None))
+
+    async def trim(self, call: Call) -> Answer:
+        offsets = {_number(name): offset for name, offset in call.body["partitions"].items()}
+        if not offsets:
+            raise InvalidArgumentError("the body.partitions: name at least one partition")
+        return _trimmed(await self._gateway.trim(call.path["topic"], offsets))
+
     async def transfer(self, call: Call) -> Answer:
         await self._gateway.ask(TransferLeadership(call.path["topic"], call.path["partition"], call.body["to"]))
         return Answer({"started": True}, 202)
+
+
+def _number(name: str) -> int:
+    if not (name.isascii() and name.isdigit()):
+        raise InvalidArgumentError(f"the body.partitions: {name!r} is not the number of a partition")
+    return int(name)
+
+
+def _trimmed(log_starts: dict[int, Offset]) -> Answer:
+    return Answer({"partitions": {str(number): offset for number, offset in log_starts.items()}})
 
 
 def show_topic(topic: TopicInfo) -> dict[str, Any]:

@@ -37,6 +37,7 @@ _TAGS: Final = {
     "messages": "Queue groups: polls and settlements.",
     "groups": "Administration of groups.",
     "dead letters": "Messages that failed too often.",
+    "schedules": "Recurring messages.",
     "cluster": "The nodes of the cluster.",
 }
 

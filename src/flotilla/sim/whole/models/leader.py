@@ -10,7 +10,9 @@ from typing import Any
 
 from flotilla.broker.partition.transactions import PartitionTransactions
 from flotilla.broker.ports import Cancel, Done
-from flotilla.broker.queue.groups import PartitionQueue, Taker
+from flotilla.broker.queue.delivery import ReadResult
+from flotilla.broker.queue.groups import PartitionQueue, Room, Taker
+from flotilla.broker.queue.rate_limit import TOKEN_PARTITION
 from flotilla.broker.queue.requests import QueueRequests
 from flotilla.codec.batch.view import BatchView
 from flotilla.partition.commands.partition_commands import StageSettlement as StageSettlementCommand
@@ -23,7 +25,7 @@ from flotilla.partition.state.machine import PartitionMachine
 from flotilla.sim.whole.models.partition import WatchedPartition
 from flotilla.types.errors import FlotillaError
 from flotilla.types.group_settings import GroupRules
-from flotilla.types.ids import Offset, Term
+from flotilla.types.ids import Index, Offset, Term
 from flotilla.types.operations import Reply
 from flotilla.types.operations.queue import ACK, RELEASE, Delivery, LeaseRange, Settle, Settled
 from flotilla.types.operations.transactions import (
@@ -45,12 +47,14 @@ class WatchedLeader(QueueLeader):
         random: Random,
         grace_ms: int,
         rules_of: Callable[[str], GroupRules],
+        term_start: Index = 0,
     ) -> None:
-        super().__init__(machine, term, now_ms, random, grace_ms, rules_of)
+        super().__init__(machine, term, now_ms, random, grace_ms, rules_of, term_start)
         assert isinstance(machine, WatchedPartition)
         self.watch = machine.watch
         self._checker = machine.watch.delivery
         self.at = self._checker.begin(machine.node, term)
+        self.watch.check(self._checker.inherited, self.at, self.inherited, self._now_ms, machine.applied)
 
     def poll(
         self,
@@ -147,6 +151,17 @@ class WatchedLeader(QueueLeader):
         lasts_ms = visibility_ms or self._rules_of(group).visibility_ms
         self._checker.extended(self.at, group, member, accepted, lasts_ms, self._now_ms)
 
+    def take_tokens(self, group: str, wanted: int, now_ms: int) -> int:
+        taken = super().take_tokens(group, wanted, now_ms)
+        if taken:
+            self.spent(group, taken, now_ms)
+        return taken
+
+    def spent(self, group: str, tokens: int, now_ms: int) -> None:
+        """Tokens of a rate limit, for messages of this partition or of another one."""
+        rules = self.watch.rules_of(group)
+        self.watch.check(self._checker.delivered, self.at, group, tokens, rules, now_ms, self.watch.now_us)
+
     def release_member(self, member: str, now_ms: int) -> bool:
         had_any = super().release_member(member, now_ms)
         self.watch.check(self._checker.lost, self.at, member)
@@ -154,6 +169,16 @@ class WatchedLeader(QueueLeader):
 
 
 class WatchedQueue(PartitionQueue):
+    def _read(self, group: str, leases: list[LeasedMessages], room: Room, now_ms: int) -> ReadResult:
+        read = super()._read(group, leases, room, now_ms)
+        kept = (*read.left, *read.expired)
+        count = sum([one.end - one.first for one in leases]) - sum([one.end - one.first for one in kept])
+        leader = self.leader
+        assert isinstance(leader, WatchedLeader)
+        if count and self.number == TOKEN_PARTITION:
+            leader.spent(group, count, now_ms)
+        return read
+
     def take_auto(
         self,
         taker: Taker,

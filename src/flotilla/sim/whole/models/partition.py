@@ -52,6 +52,10 @@ class PartitionWatch(Ways):
         """As the newest entry of the metadata has it."""
         return self._watch.topics[self._topic_id]
 
+    @property
+    def now_us(self) -> int:
+        return self._watch.world.now_us
+
     # What the model asks.
 
     def rules_of(self, name: str) -> GroupRules:

@@ -15,8 +15,13 @@ from flotilla.sim.whole.workloads.queue_operator import QueueOperator
 from flotilla.sim.whole.workloads.queue_producer import QueueProducer
 from flotilla.sim.whole.workloads.queue_scene import (
     GROUPS,
+    LIMITED,
     MAX_DELIVERIES,
+    ONCE,
+    ORDERED,
     PARTITIONS,
+    RATE_BURST,
+    RATE_PER_MINUTE,
     REPLAYED,
     TOPIC,
     VISIBILITY_MS,
@@ -45,6 +50,7 @@ class QueueWorkload:
             nack_backoff_ms=200,
             nack_backoff_max_ms=1_000,
         )
+        await client.alter_group(TOPIC, LIMITED, rate_limit_per_minute=RATE_PER_MINUTE, rate_limit_burst=RATE_BURST)
 
     def start(self) -> None:
         scene, simulation = self._scene, self._simulation
@@ -58,7 +64,14 @@ class QueueWorkload:
             for iterates in (False, True):
                 consumer = QueueConsumer(scene, group, iterates=iterates)
                 self._start_consumer(f"{group}-{'iterator' if iterates else 'poller'}", consumer)
-        self._start_consumer(f"{REPLAYED}-poller", QueueConsumer(scene, REPLAYED, iterates=False, is_dutiful=True))
+        for name, consumer in (
+            (f"{REPLAYED}-poller", QueueConsumer(scene, REPLAYED, iterates=False, is_dutiful=True)),
+            (f"{ORDERED}-poller", QueueConsumer(scene, ORDERED, iterates=False, ordered="key")),
+            (f"{ORDERED}-iterator", QueueConsumer(scene, ORDERED, iterates=True, ordered="key")),
+            (f"{LIMITED}-poller", QueueConsumer(scene, LIMITED, iterates=False, is_dutiful=True)),
+            (f"{ONCE}-poller", QueueConsumer(scene, ONCE, iterates=False, ack_mode="auto")),
+        ):
+            self._start_consumer(name, consumer)
 
     def _start_consumer(self, name: str, consumer: QueueConsumer) -> None:
         lives = Lives(self._simulation, name, consumer.run, life_s=_LIFE_S, died=consumer.ended)

@@ -9,7 +9,7 @@ from flotilla.client.admin.dead_letter import read_letter
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.reader.message import Message
 from flotilla.codec.batch.view import BatchView
-from flotilla.sim.whole.workloads.queue_scene import GROUPS, PARTITIONS, REPLAYED, TOPIC, QueueScene
+from flotilla.sim.whole.workloads.queue_scene import ALL_GROUPS, GROUPS, PARTITIONS, TOPIC, QueueScene
 from flotilla.types.dead_letters import dead_letter_topic, redriven_count
 from flotilla.types.errors import FlotillaError, NotFoundError
 from flotilla.types.operations.queue import ExplainMessage
@@ -73,7 +73,7 @@ class Auditor:
 
     async def _is_drained(self, client: AsyncClient) -> bool:
         """Whether every group has settled everything, and every dead letter is in its topic."""
-        for group in (*GROUPS, REPLAYED):
+        for group in ALL_GROUPS:
             info = await client.describe_group(TOPIC, group)
             self.doing = f"{group} owes {info.lag} messages and {info.dying} letters, {info.leased} are leased"
             if info.lag or info.dying or len(info.partitions) < PARTITIONS:
@@ -101,7 +101,7 @@ class Auditor:
                 )
                 for letter in map(read_letter, await _insist(lambda topic=topic: _read_topic(client, topic)))  # type: ignore[misc]
             ]
-        for group in (*GROUPS, REPLAYED):
+        for group in ALL_GROUPS:
             self.doing = f"asks how the messages of {group} ended"
             await self._explain(client, group)
             await _insist(lambda group=group: self._count(client, group))  # type: ignore[misc]

@@ -2,7 +2,7 @@
 
 import asyncio
 from random import Random
-from typing import Final
+from typing import Final, Literal
 
 from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
 from flotilla.sim.whole.history import Call
@@ -29,13 +29,24 @@ _SLOW_S: Final = 1.5 * VISIBILITY_MS / 1_000
 
 
 class QueueConsumer:
-    def __init__(self, scene: QueueScene, group: str, *, iterates: bool, is_dutiful: bool = False) -> None:
+    def __init__(
+        self,
+        scene: QueueScene,
+        group: str,
+        *,
+        iterates: bool,
+        is_dutiful: bool = False,
+        ack_mode: Literal["manual", "auto"] = "manual",
+        ordered: Literal["none", "key"] = "none",
+    ) -> None:
         """`is_dutiful`: acknowledges everything."""
         self._scene = scene
         self._history = scene.history
         self._group = group
         self._iterates = iterates
         self._is_dutiful = is_dutiful
+        self._ack_mode = ack_mode
+        self._ordered = ordered
         #: Of its present life.
         self._name = ""
 
@@ -59,7 +70,9 @@ class QueueConsumer:
 
     async def _serve(self, chance: Random) -> None:
         async with self._scene.client(self._name) as client:
-            consumer = client.queue(TOPIC, self._group, lease_ms_max=LEASE_MS_MAX)
+            consumer = client.queue(
+                TOPIC, self._group, lease_ms_max=LEASE_MS_MAX, ack_mode=self._ack_mode, ordered=self._ordered
+            )
             network = client._network
             assert network is not None
             network.session.watchers.append(lambda address: self._scene.happened(self._name, LINK_LOST))
@@ -93,6 +106,8 @@ class QueueConsumer:
     async def _handle(self, message: AsyncQueueMessage, chance: Random) -> None:
         is_calm = self._scene.is_calm or self._is_dutiful
         await asyncio.sleep(chance.random() * 2 * _HANDLE_S)
+        if self._ack_mode == "auto":
+            return
         kind = chance.random()
         if is_calm or kind < 0.6:
             await self._settle(message, "ack")

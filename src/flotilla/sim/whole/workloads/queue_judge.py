@@ -14,7 +14,7 @@ from flotilla.sim.whole.history import DONE, NOT_DONE, Call, History
 from flotilla.sim.whole.workloads.queue_audit import Audit, Place
 from flotilla.sim.whole.workloads.queue_ends import judge_ends, judge_letters
 from flotilla.sim.whole.workloads.queue_leases import Delivery, deliveries_of, judge_leases
-from flotilla.sim.whole.workloads.queue_scene import CANCEL, DESCRIBE, ENQUEUE, GROUPS, SETTLE
+from flotilla.sim.whole.workloads.queue_scene import CANCEL, DESCRIBE, ENQUEUE, GROUPS, ONCE, SETTLE
 
 #: Clocks of clients and brokers drift.
 _EARLY_US: Final = 100 * MS
@@ -29,6 +29,7 @@ def judge_queue(history: History, audit: Audit, *, is_quiet: bool) -> None:
     judge_leases(history, deliveries, is_quiet=is_quiet)
     judge_settled(history, deliveries)
     judge_cancelled(history, deliveries)
+    judge_once(deliveries)
     judge_attempts(history, deliveries)
     judge_ends(history, audit)
     judge_letters(history, audit)
@@ -103,6 +104,14 @@ def judge_cancelled(history: History, deliveries: Iterable[Delivery]) -> None:
         done_us = cancelled.get(delivery.place)
         if done_us is not None and delivery.given_us > done_us:
             raise Violation("a cancelled message is not delivered", f"cancelled at {done_us} us: {delivery}")
+
+
+def judge_once(deliveries: Iterable[Delivery]) -> None:
+    """A group that acknowledges before it delivers gets nothing twice."""
+    counts = Counter(delivery.place for delivery in deliveries if delivery.group == ONCE)
+    for place, count in counts.items():
+        if count > 1:
+            raise Violation("at most once", f"the message at {place} came {count} times")
 
 
 def judge_attempts(history: History, deliveries: list[Delivery]) -> None:

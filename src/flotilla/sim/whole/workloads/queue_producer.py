@@ -74,6 +74,6 @@ def _draw_fields(chance: Random, payload: str) -> dict[str, Any]:
     if kind < 0.5:
         # It expires before its time comes.
         return {"ttl_ms": chance.randint(200, 1_000), "delay_ms": chance.randint(2_000, 5_000)}
-    if kind < 0.6:
+    if kind < 0.75:
         return {"key": b"%d" % chance.randrange(4)}
     return {}

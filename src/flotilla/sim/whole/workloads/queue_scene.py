@@ -14,6 +14,15 @@ PARTITIONS: Final = 2
 GROUPS: Final = ("build", "mail")
 #: The operator sends this one back at times.
 REPLAYED: Final = "replay"
+#: Its members get the messages of a key one after the other.
+ORDERED: Final = "ledger"
+#: Its members get no more than this many messages in a minute.
+LIMITED: Final = "courier"
+RATE_PER_MINUTE: Final = 900
+RATE_BURST: Final = 5
+#: Its members get each message at most once.
+ONCE: Final = "metrics"
+ALL_GROUPS: Final = (*GROUPS, REPLAYED, ORDERED, LIMITED, ONCE)
 VISIBILITY_MS: Final = 2_000
 #: For how long a consumer renews what its handler holds.
 LEASE_MS_MAX: Final = 6_000

@@ -1,0 +1,1 @@
+"""Schedules of recurring messages in the metadata: their commands, and their table."""
