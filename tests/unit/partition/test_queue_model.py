@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from flotilla.partition.commands.partition_commands import CancelRecords, SettleRuns, TrimTo
 from flotilla.partition.explain import delivery_states as states
+from flotilla.partition.leader import key_order
 from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, LeaseRange
@@ -359,6 +360,24 @@ class OrderedLife(QueueLife):
         return states.READY if state == states.BLOCKED else state
 
 
+class CrowdedLife(OrderedLife):
+    """No place is left for blocked messages, and polls look at few."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bounds = key_order.BLOCKED_COUNT_MAX, key_order._LOOK_AHEAD
+        key_order.BLOCKED_COUNT_MAX, key_order._LOOK_AHEAD = 1, 2  # type: ignore[misc]
+
+    def check_choice(self, count: int, got: list[int]) -> None:
+        assert all(self.is_its_turn(offset) for offset in got), "a message went before another one of its key"
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            key_order.BLOCKED_COUNT_MAX, key_order._LOOK_AHEAD = self._bounds  # type: ignore[misc]
+
+
 LIFE = settings(
     max_examples=40, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
 )
@@ -366,3 +385,5 @@ TestQueueLife = QueueLife.TestCase
 TestQueueLife.settings = LIFE
 TestOrderedLife = OrderedLife.TestCase
 TestOrderedLife.settings = LIFE
+TestCrowdedLife = CrowdedLife.TestCase
+TestCrowdedLife.settings = LIFE

@@ -286,6 +286,8 @@ class PartitionQueue:
                 if type_filter is not None and self.leader.has_unseen(taker.group, type_filter):
                     # It has looked at as many as one poll may; a waiter goes on from there.
                     self.wake_soon(taker.group)
+                if keys_of is not None and self.leader.has_unseen_keys(taker.group):
+                    self.wake_soon(taker.group)
                 break
             read = self._read(taker.group, leases, room, now_ms)
             if read.deliveries or room.is_full:

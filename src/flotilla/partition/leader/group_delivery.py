@@ -209,6 +209,10 @@ class GroupDelivery:
         """Whether there are ready messages that polls for these types have not looked at."""
         return (self._fresh or self.ready).branch(types).has_any()
 
+    def has_unseen_keys(self) -> bool:
+        """The same for ordered polls."""
+        return self._fresh is None and self._keys is not None and self._keys.has_unseen(self.ready)
+
     def _offered(self, now_ms: int, wanted: int) -> ReadyMessages:
         """The messages that may be delivered now: before delivery has begun, only fresh ones without a delay.
 
@@ -250,7 +254,16 @@ class GroupDelivery:
             for first, end, _ in self.taken:
                 keys.unknown.add(first, end)
         keys.learn_unknown(self.taken, keys_of)
-        return choose_in_key_order(self.ready, keys, self.taken, keys_of, count_max, self._polls, self._delays.now_ms)
+        return choose_in_key_order(
+            self.ready,
+            keys,
+            self.taken,
+            keys_of,
+            count_max,
+            self._polls,
+            self._delays.now_ms,
+            self._machine.next_offset,
+        )
 
     def _sweep_keys(self, keys: KeyOrder) -> None:
         """Cancelled and trimmed messages keep no key busy."""

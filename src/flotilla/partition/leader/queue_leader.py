@@ -287,6 +287,11 @@ class QueueLeader:
         found = self._find(group)
         return found is not None and found.has_unseen(type_filter.types)
 
+    def has_unseen_keys(self, group: str) -> bool:
+        """Whether another ordered poll may find more, though the last one has found nothing."""
+        found = self._find(group)
+        return found is not None and found.has_unseen_keys()
+
     def retry_after_ms(self, group: str, now_ms: int) -> int:
         """Until the rate limit has a token; 0: it has, or there is no limit."""
         found = self._find(group)

@@ -58,6 +58,15 @@ class ReadyMessages:
         self._branches[types] = found
         return found
 
+    def rewind_branch(self, types: tuple[str, ...], start: Offset) -> None:
+        """The branch looks again at the messages from `start` on that are ready here."""
+        branch = self._branches[types]
+        branch._cursors = [min(cursor, max(start, self._group.floor)) for cursor in branch._cursors]
+        for mine, other in zip(self._returned, branch._returned, strict=True):
+            if mine and start < mine.end:
+                for first, end in list(mine.within(start, mine.end)):
+                    other.add(first, end)
+
     # Choosing.
 
     def has_any(self) -> bool:
@@ -222,6 +231,12 @@ class ReadyMessages:
 
     def put(self, first: Offset, end: Offset, due_ms: int) -> None:
         """Taken messages are ready again, except those whose time of delivery is after `due_ms`: they come later."""
+        self.put_back(first, end, due_ms)
+        for branch in self._branches.values():
+            branch.put(first, end, due_ms)
+
+    def put_back(self, first: Offset, end: Offset, due_ms: int) -> None:
+        """`put` for messages that were chosen here and not taken. Branches have them, or have passed over them."""
         for stretch in self._index.within(max(first, self._group.floor), end):
             stretch_end = stretch.end
             if stretch.deliver_at_ms > due_ms:
@@ -231,8 +246,6 @@ class ReadyMessages:
                 stretch_end = min(stretch_end, self._cursors[stretch.priority])
             if stretch.first < stretch_end:
                 self._returned[stretch.priority].add(stretch.first, stretch_end)
-        for branch in self._branches.values():
-            branch.put(first, end, due_ms)
 
     def put_due(self, first: Offset, end: Offset, priority: int) -> None:
         """Free messages of one stretch are ready: their time of delivery has come."""

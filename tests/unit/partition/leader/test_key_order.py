@@ -5,15 +5,18 @@ import pytest
 from flotilla.partition.commands.partition_commands import CancelRecords
 from flotilla.partition.explain import delivery_states as states
 from flotilla.partition.leader import key_order
+from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.partition.leader.key_order import KeyOrder
 from flotilla.types.errors import CorruptionError
+from flotilla.types.limits import BATCH_RECORD_COUNT_MAX
 from flotilla.types.operations.queue import ACK, FAIL, RELEASE, LeaseRange
 from tests.unit.partition.leading import GROUP, Leading, offsets
 
 
 def with_keys(*keys: bytes | None) -> Leading:
     here = Leading()
-    here.append(len(keys))
+    for start in range(0, len(keys), BATCH_RECORD_COUNT_MAX):
+        here.append(min(BATCH_RECORD_COUNT_MAX, len(keys) - start))
     here.keys = {offset: key for offset, key in enumerate(keys) if key is not None}
     return here
 
@@ -180,3 +183,59 @@ def test_keys_are_passed_on_in_the_order_of_offsets() -> None:
     assert order.end(8, 9, lambda _: True) == [9]
     assert order.end(9, 10, lambda _: True) == []
     assert (len(order), order.blocked_count) == (0, 0)
+
+
+def _drain(here: Leading, polls: int) -> list[int]:
+    """What members get who ack everything at once."""
+    got: list[int] = []
+    for _ in range(polls):
+        found = here.poll_ordered()
+        got += offsets(found)
+        here.settle(found)
+        here.flush()
+    return got
+
+
+@pytest.mark.parametrize(("bound", "stuck"), [(200, 3_000), (key_order.BLOCKED_COUNT_MAX, 300_000)])
+def test_a_stuck_key_starves_no_other_at_any_backlog(monkeypatch: pytest.MonkeyPatch, bound: int, stuck: int) -> None:
+    monkeypatch.setattr(key_order, "BLOCKED_COUNT_MAX", bound)
+    here = with_keys(*[b"stuck"] * stuck, *[b"free"] * 20, *[b"other"] * 20)
+    held = here.poll_ordered(1)
+    assert offsets(held) == [0]
+    got = _drain(here, stuck // 1_000 + 45)
+    assert set(got) == set(range(stuck, stuck + 40))
+    for key in (b"free", b"other"):
+        of_key = [offset for offset in got if here.keys[offset] == key]
+        assert of_key == sorted(of_key)
+    here.settle(held)
+    here.flush()
+    assert _drain(here, 5) == [1, 2, 3, 4, 5]
+
+
+def test_beyond_the_bound_freed_keys_go_on_behind_a_stuck_one_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages of three keys in turns, and a bound so low that all are passed over again and again."""
+    monkeypatch.setattr(key_order, "BLOCKED_COUNT_MAX", 4)
+    monkeypatch.setattr(key_order, "_LOOK_AHEAD", 8)
+    names = [(b"stuck", b"a", b"b")[(at * 7) % 3] for at in range(90)]
+    here = with_keys(b"stuck", *names)
+    assert offsets(here.poll_ordered(1)) == [0]
+    got = _drain(here, 600)
+    assert set(got) == {at for at, key in here.keys.items() if key != b"stuck"}
+    for key in (b"a", b"b"):
+        of_key = [offset for offset in got if here.keys[offset] == key]
+        assert of_key == sorted(of_key)
+
+
+def test_beyond_the_bound_a_failed_message_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_order, "BLOCKED_COUNT_MAX", 2)
+    monkeypatch.setattr(key_order, "_LOOK_AHEAD", 4)
+    here = with_keys(*[b"stuck"] * 40, b"free", b"free")
+    assert offsets(here.poll_ordered(1)) == [0]
+    found: list[LeasedMessages] = []
+    while not found:
+        found = here.poll_ordered()
+    assert offsets(found) == [40]
+    here.settle(found, FAIL, delay_ms=50)
+    here.flush()
+    here.pass_ms(50)
+    assert _drain(here, 30) == [40, 41]
