@@ -220,7 +220,7 @@ class Server:
         #: The whole cluster, for endpoints that any node serves. It connects to this node first.
         self.gateway = Gateway(self._own_addresses, clock=self._outside.now_ms, local=self.local_endpoint)
         self._grpc = GrpcServer(self.gateway, self.status.is_member, self.descriptors.grpc)
-        self._http = HttpServer(self.status, self.gateway, budget=budget)
+        self._http = HttpServer(self.status, self.gateway, budget=budget, hosts=_host_names(settings))
         #: Where this node reaches its own endpoint.
         self._own_endpoint: Address | None = None
         #: This node's registration; known once its listeners are open.
@@ -372,6 +372,12 @@ class Server:
             ignored=[flag for flag, is_given in given.items() if is_given],
             advice="to join another cluster, start with an empty data directory",
         )
+
+
+def _host_names(settings: NodeSettings) -> list[str]:
+    """The names by which HTTP clients may call this node."""
+    own = [settings.advertised, settings.peer_advertised, *filter(None, (settings.http_listen,))]
+    return [*settings.http_hosts, *(address.host for address in own), here().host_name()]
 
 
 def _reached_at(listen: Address | None, port: int, advertised: Address) -> str:

@@ -23,6 +23,7 @@ from flotilla.runtime.descriptors import budget_descriptors, raise_descriptor_li
 from flotilla.runtime.observability.logs import configure_logs, get_logger, remove_logs
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.setting_kinds import hosts
 
 #: How long a stopping proxy lets calls finish.
 _DRAIN_MS = 2_000
@@ -39,6 +40,12 @@ def proxy(
     http_listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where HTTP is served; off: nowhere.")
     ] = "127.0.0.1:7680",
+    http_hosts: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...", help="Names by which HTTP clients call this proxy, beside addresses and localhost."
+        ),
+    ] = "",
     log_level: Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")] = "info",
     stop_with_stdin: Annotated[
         bool, typer.Option("--stop-with-stdin", help="Stop when standard input is closed.")
@@ -57,7 +64,7 @@ def proxy(
     configure_logs(level=log_level, format="auto", stream=sys.stderr)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            code = runner.run(_run(servers, listeners, stop_with_stdin=stop_with_stdin))
+            code = runner.run(_run(servers, listeners, read_hosts(http_hosts), stop_with_stdin=stop_with_stdin))
     finally:
         remove_logs()
     raise typer.Exit(code)
@@ -73,7 +80,19 @@ def read_listener(flag: str, text: str) -> Address | None:
         raise InvalidArgumentError(f"{flag} {text!r}: {error}; write host:port, or off") from None
 
 
-async def _run(servers: str, listeners: dict[str, Address | None], *, stop_with_stdin: bool) -> int:
+def read_hosts(text: str) -> tuple[str, ...]:
+    """Names of hosts. Raises InvalidArgumentError."""
+    kind = hosts()
+    try:
+        found: tuple[str, ...] = kind.read(text)
+    except ValueError:
+        raise InvalidArgumentError(f"--http-hosts {text!r}: expected {kind.allowed}") from None
+    return found
+
+
+async def _run(
+    servers: str, listeners: dict[str, Address | None], names: tuple[str, ...], *, stop_with_stdin: bool
+) -> int:
     # Imported late: the endpoints take longer to load than `--help` should.
     from flotilla.frontends.grpc.server import GrpcServer
     from flotilla.frontends.http.server import HttpServer
@@ -86,9 +105,10 @@ async def _run(servers: str, listeners: dict[str, Address | None], *, stop_with_
     raise_descriptor_limit()
     # No store, but connections to brokers.
     descriptors = budget_descriptors(here().descriptors_max(), segments_max=0, has_grpc=True)
+    known = [*names, here().host_name(), *(address.host for address in listeners.values() if address is not None)]
     opened: dict[str, GrpcServer | HttpServer] = {
         "--grpc-listen": GrpcServer(gateway, connections_max=descriptors.grpc),
-        "--http-listen": HttpServer(None, gateway, budget=ConnectionBudget(descriptors.clients)),
+        "--http-listen": HttpServer(None, gateway, budget=ConnectionBudget(descriptors.clients), hosts=known),
     }
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

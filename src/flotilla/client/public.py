@@ -62,6 +62,7 @@ from flotilla.types.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
 from flotilla.types.errors import OutcomeUnknownError as OutcomeUnknownError
 from flotilla.types.errors import OutOfWindowError as OutOfWindowError
 from flotilla.types.errors import OverloadedError as OverloadedError
+from flotilla.types.errors import PermissionDeniedError as PermissionDeniedError
 from flotilla.types.errors import ProducerFencedError as ProducerFencedError
 from flotilla.types.errors import ReplicaBehindError as ReplicaBehindError
 from flotilla.types.errors import SequenceGapError as SequenceGapError

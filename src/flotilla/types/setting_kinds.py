@@ -21,6 +21,7 @@ NODE_ID_MAX: Final = 2**32 - 1
 UNBOUNDED: Final = 2**53 - 1
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_HOST = re.compile(r"[0-9A-Za-z_.-]{1,253}", re.ASCII)
 _SWITCH_WORDS: Final = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
     **dict.fromkeys(("false", "no", "off", "0"), False),
@@ -168,6 +169,28 @@ def endpoints() -> Kind:
         format=lambda value: ",".join(map(str, value)),
         plain=lambda value: [str(address) for address in value],
         adopt=lambda raw: tuple(parse_address(_text(part)) for part in raw) if isinstance(raw, list) else raw,
+    )
+
+
+def hosts() -> Kind:
+    """Host names without ports, each once; a tuple. `*` is any name."""
+
+    def parse(text: str) -> object:
+        return tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+
+    def accepts(value: object) -> bool:
+        if not isinstance(value, tuple) or not all(isinstance(name, str) for name in value):
+            return False
+        return len({*value}) == len(value) and all(name == "*" or _HOST.fullmatch(name) for name in value)
+
+    return Kind(
+        allowed="names without ports, several separated by commas, none twice; * for any",
+        shape="NAME,...",
+        parse=parse,
+        accepts=accepts,
+        format=",".join,
+        plain=list,
+        adopt=lambda raw: tuple(raw) if isinstance(raw, list) else raw,
     )
 
 

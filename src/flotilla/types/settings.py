@@ -28,6 +28,7 @@ from flotilla.types.setting_kinds import (
     duration,
     endpoint,
     endpoints,
+    hosts,
     nodes,
     peers,
     size,
@@ -102,6 +103,12 @@ class NodeSettings:
         endpoint("off", port_min=0),
         "Addresses",
         "Where HTTP is served: REST, tasks, health and metrics.",
+    )
+    http_hosts: tuple[str, ...] = _row(
+        (),
+        hosts(),
+        "Addresses",
+        "Names by which HTTP clients call this node, beside addresses, localhost, the machine's and advertised names.",
     )
     advertise: Address | None = _row(
         None,

@@ -82,7 +82,7 @@ def test_the_document_is_whole(http: httpx.Client) -> None:
     assert document["openapi"] == "3.1.0"
     described = [(path, method) for path, methods in document["paths"].items() for method in methods]
     assert ("/tasks", "post") in described
-    assert ("/v1/topics/{topic}/subscribe", "get") in described
+    assert ("/v1/topics/{topic}/subscribe", "post") in described
     for path, method in described:
         operation = document["paths"][path][method]
         assert operation["summary"].endswith("."), path

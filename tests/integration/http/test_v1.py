@@ -274,8 +274,8 @@ class Events:
 def test_a_group_can_be_subscribed_to(topic: Topic) -> None:
     topic.produce("a", "b", "c")
     path = f"/v1/topics/{topic.name}/subscribe"
-    query: dict[str, str | int] = {"group": "s", "member": "m", "max_in_flight": 2}
-    with topic.http.stream("GET", path, params=query) as stream:
+    body: dict[str, str | int] = {"group": "s", "member": "m", "max_in_flight": 2}
+    with topic.http.stream("POST", path, json=body) as stream:
         assert stream.headers["content-type"] == "text/event-stream"
         events = Events(stream.iter_lines())
         taken = events.take(2)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from flotilla.types.address import Address, Peer
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.setting_kinds import choice, duration, endpoint, endpoints, peers, size, switch, text, whole
+from flotilla.types.setting_kinds import choice, duration, endpoint, endpoints, hosts, peers, size, switch, text, whole
 from flotilla.types.setting_table import Scope
 from flotilla.types.settings import (
     SETTINGS,
@@ -39,6 +39,7 @@ ROUND_TRIPS = {
     "endpoint or none": (endpoint("off"), st.none() | addresses),
     "endpoints": (endpoints(), st.lists(addresses, unique=True).map(tuple)),
     "peers": (peers(), peer_lists),
+    "hosts": (hosts(), st.lists(st.from_regex(r"[a-z0-9_.-]{1,20}", fullmatch=True), unique=True).map(tuple)),
 }
 
 
@@ -69,6 +70,9 @@ READ = [
     (endpoints(), "", ()),
     (endpoints(), "a:1, b:2", (Address("a", 1), Address("b", 2))),
     (endpoints(), ["a:1", "b:2"], (Address("a", 1), Address("b", 2))),
+    (hosts(), "", ()),
+    (hosts(), "a.example, b", ("a.example", "b")),
+    (hosts(), ["*"], ("*",)),
     (peers(), " ", ()),
     (peers(), "3=a:1, 2=b:2", (Peer(2, Address("b", 2)), Peer(3, Address("a", 1)))),
     (peers(), {"3": "a:1", "2": "b:2"}, (Peer(2, Address("b", 2)), Peer(3, Address("a", 1)))),
@@ -90,6 +94,7 @@ REFUSED = [
     (choice("a", "b"), ["", "A", "c", 1, None, ["a"]]),
     (endpoint(), ["", "off", "a", "a:0", None, 7600, ["a:1"]]),
     (endpoints(), ["a:1,", ",", "a", "a:0", "a:1,a:1", ["a:1", 2], [""], 5, None, {"a": 1}]),
+    (hosts(), ["a:1", "a,", "a,a", "*.example", "http://a", "a b", "\u00e4", ["a", 1], [["a"]], 5, None]),
     (peers(), ["2", "2=", "=a:1", "x=a:1", "0=a:1", "-1=a:1", f"{2**32}=a:1", "2=a:0", "2=a:1,2=b:1", "2=a:1,3=a:1"]),
     (peers(), ["2=a:1,", ["2=a:1"], {"2": 5}, {"2": {}}, {"": "a:1"}, 2, None]),
 ]

@@ -10,7 +10,7 @@ GET /                redirects to /docs
 The answers come from the node's status, or from the cluster through a gateway.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from importlib import resources
 
@@ -31,16 +31,20 @@ from flotilla.frontends.http.framework.openapi import make_document
 from flotilla.frontends.http.framework.operation import ANYTHING, Answer, Call, Handler, Operation
 from flotilla.frontends.http.framework.response import Response
 from flotilla.frontends.http.framework.router import Router
+from flotilla.frontends.http.framework.site_guard import SiteGuard
 from flotilla.frontends.http.metadata_index import MetadataIndexHeader
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.operations.cluster import NodeWarning
 
 #: The page at /docs runs its own script and connects to this node only.
-_PAGE_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'"
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
+    "frame-ancestors 'none'"
+)
 
 
-def make_app(status: NodeStatus | None, gateway: Gateway | None = None) -> Guard:
-    """`status` is None for a proxy; without a `gateway` only the status pages are served."""
+def make_app(status: NodeStatus | None, gateway: Gateway | None = None, hosts: Iterable[str] = ()) -> Guard:
+    """`status` is None for a proxy; without a `gateway` only the status pages are served. `hosts` are own names."""
     rows: list[Operation] = []
     if status is not None:
         rows += _status_pages(status)
@@ -50,7 +54,7 @@ def make_app(status: NodeStatus | None, gateway: Gateway | None = None) -> Guard
         table = operations(gateway)
         rows += [*table, *_description_pages(table)]
     router = Router(rows)
-    return Guard(router if gateway is None else MetadataIndexHeader(router, gateway))
+    return Guard(SiteGuard(router if gateway is None else MetadataIndexHeader(router, gateway), hosts))
 
 
 def operations(gateway: Gateway) -> list[Operation]:

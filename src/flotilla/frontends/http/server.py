@@ -1,6 +1,7 @@
 """The HTTP server of a node or a proxy: listens on its loop, and drains at shutdown."""
 
 import asyncio
+from collections.abc import Iterable
 
 from flotilla.broker.observability.status import NodeStatus
 from flotilla.frontends.http.app import make_app
@@ -25,9 +26,10 @@ class HttpServer:
         idle_ms_max: int = IDLE_MS_MAX,
         connections_max: int = HTTP_CONNECTION_COUNT_MAX,
         budget: ConnectionBudget | None = None,
+        hosts: Iterable[str] = (),
     ) -> None:
-        """`status` is None for a proxy."""
-        self.app: App = make_app(status, gateway)
+        """`status` is None for a proxy. `hosts` are the names by which clients may call this node."""
+        self.app: App = make_app(status, gateway, hosts)
         self._idle_ms_max = idle_ms_max
         self._open: dict[Connection, None] = {}
         self._listener = Listener(

@@ -36,7 +36,7 @@ class Caller:
         self.writer.write(text.encode())
 
     def ask(self, method: str, path: str, *headers: str) -> None:
-        self.send("".join(f"{line}\r\n" for line in (f"{method} {path} HTTP/1.1", "Host: test", *headers, "")))
+        self.send("".join(f"{line}\r\n" for line in (f"{method} {path} HTTP/1.1", "Host: localhost", *headers, "")))
 
     async def answer(self, *, has_body: bool = True) -> Answer:
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode()

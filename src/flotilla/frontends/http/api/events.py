@@ -14,7 +14,7 @@ from typing import Any, Final
 from flotilla.frontends.http.api.messages import show_delivery
 from flotilla.frontends.http.api.record_view import show_batch
 from flotilla.frontends.http.api.stream_credit import Unsettled
-from flotilla.frontends.http.framework.operation import TEXT, Call, Operation, Parameter, flag, integer
+from flotilla.frontends.http.framework.operation import TEXT, Call, Operation, Parameter, flag, integer, obj
 from flotilla.frontends.http.framework.parameters import GROUP, MEMBER, OF_PARTITION, OF_TOPIC, OFFSET, VISIBILITY
 from flotilla.frontends.http.framework.response import Response
 from flotilla.gateway.gateway import Gateway
@@ -29,12 +29,13 @@ EVENT_TYPE: Final = "text/event-stream"
 _BEAT_MS: Final = 15_000
 _BEAT: Final = b": still here\n\n"
 
-_SUBSCRIBE_QUERY = (
-    Parameter("group", GROUP, is_required=True),
-    Parameter("member", MEMBER, is_required=True),
-    Parameter("max_in_flight", integer(1, 10_000, "Unsettled messages at most.", default=16)),
-    Parameter("visibility_ms", VISIBILITY),
-    Parameter("at_most_once", flag("Acked before it is sent: there is nothing to settle.")),
+_SUBSCRIPTION = obj(
+    ("group", "member"),
+    group=GROUP,
+    member=MEMBER,
+    max_in_flight=integer(1, 10_000, "Unsettled messages at most.", default=16),
+    visibility_ms=VISIBILITY,
+    at_most_once=flag("Acked before it is sent: there is nothing to settle."),
 )
 _FOLLOW_QUERY = (Parameter("offset", OFFSET),)
 
@@ -47,8 +48,8 @@ class EventApi:
     def operations(self) -> list[Operation]:
         return [
             Operation(
-                "subscribe", "GET", "/v1/topics/{topic}/subscribe", "messages", "Messages as they come.",
-                self.subscribe, OF_TOPIC, query=_SUBSCRIBE_QUERY, answers={200: TEXT}, answer_type=EVENT_TYPE,
+                "subscribe", "POST", "/v1/topics/{topic}/subscribe", "messages", "Messages as they come.",
+                self.subscribe, OF_TOPIC, body=_SUBSCRIPTION, answers={200: TEXT}, answer_type=EVENT_TYPE,
                 errors=(404, 409),
                 description="Server-sent events. The id of each is its lease, and its data the message as in a poll.",
             ),
@@ -64,14 +65,14 @@ class EventApi:
     # A queue group.
 
     async def subscribe(self, call: Call) -> Response:
-        query = call.query
-        is_auto: bool = query["at_most_once"]
+        body = call.body
+        is_auto: bool = body["at_most_once"]
         request = Subscribe(
             call.path["topic"],
-            query["group"],
-            query["member"],
-            query["max_in_flight"],
-            visibility_ms=query.get("visibility_ms", 0),
+            body["group"],
+            body["member"],
+            body["max_in_flight"],
+            visibility_ms=body.get("visibility_ms", 0),
             is_auto_ack=is_auto,
         )
         subscription = await self._gateway.subscribe(request)

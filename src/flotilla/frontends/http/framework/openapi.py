@@ -10,17 +10,18 @@ from flotilla.types.errors import ALL_ERRORS
 from flotilla.types.version import __version__
 
 #: Errors that every operation can return.
-_COMMON_ERRORS: Final = (400, 429, 431, 500, 503, 504, 507)
+_COMMON_ERRORS: Final = (400, 403, 421, 429, 431, 500, 503, 504, 507)
 #: Errors that every operation with a body can return, too.
 _BODY_ERRORS: Final = (413, 415)
 _REASONS: Final = {
     400: "The request is malformed, or a value is out of bounds.",
+    403: "A web page of another site asked.",
     404: "Not found.",
     409: "The state does not allow it.",
     413: "The body is too large.",
     415: "The body has another media type.",
     416: "There is no such offset.",
-    421: "Another node leads.",
+    421: "The Host is not this node, or another node leads.",
     429: "Too many requests; retry later.",
     431: "The head of the request is too large.",
     500: "Corrupt data or a fault of the node; see the code.",

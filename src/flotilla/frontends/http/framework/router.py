@@ -151,14 +151,14 @@ def _read_query(operation: Operation, text: bytes) -> dict[str, Any]:
 
 
 async def _read_body(operation: Operation, headers: dict[str, str], receive: Receive) -> Any:
+    kind = headers.get("content-type", "")
+    # Also without a body: what another site makes a browser send unasked is never JSON.
+    if kind.partition(";")[0].strip().lower() != operation.body_type:
+        raise UnsupportedMediaError(f"the Content-Type must be {operation.body_type}, also of an empty body")
     message = await receive()
     body: bytes = message.get("body", b"")
     while message.get("more_body"):
         message = await receive()
         body += message.get("body", b"")
-    kind = headers.get("content-type", "")
-    # A form that another site makes a browser send is never JSON.
-    if kind.partition(";")[0].strip().lower() != operation.body_type and (body or kind):
-        raise UnsupportedMediaError(f"the Content-Type of the body must be {operation.body_type}")
     check = operation.body_check
     return body if check is None else check.check(read_json(body or b"{}"))

@@ -60,7 +60,7 @@ class HttpClient:
 
 def _request(method: str, path: str, body: object) -> bytes:
     data = b"" if body is None else json.dumps(body).encode()
-    head = f"{method} {path} HTTP/1.1\r\nHost: broker\r\nContent-Length: {len(data)}\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n"
     if data:
         head += "Content-Type: application/json\r\n"
     return head.encode() + b"\r\n" + data
