@@ -55,6 +55,12 @@ def consume(
     partition: Annotated[
         list[int], typer.Option("--partition", "-p", min=0, help="Only this partition; repeatable.", show_default="all")
     ] = [],  # noqa: B006 - typer copies it.
+    types: Annotated[
+        str | None,
+        typer.Option(
+            "--types", metavar="TYPE,...", help="Only messages of these types, in a queue group.", show_default="all"
+        ),
+    ] = None,
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.", show_default="no limit")
     ] = None,
@@ -71,6 +77,9 @@ def consume(
     chosen = Format.JSON if as_json else form
     if mode is GroupMode.STREAM and (partition or not group):
         raise InvalidArgumentError("--mode stream needs --group and takes no --partition: the group assigns partitions")
+    wanted = tuple(filter(None, (types or "").split(",")))
+    if wanted and (mode is GroupMode.STREAM or not group):
+        raise InvalidArgumentError("--types needs --group, and does not go with --mode stream")
     with cluster.connect() as client:
         find_topic(client, topic)
         batches: Iterator[list[Any]]
@@ -79,7 +88,12 @@ def consume(
             batches = _of_group(stream, lambda _: stream.commit(), count, is_following=follow)
         elif group:
             queue = client.queue(
-                topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms, partitions=partition or None
+                topic,
+                group,
+                start=begin.offset,
+                timestamp_ms=begin.timestamp_ms,
+                partitions=partition or None,
+                types=wanted or None,
             )
             batches = _of_group(queue, queue.ack, count, is_following=follow)
         else:

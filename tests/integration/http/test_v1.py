@@ -98,6 +98,13 @@ def test_payloads_can_be_text_or_json_and_fetches_are_paged(topic: Topic) -> Non
     assert (beyond.status_code, beyond.json()["code"]) == (416, "OFFSET_OUT_OF_RANGE")
 
 
+def test_a_poll_asks_for_types_and_the_empty_one_is_that_of_messages_without_any(topic: Topic) -> None:
+    header = {"name": "flotilla-task-type", "value": encoded(b"mail")}
+    topic.post("records", records=[{"payload_text": "0"}, {"payload_text": "1", "headers": [header]}], partition=0)
+    assert [each["offset"] for each in topic.poll(types=["mail"])] == [1]
+    assert [each["offset"] for each in topic.poll(types=[""])] == [0]
+
+
 def test_offsets(topic: Topic) -> None:
     topic.produce("a", "b")
     assert topic.get("/partitions/0/offset")["offset"] == 2

@@ -8,8 +8,11 @@ import sys
 import threading
 
 import pytest
+from typer.testing import CliRunner
 
 from flotilla import InvalidArgumentError, Record, Worker
+from flotilla.cli.app import app
+from flotilla.cli.terminal.exit_codes import USAGE
 from flotilla.testing import MINUTE_MS, LocalBroker
 from tests.integration.testing.waiting import eventually, payloads
 
@@ -145,6 +148,17 @@ def test_the_worker_command_takes_types_without_http(broker, client, tmp_path):
         worker.kill()
     assert (worker.returncode, output) == (0, "")
     assert client.describe_group(TOPIC, "g").lag == 1
+
+
+def test_the_consume_command_takes_types_of_a_queue_group(broker, client):
+    produce(client, "text", "mail", "fax")
+    runner = CliRunner(env={"FLOTILLA_SERVERS": broker.address})
+    found = runner.invoke(app, ["consume", TOPIC, "--group", "g", "--types", "fax,mail"])
+    assert (found.exit_code, found.stdout) == (0, "1mail\n2fax\n"), found.output
+    assert client.describe_group(TOPIC, "g").lag == 1
+    for words in (["--types", "mail"], ["--types", "mail", "--group", "s", "--mode", "stream"]):
+        refused = runner.invoke(app, ["consume", TOPIC, *words])
+        assert (refused.exit_code, "--types needs --group" in refused.output) == (USAGE.code, True), refused.output
 
 
 def test_coroutines_ask_for_types_too(broker, client):

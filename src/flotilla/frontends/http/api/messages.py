@@ -66,10 +66,10 @@ POLL = obj(
     ordered_by_key=flag("Messages of one key one at a time, in order."),
     start=START,
     types=array(
-        text(1, TASK_TYPE_BYTES_MAX),
+        text(0, TASK_TYPE_BYTES_MAX),
         0,
         TASK_TYPES_MAX,
-        "Only messages of these types: the value of their header flotilla-task-type.",
+        "Only messages of these types: the value of their header flotilla-task-type, empty for those without one.",
     ),
 )
 POLLED = obj(
