@@ -66,6 +66,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "node": (*_CORE, *_ADAPTERS),
     "cluster_entry": (*_CORE, *_ADAPTERS, "node", "broker", "client"),
     "server": (*_CORE, *_ADAPTERS, "node", "cluster_entry", "broker", "frontends", "client", "gateway"),
+    # Fixtures, which users' tests load without an import.
+    "pytest_plugin": ("client", "testing"),
     "testing": (*_CORE, *_ADAPTERS, "broker", "client", "server", "sim.whole"),
 }
 
@@ -89,6 +91,7 @@ FOREIGN: dict[str, tuple[str, ...]] = {
     "numpy": ("spark",),
     "pyarrow": ("spark",),
     "pyspark": ("spark",),
+    "pytest": ("pytest_plugin",),
     "rich": ("cli",),
     "typer": ("cli",),
     "uvloop": ("runtime", "server", "cli", "client"),
@@ -148,6 +151,7 @@ BESIDE_WHOLE = (
     "client._blocking",
     "client._core.loop_thread",
     "client.bulk",
+    "client.app",
     "client.client",
     "client.in_process",
     "client.producer._at_exit",

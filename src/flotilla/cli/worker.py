@@ -1,4 +1,4 @@
-"""`flotilla worker module:function`: runs a handler for messages or tasks until a signal ends it.
+"""`flotilla worker module:function`: runs a handler for messages or tasks, or an App, until a signal ends it.
 
 The first SIGTERM or Ctrl-C drains: the worker leases nothing more, running handlers finish, and prefetched messages are
 released at once. A second one ends the process; its leases expire and their messages are redelivered.
@@ -19,6 +19,7 @@ import typer
 
 from flotilla.cli.terminal.exit_codes import FAILED, INTERRUPTED
 from flotilla.cli.terminal.output import complain, note
+from flotilla.cli.terminal.reloading import run_reloading
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, Servers, read_duration, report_silence
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.tasks import DEFAULT_QUEUE, topic_of
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flotilla.cli.http_worker import Task
+    from flotilla.client.app.app import App
     from flotilla.client.queue.options import QueueSettings
     from flotilla.client.worker import Handler
 
 
 def worker(
     handler: Annotated[
-        str, typer.Argument(metavar="MODULE:FUNCTION", help="Called with each message.", show_default=False)
+        str, typer.Argument(metavar="MODULE:NAME", help="A function for each message, or an App.", show_default=False)
     ],
     topic: Annotated[
         str | None, typer.Option("--topic", "-t", help="The topic to handle; not with --http.", show_default=False)
@@ -68,14 +70,19 @@ def worker(
         str | None,
         typer.Option("--types", metavar="TYPE,...", help="Only messages or tasks of these types.", show_default="all"),
     ] = None,
+    burst: Annotated[bool, typer.Option("--burst", help="End when nothing is ready; of an App.")] = False,
+    reload: Annotated[bool, typer.Option("--reload", help="Start again when a Python file here changes.")] = False,
 ) -> None:
-    """Run a function or coroutine function for each message of a queue group.
+    """Run a function or coroutine function for each message of a queue group, or the tasks of an App.
 
     A message is acknowledged when the handler returns, and failed when it raises. SIGTERM and Ctrl-C drain the worker.
-    With --http the handler gets a task, with its id, type and payload.
+    With --http the handler gets a task, with its id, type and payload. An App names topics and groups itself; --topic
+    chooses one of its topics.
 
     Example: `flotilla worker shop.handlers:handle_order --topic orders --group billing`
     """
+    if reload:
+        raise typer.Exit(run_reloading(Path.cwd(), sys.argv[1:]))
     chosen = tuple(filter(None, (types or "").split(",")))
     duration_ms = None if visibility is None else read_duration(visibility, "--visibility")
     if http is not None:
@@ -88,8 +95,16 @@ def worker(
             f"tasks of {queue}, {concurrency} at a time",
         )
         return
-    if topic is None or group is None:
-        raise InvalidArgumentError("--topic and --group are needed, or --http")
+    found = find_object(handler)
+    from flotilla.client.app.app import App
+
+    if isinstance(found, App):
+        if group is not None or ordered or at_most_once or visibility is not None or chosen:
+            raise InvalidArgumentError("an App says itself how its messages are handled; --topic chooses some of them")
+        _run_app(found, topic, concurrency, read_duration(drain, "--drain"), servers, burst=burst)
+        return
+    if topic is None or group is None or burst:
+        raise InvalidArgumentError("a function needs --topic and --group, or --http; --burst goes with an App")
     from flotilla.client.client import Client
     from flotilla.client.worker import Worker
 
@@ -105,7 +120,7 @@ def worker(
         servers,
         topic,
         group,
-        find_handler(handler),
+        checked_handler(handler, found),
         concurrency=concurrency,
         drain_ms=read_duration(drain, "--drain"),
         **settings,
@@ -115,15 +130,28 @@ def worker(
     _run(made, f"{topic} in group {group}, {concurrency} at a time")
 
 
+def _run_app(app: "App", topic: str | None, concurrency: int, drain_ms: int, servers: str, *, burst: bool) -> None:
+    # An App that was made for some cluster keeps it unless another one is named.
+    with app.use(servers) if servers != DEFAULT_SERVERS else app:
+        topics = None if topic is None else [topic]
+        made = app.worker(concurrency=concurrency, topics=topics, drain_ms=drain_ms, burst=burst)
+        _run(made, f"tasks of {', '.join(dict.fromkeys(made.topics))}, {concurrency} of each topic at a time")
+
+
 class _Runs(Protocol):
     """A worker for messages or for tasks."""
 
     @property
     def running_count(self) -> int: ...
 
-    handled_count: int
-    failed_count: int
-    rejected_count: int
+    @property
+    def handled_count(self) -> int: ...
+
+    @property
+    def failed_count(self) -> int: ...
+
+    @property
+    def rejected_count(self) -> int: ...
 
     def run(self) -> None: ...
 
@@ -165,21 +193,30 @@ def _run(made: "_Runs", what: str) -> None:
 
 
 def find_handler(text: str) -> "Handler":
-    """The function that `module:function` names, also from the current directory. Raises InvalidArgumentError."""
+    """The function that `module:function` names. Raises InvalidArgumentError."""
+    return checked_handler(text, find_object(text))
+
+
+def checked_handler(text: str, found: object) -> "Handler":
     from flotilla.client.worker import check_handler
 
+    if not callable(found):
+        raise InvalidArgumentError(f"{text!r} cannot be called")
+    check_handler(found)
+    return found
+
+
+def find_object(text: str) -> object:
+    """What `module:name` names, also from the current directory. Raises InvalidArgumentError."""
     module_name, sign, path = text.partition(":")
     if not sign or not module_name or not path:
-        raise InvalidArgumentError(f"{text!r} is not of the form module:function")
+        raise InvalidArgumentError(f"{text!r} is not of the form module:name")
     sys.path.insert(0, str(Path.cwd()))
     found = _import(module_name)
     for name in path.split("."):
         if not hasattr(found, name):
             raise InvalidArgumentError(f"{module_name!r} has no {path!r}")
         found = getattr(found, name)
-    if not callable(found):
-        raise InvalidArgumentError(f"{text!r} cannot be called")
-    check_handler(found)
     return found
 
 

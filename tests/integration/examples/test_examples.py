@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,12 @@ EXAMPLES = ROOT / "examples"
 ELSEWHERE = {"spark_table.py"}
 
 EXPECTED = {
+    "app.py": [
+        "fetch: HTTP://EXAMPLE.ORG",
+        "ann on 01 May, attempt 1",
+        "bob on 02 May, attempt 2",
+        "recurring: ['example-clean-up']",
+    ],
     "asyncio_worker.py": ["fetched 20 pages, the first is PAGE 0"],
     "dead_letters.py": [
         "ann died after 2 attempts: timeout",
@@ -50,6 +57,7 @@ EXPECTED = {
     ],
     "stream.py": ["partitions: [0, 1, 2]", "in order: True"],
     "test_reminders.py": [],
+    "test_tasks.py": [],
     "transaction.py": [
         "order 1: crashed before the commit; it is delivered again",
         "invoices: ['invoice for order 0', 'invoice for order 1', 'invoice for order 2']",
@@ -58,8 +66,13 @@ EXPECTED = {
     "worker.py": ["handled 10 orders", "rejected: nonsense (not an order)"],
 }
 
+#: The plugin of an installed Flotilla is found by its entry point, that of a checkout may not be.
+PLUGIN = [] if entry_points(group="pytest11", name="flotilla") else ["-p", "flotilla.pytest_plugin"]
 #: Log lines, where a script has some.
-LOGGED = {"worker.py": "example-worker/0@0, attempt 1, is rejected: not an order\n"}
+LOGGED = {
+    "app.py": "example-mail/0@1, attempt 1, is retried: the mail server is busy\n",
+    "worker.py": "example-worker/0@0, attempt 1, is rejected: not an order\n",
+}
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +88,7 @@ def test_every_example_is_here() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_an_example_runs_to_its_end_and_leaves_nothing(server: str, name: str, tmp_path: Path) -> None:
-    runner = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if name.startswith("test_") else ["-W", "error"]
+    runner = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *PLUGIN] if name.startswith("test_") else ["-W", "error"]
     ran = subprocess.run(
         [sys.executable, *runner, str(EXAMPLES / name)],
         cwd=tmp_path,
