@@ -202,14 +202,14 @@ class ScheduleRuns:
         except FlotillaError as error:
             self._end(run, error)
             return
-        request = Stage(topic.name, run.partition, run.transaction_id, batch)
+        request = Stage(topic.name, run.partition, run.transaction_id, batch, topic.topic_id)
         self._elsewhere.ask(request, partial(self._staged, run, topic.partitions[run.partition].group))
 
     def _partition_of(self, schedule: Schedule, topic: Topic) -> int:
         """That of the key; without one they take turns, and another attempt takes another."""
-        count = len(topic.partitions)
         if schedule.plan.key:
-            return crc32c(schedule.plan.key) % count
+            return crc32c(schedule.plan.key) % topic.key_partitions
+        count = len(topic.partitions)
         failure = self._failures.get(schedule.schedule_id)
         return (schedule.schedule_id + schedule.runs + (0 if failure is None else self._attempt)) % count
 
