@@ -19,6 +19,7 @@ from flotilla.client._blocking import BlockingShell, Run, blocking
 from flotilla.client.admin.dead_letter import DeadLetter, DeadLetterFilter, is_meant, read_letter
 from flotilla.client.admin.group_info import GroupInfo
 from flotilla.client.producer.receipt import Receipt
+from flotilla.client.queue._leases import renewed_anyway
 from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
 from flotilla.client.reader.message import Message
 from flotilla.types.dead_letters import dead_letter_topic, redrive_group, redrive_key
@@ -256,6 +257,8 @@ class AsyncDeadLetters:
         own: list[tuple[AsyncQueueMessage, DeadLetter]] = []
         foreign: _Messages = []
         for message in messages:
+            # Without their messages, which may be large.
+            message._lease.dropped = renewed_anyway
             letter = read_letter(message)
             if self._is_own(letter):
                 own.append((message, letter))

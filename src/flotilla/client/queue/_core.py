@@ -29,6 +29,7 @@ from flotilla.client.queue.outcome import RELEASED, Outcome
 from flotilla.codec.batch.view import BatchView
 from flotilla.types.address import Address
 from flotilla.types.errors import CorruptionError, FlotillaError, InvalidArgumentError
+from flotilla.types.ids import Offset
 from flotilla.types.operations.queue import FAIL, Delivery, LeaseRange, Poll, Polled
 
 _POP: Final[Callable[[deque[Any]], Any]] = deque.popleft
@@ -92,6 +93,10 @@ class QueueCore(Generic[Message]):
         # Messages that are acknowledged on delivery are lost with this process: few are prefetched by default.
         chosen = options.prefetch or (WINDOW_MIN if options.is_auto_ack else None)
         self._window = PrefetchWindow(chosen, session.now_ms)
+        #: Messages whose objects are gone, unsettled; appended by any thread.
+        self._dropped: deque[tuple[Lease, Offset]] = deque()
+        #: The same, with the time when their leases are over: they are released if the consumer is closed before.
+        self._let_go_of: deque[tuple[int, Lease, int]] = deque()
         #: Messages that transactions took over.
         self._taken_over_count = 0
         #: The messages that the application polls for, and until when.
@@ -242,6 +247,12 @@ class QueueCore(Generic[Message]):
     def abandon(self, now_ms: int) -> None:
         """Releases every unsettled message, too."""
         self.stop(now_ms)
+        self._let_go()
+        dropped: dict[Lease, int] = {}
+        for _, lease, mask in self._let_go_of:
+            dropped[lease] = dropped.get(lease, 0) | mask
+        self._let_go_of.clear()
+        self.settle(dropped, RELEASED, _ignore)
         for lease in self.leases:
             self.settle({lease: lease.unsettled}, RELEASED, _ignore)
         self._settlements.hurry()
@@ -253,6 +264,7 @@ class QueueCore(Generic[Message]):
 
     def _pump(self) -> None:
         self._settlements.flush()
+        self._let_go()
         self._renew()
         if self.is_flowing:
             self._follow_handlers()
@@ -328,6 +340,7 @@ class QueueCore(Generic[Message]):
     def _take_in(self, delivery: Delivery) -> None:
         lease = Lease(self._topic, self._group, delivery)
         lease.taken_over = self._taken_over
+        lease.dropped = self._dropped.append
         if lease.unsettled:
             self._renewal.add(lease)
         if self.is_closed:
@@ -346,6 +359,18 @@ class QueueCore(Generic[Message]):
             self.settle({lease: lease.unsettled}, Outcome(FAIL, "damaged in transit to a consumer"), _ignore)
 
     # Leases.
+
+    def _let_go(self) -> None:
+        """Holds messages no longer whose objects the application has dropped."""
+        now_ms = self._session.now_ms
+        while self._dropped:
+            lease, offset = self._dropped.popleft()
+            mask = lease.unsettled & lease.bit(offset)
+            self.leases.close(lease, mask)
+            self.leases.fail(lease, mask)
+            self._let_go_of.append((now_ms + self._renewal.visibility_ms, lease, mask))
+        while self._let_go_of and self._let_go_of[0][0] <= now_ms:
+            self._let_go_of.popleft()
 
     def _renew(self) -> None:
         due = self._renewal.due()

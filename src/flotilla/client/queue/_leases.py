@@ -5,8 +5,8 @@
 
 A message is *unsettled* until it is settled here, *failed* when that had no answer or was turned away, and *lost* when
 the leader has refused it. Only unsettled messages are renewed, and presented to a new leader. A failed one may be
-settled again, but its handler is done with it: its lease ends by itself, so that the message comes again. Nothing here
-sends anything or reads a clock.
+settled again, but its handler is done with it: its lease ends by itself, so that the message comes again. So does the
+lease of a message whose object the application has dropped. Nothing here sends anything or reads a clock.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +20,7 @@ class Lease:
         "attempt",
         "count",
         "deliver_at_ms",
+        "dropped",
         "extended",
         "failed",
         "first",
@@ -57,6 +58,8 @@ class Lease:
         self.renewed_until_ms = 0
         #: Messages that the application extended: until when a renewal would shorten that.
         self.extended: dict[Offset, int] = {}
+        #: Called, in any thread, with the lease and an unsettled offset whose message object is gone.
+        self.dropped: Callable[[tuple[Lease, Offset]], None] = renewed_anyway
         #: Called when a transaction takes over messages: the consumer holds them no longer.
         self.taken_over: Callable[[Lease, int], None] = _no_consumer
 
@@ -170,6 +173,10 @@ class Leases:
         """The exact time of the next renewal."""
         self.next_ms = min([lease.renew_ms for lease in self], default=None)
         return self.next_ms
+
+
+def renewed_anyway(dropped: tuple[Lease, Offset]) -> None:
+    """For the `dropped` of a lease that stays without its messages, or that no consumer holds."""
 
 
 def _no_consumer(lease: Lease, mask: int) -> None:

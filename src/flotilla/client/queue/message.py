@@ -19,6 +19,8 @@ from flotilla.types.records import Headers
 
 Owner = TypeVar("Owner")
 _OWNER = 3
+#: Of a message; one with another owner has the message that it was made of as well.
+_FIELD_COUNT = 8
 
 
 if TYPE_CHECKING:
@@ -74,6 +76,12 @@ class Leased(_Fields, AnyMessage, Generic[Owner]):
     def __bool__(self) -> bool:
         return True
 
+    def __del__(self) -> None:
+        """Nobody can settle it any more: its lease is not renewed. A tuple has no weak references."""
+        lease = self._lease
+        if lease.unsettled and not self.is_settled and tuple.__len__(cast("tuple[object, ...]", self)) == _FIELD_COUNT:
+            lease.dropped((lease, self.offset))
+
     @property
     def topic(self) -> str:
         """The topic that it is stored in."""
@@ -125,6 +133,8 @@ def with_owner(message: Leased[Any], kind: type[Message], owner: object) -> Mess
     """The same message under the same lease, with methods of another kind."""
     fields = list(tuple.__iter__(cast("tuple[object, ...]", message)))
     fields[_OWNER] = owner
+    # The message itself lives as long, and is renewed.
+    fields.append(message)
     made: Message = _NEW(kind, fields)
     return made
 

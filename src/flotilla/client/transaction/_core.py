@@ -73,6 +73,8 @@ class PendingAcks(NamedTuple):
     group: str
     topic_id: int
     masks: dict[Lease, int]
+    #: The messages live as long, so that their leases are renewed.
+    messages: list[Leased[Any]]
 
     def ranges(self) -> list[LeaseRange]:
         return merged([run for lease, mask in self.masks.items() for run in lease.runs(mask)])
@@ -123,8 +125,9 @@ class TransactionBuffer:
             raise lease_expired(lease, lease.bit(message.offset))
         place = (lease.topic, lease.partition)
         topic_id = lease.topic_id
-        acks = self._acks.setdefault((place, lease.group, topic_id), PendingAcks(place, lease.group, topic_id, {}))
+        acks = self._acks.setdefault((place, lease.group, topic_id), PendingAcks(place, lease.group, topic_id, {}, []))
         acks.masks[lease] = acks.masks.get(lease, 0) | lease.bit(message.offset)
+        acks.messages.append(message)
         self._counts.setdefault(place, 0)
 
     def unstaged_acks(self) -> list[PendingAcks]:

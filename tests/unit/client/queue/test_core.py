@@ -363,11 +363,12 @@ def test_a_parked_poll_reports_that_its_leader_hands_over():
     world = QueueWorld(nodes=2)
     world.produce(*many(3))
     consumer = world.consumer()
-    consumer.poll()
+    held = consumer.poll()
     consumer.reader.want(16, world.now_ms + 60_000, world.now_ms)
     world.run()
     world.cluster.move("orders", 0, 2)
     world.run()
+    assert payloads(held) == many(3)
     extends = [(node, request.leases[0][1:]) for node, request in world.cluster.requests if isinstance(request, Extend)]
     assert extends == [(2, (0, 3))]
 
