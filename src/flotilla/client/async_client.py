@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self, TypeVar, Unpack
+from typing import Any, Final, Self, TypeVar, Unpack
 
 from flotilla.client._core.asyncio_network import Network, R
 from flotilla.client._core.closing import TimeLimit, leaving
@@ -32,6 +32,8 @@ from flotilla.client.producer.options import ProducerOptions, producer_parameter
 from flotilla.client.producer.receipt import Receipt
 from flotilla.client.producer.record_fields import RecordFields
 from flotilla.client.queue.aio import AsyncQueueConsumer
+from flotilla.client.queue.following import Next
+from flotilla.client.queue.message import Leased
 from flotilla.client.queue.options import QueueOptions, StartAt, queue_parameters
 from flotilla.client.reader.aio import AsyncReader
 from flotilla.client.reader.message import Message
@@ -297,7 +299,7 @@ class AsyncClient:
 
     @takes(queue_parameters)
     def queue(self, subscription: Subscription[QueueOptions]) -> AsyncQueueConsumer:
-        return self._keep(AsyncQueueConsumer(self._opened(), subscription, self._forget))
+        return self._keep(AsyncQueueConsumer(self._opened(), subscription, self._forget, self._follow))
 
     @takes(stream_parameters)
     def stream(self, subscription: Subscription[StreamOptions]) -> AsyncStreamConsumer:
@@ -514,6 +516,14 @@ class AsyncClient:
         else:
             routes.learn(reply.topic)
         return reply.topic
+
+    async def _follow(self, message: Leased[Any], following: Next, timeout_ms: int) -> Receipt:
+        """For `then` of a message."""
+        topic, payload, key, partition, fields = following
+        async with self.transaction(timeout_ms=timeout_ms) as transaction:
+            await transaction.ack(message)
+            await transaction.produce(topic, payload, key=key, partition=partition, **fields)
+        return transaction.receipts[0]
 
     def _own_producer(self, topic: str) -> AsyncProducer:
         if self._is_closed:

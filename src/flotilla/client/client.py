@@ -136,7 +136,7 @@ class Client:
 
     @takes(queue_parameters)
     def queue(self, subscription: Subscription[QueueOptions]) -> QueueConsumer:
-        return self._keep(QueueConsumer(*self._opened(), subscription, self._forget))
+        return self._keep(QueueConsumer(*self._opened(), subscription, self._forget, self._inner._follow))
 
     @takes(stream_parameters)
     def stream(self, subscription: Subscription[StreamOptions]) -> StreamConsumer:

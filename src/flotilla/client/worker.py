@@ -23,7 +23,9 @@ from flotilla.client._core.loop_thread import new_loop
 from flotilla.client._duration import Duration, milliseconds
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.message import AnyMessage
+from flotilla.client.producer.receipt import Receipt
 from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
+from flotilla.client.queue.following import Next
 from flotilla.client.queue.message import with_owner
 from flotilla.client.queue.options import QueueSettings
 from flotilla.client.queue.outcome import Outcome, log_outcome, outcome_of
@@ -296,6 +298,9 @@ class _Bridge:
         future = asyncio.run_coroutine_threadsafe(self._consumer.settle(messages, outcome, wait=wait), self._loop)
         if wait:
             future.result()
+
+    def then(self, message: QueueMessage, following: Next) -> Receipt:
+        return asyncio.run_coroutine_threadsafe(self._consumer.then(message, following), self._loop).result()
 
     def extend(self, message: QueueMessage, visibility_ms: Duration) -> None:
         asyncio.run_coroutine_threadsafe(self._consumer.extend(message, visibility_ms), self._loop).result()

@@ -51,7 +51,7 @@ def test_consumers_leave_a_frozen_leader_for_the_new_one(cluster: BrokerCluster)
         network = client._opened()
         async with (
             AsyncReader(network, patient_reader(), ignore) as reader,
-            AsyncQueueConsumer(network, patient_worker(), ignore) as workers,
+            AsyncQueueConsumer(network, patient_worker(), ignore, ignore) as workers,
             AsyncStreamConsumer(network, patient_member(), ignore) as members,
         ):
             consumers = {"reader": reader, "queue group": workers, "stream group": members}

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._duration import Duration, milliseconds
 from flotilla.client._options import Subscription
+from flotilla.client.producer.receipt import Receipt
+from flotilla.client.producer.record_fields import RecordFields
 from flotilla.client.queue._loop import QueueLoop
+from flotilla.client.queue.following import Follow, Next
 from flotilla.client.queue.message import Leased, masks_of
 from flotilla.client.queue.options import QueueOptions
 from flotilla.client.queue.outcome import ACKED, Outcome, failed, is_decision, outcome_of, rejected, released
@@ -42,6 +45,22 @@ class AsyncQueueMessage(Leased["AsyncQueueConsumer"]):
         """Makes the message a dead letter at once, because it can never succeed."""
         await self._owner.settle((self,), rejected(reason), wait=wait)
 
+    async def then(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        **fields: Unpack[RecordFields],
+    ) -> Receipt:
+        """Acknowledges the message and produces the next one, in one transaction: both, or neither.
+
+        Returns when both are on disk at a majority and visible. Raises LeaseExpiredError when another consumer has the
+        message, or it has ended; then nothing is produced. The record has no idempotency key: it is produced once.
+        """
+        return await self._owner.then(self, Next(topic, payload, key, partition, fields))
+
     async def extend(self, visibility_ms: Duration) -> None:
         """Sets the lease to end `visibility_ms` from now. Raises LeaseExpiredError."""
         await self._owner.extend(self, visibility_ms)
@@ -65,11 +84,14 @@ class AsyncQueueConsumer:
         network: Network,
         subscription: Subscription[QueueOptions],
         closed: Callable[["AsyncQueueConsumer"], None],
+        follow: Follow,
     ) -> None:
         topic, group, options = subscription
         self.topic = topic
         self.group = group
         self._closed = closed
+        self._follow = follow
+        self._timeout_ms = options.timeout_ms
         self._feed = QueueLoop(network, topic, group, options, AsyncQueueMessage, self)
         self._ready = self._feed.reader.ready
         self._errors = self._feed.reader.errors
@@ -162,6 +184,9 @@ class AsyncQueueConsumer:
         self._feed.settle_soon(masks, outcome)
         if self._feed.is_crowded:
             await self._feed.make_room()
+
+    async def then(self, message: Leased[Any], following: Next) -> Receipt:
+        return await self._follow(message, following, self._timeout_ms)
 
     async def extend(self, message: Leased[Any], visibility_ms: Duration) -> None:
         """Sets the lease of one message to end `visibility_ms` from now. Raises LeaseExpiredError."""

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, Unpack
 
 from flotilla.client._blocking import documented_by
 from flotilla.client._core.asyncio_network import Network
@@ -16,8 +16,11 @@ from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.loop_thread import Gate, LoopThread
 from flotilla.client._duration import Duration, milliseconds
 from flotilla.client._options import Subscription
+from flotilla.client.producer.receipt import Receipt
+from flotilla.client.producer.record_fields import RecordFields
 from flotilla.client.queue._loop import QueueLoop, consumer_closed
 from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
+from flotilla.client.queue.following import Follow, Next
 from flotilla.client.queue.message import Leased, masks_of
 from flotilla.client.queue.options import QueueOptions
 from flotilla.client.queue.outcome import ACKED, Outcome, failed, is_decision, outcome_of, rejected, released
@@ -28,6 +31,8 @@ class Settler(Protocol):
     """Settles messages for threads: a consumer, or a worker."""
 
     def settle(self, messages: Iterable["QueueMessage"], outcome: Outcome, *, wait: bool = True) -> None: ...
+
+    def then(self, message: "QueueMessage", following: Next) -> Receipt: ...
 
     def extend(self, message: "QueueMessage", visibility_ms: Duration) -> None: ...
 
@@ -56,6 +61,18 @@ class QueueMessage(Leased[Settler]):
     def reject(self, *, reason: str = "", wait: bool = True) -> None:
         self._owner.settle((self,), rejected(reason), wait=wait)
 
+    @documented_by(AsyncQueueMessage.then)
+    def then(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        **fields: Unpack[RecordFields],
+    ) -> Receipt:
+        return self._owner.then(self, Next(topic, payload, key, partition, fields))
+
     @documented_by(AsyncQueueMessage.extend)
     def extend(self, visibility_ms: Duration) -> None:
         self._owner.extend(self, visibility_ms)
@@ -80,11 +97,14 @@ class QueueConsumer:
         network: Network,
         subscription: Subscription[QueueOptions],
         closed: Callable[["QueueConsumer"], None],
+        follow: Follow,
     ) -> None:
         topic, group, options = subscription
         self.topic = topic
         self.group = group
         self._thread = thread
+        self._follow = follow
+        self._timeout_ms = options.timeout_ms
         self._closed = closed
         self._feed = QueueLoop(network, topic, group, options, QueueMessage, self)
         self._ready = self._feed.reader.ready
@@ -198,6 +218,9 @@ class QueueConsumer:
                 raise answer.error
         elif is_first and self._feed.is_crowded:
             self._thread.run(self._feed.make_room())
+
+    def then(self, message: Leased[Any], following: Next) -> Receipt:
+        return self._thread.run(self._follow(message, following, self._timeout_ms))
 
     @documented_by(AsyncQueueConsumer.extend)
     def extend(self, message: Leased[Any], visibility_ms: Duration) -> None:
