@@ -55,6 +55,7 @@ _ELSEWHERE = """\
 | `payload_bytes_max` | none | `MaximumMessageSize` | `max_message_size` | `max.message.bytes` |
 | `rate_limit_per_minute` | `rate_limit`, per worker | none | none | quotas, in bytes |
 | `dedup_window_ms`, `dedup_window_entries` | none | 5 minutes, fixed | none | producer id expiration |
+| `transaction_timeout_ms` | none | none | none | `transaction.timeout.ms` |
 | `partitions`, `replication_factor` | none | none | quorum queue members | `num.partitions`, `replication.factor` |
 """
 
@@ -75,6 +76,7 @@ _NOTES: Final = {
     "rate_limit_per_minute": "It covers all partitions and workers of the group, and never limits producing.",
     "dedup_window_entries": "As many idempotency keys are remembered; a key that was pushed out is stored again.",
     "dedup_window_ms": "Whichever limit is reached first ends the memory of a batch or a key.",
+    "transaction_timeout_ms": "A transaction can set another time for itself, up to the same limit.",
     "lease_ms_max": "After that the lease expires, whatever the consumer does.",
     "dead_letters": "The topic is `dlq.<group>.<topic>`.",
     "paused": "`flotilla group pause` and `resume` set it. Leases that exist can still be settled.",

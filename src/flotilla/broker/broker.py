@@ -50,11 +50,11 @@ from flotilla.types.operations import (
     Request,
     Settle,
     Settled,
-    StageSettlement,
     TransferLeadership,
 )
 from flotilla.types.operations import Done as DoneReply
 from flotilla.types.operations.cluster import DescribeNode, NodeDescribed
+from flotilla.types.operations.transactions import Stage, StageSettlement
 from flotilla.types.setting_kinds import NODE_ID_MAX
 from flotilla.types.settings import NodeSettings
 from flotilla.types.topics import BROKER_COUNT_MAX
@@ -229,6 +229,14 @@ class Broker:
 
     def _queue_requests(self, request: Any) -> QueueRequests:
         return self._host(request.topic, request.partition).queue_requests()
+
+    def stage(self, request: Stage, done: Done) -> None:
+        self.membership.queue_polls.heard(request.member)
+        self._host(request.topic, request.partition).stage(request, done)
+
+    def stage_settlement(self, request: StageSettlement, done: Done) -> None:
+        self.membership.queue_polls.heard(request.member)
+        self._host(request.topic, request.partition).stage_settlement(request, done)
 
     def extend(self, request: Extend, done: Done) -> None:
         self.membership.queue_polls.heard(request.member)

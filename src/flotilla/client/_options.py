@@ -90,6 +90,7 @@ class TopicOptions(TypedDict, total=False):
     dedup_window_entries: int | str
     dedup_window_ms: Duration | str
     holds_dead_letters: int | str
+    transaction_timeout_ms: Duration | str
 
 
 class GroupOptions(TypedDict, total=False):

@@ -9,7 +9,7 @@ from flotilla.client._core.asyncio_network import Network, R
 from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.positions import Start, commit_offset, list_offset, read_offset
 from flotilla.client._core.session import no_topic
-from flotilla.client._duration import Duration
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.client._options import (
     TIMEOUT_MS_DEFAULT,
     GroupOptions,
@@ -247,13 +247,22 @@ class AsyncClient:
 
     # Transactions.
 
-    def transaction(self, transaction_id: str | None = None, *, timeout_ms: Duration | None = None) -> AsyncTransaction:
+    def transaction(
+        self,
+        transaction_id: str | None = None,
+        *,
+        timeout_ms: Duration | None = None,
+        transaction_timeout_ms: Duration | None = None,
+    ) -> AsyncTransaction:
         """A transaction: records of several topics that become visible together, or not at all.
 
         Any number of processes may stage records under one `transaction_id`; one of them commits. Records have no
-        idempotency keys, and a transaction that is not decided within 15 minutes is aborted.
+        idempotency keys. A transaction that is not decided within `transaction_timeout_ms` of its first stage is
+        aborted (up to 15 minutes; by default as its topics say, 1 minute). One without a `transaction_id` is aborted
+        as soon as this process loses its connection.
         """
-        return AsyncTransaction(self._opened, transaction_id, self._limit_ms(timeout_ms))
+        limit_ms = 0 if transaction_timeout_ms is None else milliseconds(transaction_timeout_ms)
+        return AsyncTransaction(self._opened, transaction_id, self._limit_ms(timeout_ms), limit_ms)
 
     async def commit_transaction(
         self,

@@ -126,8 +126,17 @@ class Client:
     # Transactions.
 
     @documented_by(AsyncClient.transaction)
-    def transaction(self, transaction_id: str | None = None, *, timeout_ms: Duration | None = None) -> Transaction:
-        return Transaction(self._inner.transaction(transaction_id, timeout_ms=timeout_ms), self._run)
+    def transaction(
+        self,
+        transaction_id: str | None = None,
+        *,
+        timeout_ms: Duration | None = None,
+        transaction_timeout_ms: Duration | None = None,
+    ) -> Transaction:
+        inner = self._inner.transaction(
+            transaction_id, timeout_ms=timeout_ms, transaction_timeout_ms=transaction_timeout_ms
+        )
+        return Transaction(inner, self._run)
 
     commit_transaction = blocking(AsyncClient.commit_transaction)
     abort_transaction = blocking(AsyncClient.abort_transaction)

@@ -15,6 +15,7 @@ from flotilla.spark.rows import Lane, Pending, Sorter
 from flotilla.types.limits import MIB
 from flotilla.types.operations import Produce
 from flotilla.types.operations.transactions import Stage
+from flotilla.types.topics import TRANSACTION_TIMEOUT_MS_MAX
 
 #: A transaction stages up to 256 MiB in a partition; more rows go into another one of the same decision.
 _MEMBER_BYTES_MAX: Final = 192 * MIB
@@ -69,7 +70,9 @@ class TaskWriter:
             numbered=Numbered(self._producer_id, sequence),
         )
         if self._is_transactional:
-            self._sender.send(Stage(*place, self._member_for(place, len(batch)), batch))
+            self._sender.send(
+                Stage(*place, self._member_for(place, len(batch)), batch, timeout_ms=TRANSACTION_TIMEOUT_MS_MAX)
+            )
         else:
             self._sender.send(Produce(*place, batch))
 

@@ -3,7 +3,7 @@
 Every attempt of a task stages under its own transaction ids and reports them to the driver. The driver commits those of
 the successful attempts by one decision, under the query's id and the number of the micro-batch. So rows of a failed
 attempt never become visible, and a micro-batch that runs again after its commit is dropped as a whole, however its rows
-are divided among tasks. The cluster drops undecided transactions after a quarter of an hour.
+are divided among tasks. The cluster aborts undecided transactions after a quarter of an hour.
 
 Two weaker guarantees cost less. `idempotent`: every task writes directly, under a producer id derived from query,
 micro-batch and task; exact if a repetition has the same rows in the same tasks. `atLeastOnce`: every task writes

@@ -26,6 +26,8 @@ TOPIC_COUNT_MAX: Final = 100_000
 BROKER_COUNT_MAX: Final = 1_000
 #: Partitions of deleted topics that some node has not confirmed; beyond that no topic is created.
 TOMBSTONE_COUNT_MAX: Final = 1_000_000
+#: Shorter than the time for which decisions about transactions are remembered.
+TRANSACTION_TIMEOUT_MS_MAX: Final = 15 * 60_000
 
 _SECOND_MS = 1_000
 _MINUTE_MS = 60 * _SECOND_MS
@@ -94,6 +96,12 @@ _ROWS: Final = (
         "1: dead letters stay until someone deals with them; failures never end a message of a group that does not "
         "set max_deliveries itself. Brokers set it for the dead-letter topics that they create.",
     ),
+    Setting(
+        "transaction_timeout_ms",
+        duration(1_000, TRANSACTION_TIMEOUT_MS_MAX),
+        _MINUTE_MS,
+        "Abort a transaction that is not decided this long after its first stage here.",
+    ),
 )
 #: What can be set at creation and altered at any time.
 SETTINGS: Final = SettingTable("topic", _ROWS)
@@ -117,6 +125,7 @@ class TopicSettings:
     dedup_window_entries: int
     dedup_window_ms: int
     holds_dead_letters: int
+    transaction_timeout_ms: int
 
 
 def resolve_settings(chosen: Iterable[tuple[str, int]]) -> TopicSettings:

@@ -163,9 +163,17 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
         queue.ExplainMessage, offset=u64, group=text, topic_id=u64, has_record=flags, **partition
     ),
     queue.TakeTokens: st.builds(queue.TakeTokens, topic=text, group=text, tokens=u64),
-    transactions.Stage: st.builds(transactions.Stage, transaction_id=text, batch=batches, **partition),
+    transactions.Stage: st.builds(
+        transactions.Stage, transaction_id=text, batch=batches, timeout_ms=u32, member=text, **partition
+    ),
     transactions.StageSettlement: st.builds(
-        transactions.StageSettlement, group=text, transaction_id=text, leases=leases, **partition
+        transactions.StageSettlement,
+        group=text,
+        transaction_id=text,
+        leases=leases,
+        timeout_ms=u32,
+        member=text,
+        **partition,
     ),
     transactions.CommitTransaction: st.builds(
         transactions.CommitTransaction,

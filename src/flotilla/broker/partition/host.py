@@ -190,7 +190,14 @@ class PartitionHost:
         self._upkeep = LogUpkeep(self.machine, self._leader, self._retention, self._outside, self._queue.held_from)
         self._queue_ports.began(self._queue)
         self._transactions = PartitionTransactions(
-            self.replica, self.machine, self._leader, self._consensus, self._outside, self._decisions, self._explain
+            self.replica,
+            self.machine,
+            self._leader,
+            self._consensus,
+            self._outside,
+            self._decisions,
+            self._explain,
+            lambda: self._settings.transaction_timeout_ms,
         )
         self._transactions.begin()
 
@@ -417,7 +424,9 @@ class PartitionHost:
             self._queue.hand_over()
 
     def release_member(self, member: str) -> None:
-        """A consumer is gone: releases its leases."""
+        """A member is gone: releases its leases, and aborts its undecided transactions."""
+        if self._transactions is not None:
+            self._transactions.lose(member)
         if self._queue is not None:
             self._queue.release_member(member)
 

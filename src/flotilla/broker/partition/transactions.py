@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from flotilla.broker.partition.long_polls import WAIT_MS_MAX
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
+from flotilla.broker.queue.polls import check_member
 from flotilla.broker.queue.requests import QueueRequests
 from flotilla.codec.batch.check import validate
 from flotilla.codec.batch.header import patch_base_offset, published
@@ -56,9 +57,11 @@ from flotilla.types.operations.transactions import (
     TransactionShown,
 )
 from flotilla.types.records import RecordLimits
+from flotilla.types.topics import SETTINGS
 
 #: The bits of a term that a batch's header holds.
 _TERM_MASK: Final = 0xFFFFFFFF
+_TIMEOUT: Final = SETTINGS["transaction_timeout_ms"]
 #: The entry of a staged batch has a head, and must not exceed the limit of entries.
 _BATCH_BYTES_MAX: Final = ENTRY_BYTES_MAX - HEAD_BYTES - TRANSACTION_ID_BYTES_MAX
 
@@ -96,7 +99,9 @@ class PartitionTransactions:
         outside: Outside,
         decisions: Decisions,
         explain: Callable[[object], FlotillaError],
+        timeout_ms: Callable[[], int],
     ) -> None:
+        """`timeout_ms` is the setting of the topic."""
         self._replica = replica
         self._term = replica.raft.term
         self._machine = machine
@@ -105,6 +110,7 @@ class PartitionTransactions:
         self._outside = outside
         self._decisions = decisions
         self._explain = explain
+        self._timeout_ms = timeout_ms
         self._leader = TransactionLeader(machine, self)
         self._waiting: dict[str, dict[_Waiter, None]] = {}
 
@@ -152,16 +158,17 @@ class PartitionTransactions:
         validate(request.batch, limits)
         if len(request.batch) > _BATCH_BYTES_MAX:
             raise InvalidArgumentError(f"a staged batch of {len(request.batch)} bytes is above {_BATCH_BYTES_MAX}")
-        command = StageBatch(request.transaction_id, memoryview(request.batch), self._outside.now_ms())
+        timeout_ms = self._timeout_of(request)
+        command = StageBatch(request.transaction_id, memoryview(request.batch), self._outside.now_ms(), timeout_ms)
         refused = self._machine.check(command)
         if refused is not None:
             raise refused
-        self._leader.stage(command, lambda result: done(self._staged(result)))
+        self._leader.stage(command, lambda result: done(self._staged(request, result)))
 
     def stage_settlement(self, request: StageSettlement, queues: QueueRequests, done: Done) -> None:
         """Takes the messages out of their leases, if they are leased to this consumer."""
         self._leader.check_undecided(request.transaction_id)
-        command = queues.settlement_to_stage(request)
+        command = queues.settlement_to_stage(request, self._timeout_of(request))
         if command is None:
             # A repeated request: it is in the log already.
             done(_staged(self._state.open[request.transaction_id]))
@@ -173,12 +180,28 @@ class PartitionTransactions:
 
         def answered(result: object) -> None:
             queues.staged(command, result)
-            done(self._staged(result))
+            done(self._staged(request, result))
 
         self._leader.stage(command, answered)
 
-    def _staged(self, result: object) -> Reply | FlotillaError:
-        return _staged(result) if isinstance(result, Staging) else self._explain(result)
+    def _timeout_of(self, request: Stage | StageSettlement) -> int:
+        """Raises InvalidArgumentError."""
+        if request.member:
+            check_member(request.member)
+        if request.timeout_ms:
+            _TIMEOUT.check(request.timeout_ms)
+        return request.timeout_ms or self._timeout_ms()
+
+    def lose(self, member: str) -> None:
+        """A member is gone: its undecided transactions are aborted."""
+        self._leader.lose(member)
+
+    def _staged(self, request: Stage | StageSettlement, result: object) -> Reply | FlotillaError:
+        if not isinstance(result, Staging):
+            return self._explain(result)
+        if request.member:
+            self._leader.bind(request.transaction_id, request.member)
+        return _staged(result)
 
     def outcome(self, request: TransactionOutcome, done: Done) -> Cancel | None:
         transaction_id = request.transaction_id

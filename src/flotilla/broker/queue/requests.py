@@ -108,13 +108,15 @@ class QueueRequests:
 
         queue.settlements.push(answered)
 
-    def settlement_to_stage(self, request: StageSettlement) -> commands.StageSettlement | None:
+    def settlement_to_stage(self, request: StageSettlement, timeout_ms: int) -> commands.StageSettlement | None:
         """The command to propose; the caller passes its result to `staged`. None: it is in the log already."""
         queue = self._queue
         if not request.leases:
             raise InvalidArgumentError("name at least one message to acknowledge")
         self._check(request.group, request.leases)
-        command, expired = queue.leader.stage(request.transaction_id, request.group, request.leases, queue.now_ms())
+        command, expired = queue.leader.stage(
+            request.transaction_id, request.group, request.leases, queue.now_ms(), timeout_ms
+        )
         if expired:
             first = expired[0].first
             raise LeaseExpiredError(

@@ -62,6 +62,8 @@ class Session:
         self.is_closed = False
         #: The newest report of a broker's time.
         self.broker_time: BrokerTime | None = None
+        #: The name by which brokers know that this process is gone: its undecided transactions end with it.
+        self.member = f"client-{chance.getrandbits(64):016x}"
         self._place = chance.getrandbits(16)
         self._links: dict[LinkId, Link] = {}
         self._by_address: dict[Address, Link] = {}

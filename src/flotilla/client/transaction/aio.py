@@ -1,8 +1,9 @@
 """Transactions for coroutines: records of several topics that become visible together, or not at all.
 
 Records are staged at the leaders of their partitions; then one decision of the cluster applies to all of them. A
-failure before the decision aborts the transaction. If this process dies before the decision, the cluster aborts the
-transaction after a quarter of an hour.
+failure before the decision aborts the transaction, and so does a cancelled commit, in the background. If this process
+dies before the decision, the cluster aborts the transaction: at once when it has made the id itself and no other
+process can know it, else when its time limit is over.
 """
 
 import asyncio
@@ -35,6 +36,7 @@ from flotilla.types.errors import (
     NotFoundError,
     OutcomeUnknownError,
     TransactionEndedError,
+    UnavailableError,
 )
 from flotilla.types.operations.transactions import (
     ALREADY_DECIDED,
@@ -50,13 +52,23 @@ from flotilla.types.records import Record
 
 #: How long one request for the outcome waits at the broker.
 _OUTCOME_WAIT_MS: Final = 5_000
+#: The event loop has weak references only.
+_ABORTING: Final[set[asyncio.Task[None]]] = set()
 
 
 class AsyncTransaction:
     """Made by `AsyncClient.transaction`. As a context manager it commits at the end, and aborts on an exception."""
 
-    def __init__(self, opened: Callable[[], Network], transaction_id: str | None, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        opened: Callable[[], Network],
+        transaction_id: str | None,
+        timeout_ms: int,
+        transaction_timeout_ms: int = 0,
+    ) -> None:
         self._opened = opened
+        self._transaction_timeout_ms = transaction_timeout_ms
+        self._is_shared = transaction_id is not None
         self._id = transaction_id or f"{here().chance().getrandbits(128):032x}"
         self._timeout_ms = timeout_ms
         self._gathered: TransactionBuffer | None = None
@@ -130,8 +142,8 @@ class AsyncTransaction:
         With an application id and a version: only once, however often that version is committed.
         """
         gathered = self._open()
+        await self._stage_rest()
         try:
-            await self._flush()
             committed = await commit_transaction(
                 self._opened(),
                 self._id,
@@ -141,6 +153,9 @@ class AsyncTransaction:
                 self._timeout_ms,
                 begun_ms=self._begun_ms,
             )
+        except asyncio.CancelledError:
+            self._abort_in_background()
+            raise
         except OutcomeUnknownError:
             # The commit may be repeated; by then the outcome is known.
             raise
@@ -212,22 +227,53 @@ class AsyncTransaction:
             if outcome is not None:
                 raise outcome
 
+    async def _stage_rest(self) -> None:
+        """Stages what a commit needs. Any failure ends the transaction: nothing was decided yet."""
+        try:
+            await self._flush()
+        except asyncio.CancelledError:
+            self._abort_in_background()
+            raise
+        except OutcomeUnknownError as error:
+            self._abort_in_background()
+            raise UnavailableError(
+                f"transaction {self._id} is aborted: a broker did not say whether it has staged a part of it"
+            ) from error
+        except FlotillaError:
+            await self._abort_quietly()
+            raise
+
     async def _stage_row(self, row: list[PendingBatch | PendingAcks]) -> None:
         gathered = self._gathered
         assert gathered is not None
         for part in row:
             topic, number = part.partition
             if isinstance(part, PendingAcks):
-                await self._call(StageSettlement(topic, number, part.group, self._id, part.ranges(), part.topic_id))
+                request = StageSettlement(
+                    topic, number, part.group, self._id, part.ranges(), part.topic_id, *self._terms()
+                )
+                await self._call(request)
                 gathered.staged_acks(part)
             else:
                 batch = part.encode(gathered.producer_id)
-                await self._call(Stage(topic, number, self._id, batch, gathered.topic_ids[topic]))
+                topic_id = gathered.topic_ids[topic]
+                await self._call(Stage(topic, number, self._id, batch, topic_id, *self._terms()))
                 gathered.staged(part)
+
+    def _terms(self) -> tuple[int, str]:
+        """Time limit and member of a stage. Another process may commit a transaction whose id it was given."""
+        return self._transaction_timeout_ms, "" if self._is_shared else self._opened().session.member
 
     async def _call(self, request: Stage | StageSettlement) -> None:
         staged = await self._opened().call(request, self._timeout_ms)
         self._begun_ms = min(self._begun_ms or staged.begun_ms, staged.begun_ms)
+
+    def _abort_in_background(self) -> None:
+        """The caller does not wait any more, and messages whose acks are staged must come back soon."""
+        self._is_over = True
+        aborting = asyncio.get_running_loop().create_task(self._abort_quietly())
+        _ABORTING.add(aborting)
+        aborting.add_done_callback(_ABORTING.discard)
 
     async def _abort_quietly(self, timeout_ms: int | None = None) -> None:
         """Raises the first error. A partition that cannot be reached now drops its part later."""

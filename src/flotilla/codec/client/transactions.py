@@ -24,11 +24,15 @@ def _write_stage(body: client_pb2.Stage, value: Stage) -> Sequence[Buffer]:
     body.partition = value.partition
     body.transaction_id = value.transaction_id
     body.topic_id = value.topic_id
+    body.timeout_ms = value.timeout_ms
+    body.member = value.member
     return (value.batch,)
 
 
 def _read_stage(body: client_pb2.Stage, attachment: memoryview) -> Stage:
-    return Stage(body.topic, body.partition, body.transaction_id, attachment, body.topic_id)
+    return Stage(
+        body.topic, body.partition, body.transaction_id, attachment, body.topic_id, body.timeout_ms, body.member
+    )
 
 
 _SHOWN = columns(StagedBatch, "producers, sequences and offsets", "producer_ids", "producer_sequences", "base_offsets")

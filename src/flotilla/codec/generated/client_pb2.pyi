@@ -1061,32 +1061,40 @@ class TokensGranted(_message.Message):
     def __init__(self, tokens: _Optional[int] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
 
 class Stage(_message.Message):
-    __slots__ = ("topic", "partition", "transaction_id", "topic_id")
+    __slots__ = ("topic", "partition", "transaction_id", "topic_id", "timeout_ms", "member")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     transaction_id: str
     topic_id: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., transaction_id: _Optional[str] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    timeout_ms: int
+    member: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., transaction_id: _Optional[str] = ..., topic_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., member: _Optional[str] = ...) -> None: ...
 
 class StageSettlement(_message.Message):
-    __slots__ = ("topic", "partition", "group", "transaction_id", "leases", "topic_id")
+    __slots__ = ("topic", "partition", "group", "transaction_id", "leases", "topic_id", "timeout_ms", "member")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
     LEASES_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     group: str
     transaction_id: str
     leases: LeaseRanges
     topic_id: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., transaction_id: _Optional[str] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    timeout_ms: int
+    member: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., transaction_id: _Optional[str] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ..., topic_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., member: _Optional[str] = ...) -> None: ...
 
 class Staged(_message.Message):
     __slots__ = ("count", "begun_ms")

@@ -949,34 +949,38 @@ class Topic(_message.Message):
     def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Topic.Partition, _Mapping]]] = ..., settings: _Optional[_Mapping[str, str]] = ..., key_partitions: _Optional[int] = ...) -> None: ...
 
 class StageRequest(_message.Message):
-    __slots__ = ("topic", "partition", "transaction_id", "batch", "topic_id")
+    __slots__ = ("topic", "partition", "transaction_id", "batch", "topic_id", "timeout_ms")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     transaction_id: str
     batch: bytes
     topic_id: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., transaction_id: _Optional[str] = ..., batch: _Optional[bytes] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    timeout_ms: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., transaction_id: _Optional[str] = ..., batch: _Optional[bytes] = ..., topic_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
 
 class StageAckRequest(_message.Message):
-    __slots__ = ("topic", "partition", "group", "transaction_id", "leases", "held")
+    __slots__ = ("topic", "partition", "group", "transaction_id", "leases", "held", "timeout_ms")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
     LEASES_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     group: str
     transaction_id: str
     leases: _containers.RepeatedScalarFieldContainer[str]
     held: _containers.RepeatedCompositeFieldContainer[Held]
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., transaction_id: _Optional[str] = ..., leases: _Optional[_Iterable[str]] = ..., held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ...) -> None: ...
+    timeout_ms: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., transaction_id: _Optional[str] = ..., leases: _Optional[_Iterable[str]] = ..., held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
 
 class StageReply(_message.Message):
     __slots__ = ("count", "begun_ms")

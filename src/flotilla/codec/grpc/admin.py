@@ -112,7 +112,7 @@ def read_stage_ack(body: pb.StageAckRequest) -> transactions.StageSettlement:
     if others or place.partition != body.partition:
         raise InvalidArgumentError(f"not all of the leases are of partition {body.partition} of one topic")
     return transactions.StageSettlement(
-        body.topic, body.partition, body.group, body.transaction_id, leases, place.topic_id
+        body.topic, body.partition, body.group, body.transaction_id, leases, place.topic_id, body.timeout_ms
     )
 
 

@@ -78,7 +78,7 @@ REQUESTS: Final = (
     _derived("CreateTopic", ops.CreateTopic, write=admin.write_topic),
     _derived("AlterTopic", ops.AlterTopic, asked={"replication_factor": None}, write=admin.write_topic),
     _derived("DeleteTopic", ops.DeleteTopic, write=admin.write_topic),
-    _derived("Stage", transactions.Stage),
+    _derived("Stage", transactions.Stage, asked={"member": None}),
     _derived("StageAck", transactions.StageSettlement, read=admin.read_stage_ack),
     _derived(
         "CommitTransaction",

@@ -34,7 +34,7 @@ from flotilla.types.errors import FlotillaError, InvalidArgumentError, Overloade
 from flotilla.types.ids import Index, NodeId
 from flotilla.types.operations import Done, Fetch, Fetched, Hello, Metadata, Ping, Produce, Reply, Request, Welcome
 from flotilla.types.operations.queue import AddCredit, Extend, Poll, Polled, Pushed, Subscribe, Unsubscribe, Withdraw
-from flotilla.types.operations.transactions import Stage
+from flotilla.types.operations.transactions import Stage, StageSettlement
 
 TICK_MS = 1_000
 
@@ -51,8 +51,8 @@ WITH_BATCH = (Produce, Stage)
 _STEERING = (AddCredit, Unsubscribe)
 #: Requests with large answers.
 _READING = (Fetch, Poll)
-#: Requests that name the member whose leases they are about.
-_OF_MEMBERS = (Poll, Subscribe, Extend)
+#: Requests that name the member whose leases and transactions they are about.
+_OF_MEMBERS = (Poll, Subscribe, Extend, StageSettlement)
 #: Members that are remembered for one connection. The leases of further ones are not released early; they expire.
 _MEMBER_COUNT_MAX = 1_024
 #: `retry_after_ms` of OVERLOADED.
@@ -308,6 +308,8 @@ class Connection:
             held = 0
             if self.state == OPEN and self._is_settled_here(correlation_id, request):
                 return None
+        elif isinstance(request, Stage):
+            self._note(request.member)
         if self.state == OPEN and isinstance(request, Request):
             ticket = RequestTicket(self, correlation_id, request, held, metadata_index)
             self._tickets[ticket] = None
@@ -333,9 +335,13 @@ class Connection:
             # Before the records are read or leased.
             self._send(correlation_id, _overloaded("too many answers of this node are unread"))
             return True
-        if isinstance(request, _OF_MEMBERS) and not self._is_gateway and len(self._members) < _MEMBER_COUNT_MAX:
-            self._members[request.member] = None
+        if isinstance(request, _OF_MEMBERS):
+            self._note(request.member)
         return False
+
+    def _note(self, member: str) -> None:
+        if member and not self._is_gateway and len(self._members) < _MEMBER_COUNT_MAX:
+            self._members[member] = None
 
     def _steer(self, correlation_id: int, request: AddCredit | Unsubscribe) -> None:
         """Adds credit to a subscription, or ends it. It may have ended by itself already: that is no error."""

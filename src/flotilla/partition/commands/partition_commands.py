@@ -152,6 +152,8 @@ class StageBatch:
     transaction_id: str
     batch: bytes | memoryview
     now_ms: int
+    #: How long after its first stage the transaction is aborted if it is not decided; 0: by default.
+    timeout_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,8 @@ class StageSettlement:
     #: With acks only.
     settlement: GroupSettlement
     now_ms: int
+    #: As of StageBatch.
+    timeout_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,10 +240,12 @@ def encode_command(command: Command) -> bytes:
             epoch = _U64.pack(command.epoch) if command.epoch else b""
             return _pack(_COMMIT_OFFSET, command.now_ms, command.offset, flags, command.group, command.metadata, epoch)
         case StageBatch():
-            return _pack(_STAGE_BATCH, command.now_ms, name=command.transaction_id, body=command.batch)
+            return _pack(
+                _STAGE_BATCH, command.now_ms, command.timeout_ms, name=command.transaction_id, body=command.batch
+            )
         case StageSettlement():
             body = encode_settlements((command.settlement,))
-            return _pack(_STAGE_SETTLEMENT, command.now_ms, name=command.transaction_id, body=body)
+            return _pack(_STAGE_SETTLEMENT, command.now_ms, command.timeout_ms, name=command.transaction_id, body=body)
         case HandOver():
             body = encode_held(command.groups)
             flags = _VOID if command.is_void else 0
@@ -301,9 +307,9 @@ def decode_command(data: bytes | memoryview) -> Command:
         numbered: Command = _NUMBERED[kind](name, value, now_ms)
         return numbered
     if kind == _STAGE_BATCH:
-        return StageBatch(name, data[body_at:], now_ms)
+        return StageBatch(name, data[body_at:], now_ms, value)
     if kind == _STAGE_SETTLEMENT:
-        return StageSettlement(name, decode_settlements(bytes(data[body_at:]), 1)[0], now_ms)
+        return StageSettlement(name, decode_settlements(bytes(data[body_at:]), 1)[0], now_ms, value)
     if kind in _NAMED:
         named: Command = _NAMED[kind](name, now_ms)
         return named

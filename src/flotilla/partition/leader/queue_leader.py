@@ -348,7 +348,7 @@ class QueueLeader:
         return [] if found is None else [part for one in ranges for part in found.settled_of(one, kind)]
 
     def stage(
-        self, transaction_id: str, group: str, ranges: Sequence[LeaseRange], now_ms: int
+        self, transaction_id: str, group: str, ranges: Sequence[LeaseRange], now_ms: int, timeout_ms: int = 0
     ) -> tuple[StageSettlement | None, list[LeaseRange]]:
         """Ends leases for a transaction, whose decision settles the messages: all of them, or none.
 
@@ -366,7 +366,7 @@ class QueueLeader:
         if refused:
             return None, refused
         settlement = GroupSettlement(group, _runs_of(pieces), generation=found.generation)
-        command = StageSettlement(transaction_id, settlement, now_ms)
+        command = StageSettlement(transaction_id, settlement, now_ms, timeout_ms)
         self._staging.append((command, found, pieces))
         return command, []
 

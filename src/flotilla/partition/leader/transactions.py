@@ -20,10 +20,11 @@ from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import Concluded, Part, Published, StagedTransactions, Staging
 from flotilla.types.errors import CorruptionError, FlotillaError, TransactionEndedError
 
-#: After this time the client is taken for lost, and the leader asks for the transaction's abortion.
-TRANSACTION_MS_MAX: Final = 15 * 60_000
+#: For stages that name no time limit. After it the client is taken for lost, and the leader asks for the transaction's
+#: abortion.
+TRANSACTION_TIMEOUT_MS: Final = 60_000
 #: How often the leader looks for abandoned stages.
-ABANDONED_CHECK_MS: Final = 5_000
+ABANDONED_CHECK_MS: Final = 1_000
 #: Until the rest of a transaction is proposed again that the log did not take.
 RETRY_MS: Final = 20
 
@@ -73,11 +74,14 @@ class TransactionPorts(Protocol):
 
 class TransactionLeader:
     def __init__(
-        self, machine: PartitionMachine, ports: TransactionPorts, transaction_ms_max: int = TRANSACTION_MS_MAX
+        self, machine: PartitionMachine, ports: TransactionPorts, timeout_ms: int = TRANSACTION_TIMEOUT_MS
     ) -> None:
         self._machine = machine
         self._ports = ports
-        self._transaction_ms_max = transaction_ms_max
+        self._timeout_ms = timeout_ms
+        #: The member whose connection carried the stages of each transaction that ends with it. Known to this leader
+        #: alone: after a change of leaders the time limit counts.
+        self._bound: dict[str, str] = {}
         #: Stages in flight by transaction. Its decision is followed when there is none.
         self._staging: dict[str, int] = {}
         #: Transactions whose end is in flight.
@@ -218,6 +222,7 @@ class TransactionLeader:
             return
         for transaction_id in over:
             self._ending.pop(transaction_id, None)
+            self._bound.pop(transaction_id, None)
         self._ports.ended(over)
         self.confirm(over)
         self.look()
@@ -248,12 +253,27 @@ class TransactionLeader:
             self._ports.report_over(transaction_ids)
 
     def check(self, now_ms: int) -> None:
-        """Asks for the abortion of abandoned transactions."""
+        """Asks for the abortion of transactions that are over their time limit."""
         self.look()
         if now_ms < self._abandoned_check_ms:
             return
         self._abandoned_check_ms = now_ms + ABANDONED_CHECK_MS
         for staging in self._state.open.values():
-            is_old = now_ms - staging.first_staged_ms > self._transaction_ms_max
-            if is_old and self._ports.decision(staging.transaction_id) is None:
-                self._ports.ask_for_abortion(staging.transaction_id, staging.first_staged_ms)
+            if now_ms - staging.first_staged_ms > (staging.timeout_ms or self._timeout_ms):
+                self._give_up(staging)
+
+    def bind(self, transaction_id: str, member: str) -> None:
+        """The transaction ends with the member's connection, unless it is decided before."""
+        self._bound[transaction_id] = member
+
+    def lose(self, member: str) -> None:
+        """The member's process is gone: asks for the abortion of its transactions."""
+        for transaction_id in [name for name, bound in self._bound.items() if bound == member]:
+            del self._bound[transaction_id]
+            staging = self._state.open.get(transaction_id)
+            if staging is not None:
+                self._give_up(staging)
+
+    def _give_up(self, staging: Staging) -> None:
+        if self._ports.decision(staging.transaction_id) is None:
+            self._ports.ask_for_abortion(staging.transaction_id, staging.first_staged_ms)

@@ -332,10 +332,11 @@ class PartitionMachine:
 
     def _stage(self, command: StageBatch) -> Staging:
         facts = self._staged_facts(command)
-        return self.transactions.stage(command.transaction_id, self.applied, facts, command.now_ms)
+        return self.transactions.stage(command.transaction_id, self.applied, facts, command.now_ms, command.timeout_ms)
 
     def _stage_settlement(self, command: StageSettlement) -> Staging:
-        return self.transactions.stage_acks(command.transaction_id, _staged_acks(command.settlement), command.now_ms)
+        acks = _staged_acks(command.settlement)
+        return self.transactions.stage_acks(command.transaction_id, acks, command.now_ms, command.timeout_ms)
 
     def _conclude_stage(self, command: ConcludeStage) -> Concluded:
         concluded = self.transactions.conclude(command.transaction_id)

@@ -44,7 +44,7 @@ from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import Index, Offset
 from flotilla.types.snapshot_data import SnapshotData
 
-VERSION: Final = 5
+VERSION: Final = 6
 
 #: Items that one step of encoding or decoding handles.
 _STEP: Final = 4_096

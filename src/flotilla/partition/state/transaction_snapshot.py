@@ -31,7 +31,7 @@ def write_transactions(out: bytearray, transactions: StagedTransactions) -> None
     out += pack_count(len(transactions.open))
     for staging in transactions.open.values():
         out += pack_text(staging.transaction_id)
-        out += pack_numbers((staging.first_staged_ms,))
+        out += pack_numbers((staging.first_staged_ms, staging.timeout_ms))
         out += pack_rows(staging.parts)
         out += pack_rows([(offset,) for offset in staging.offsets])
         out += pack_count(len(staging.acks))
@@ -63,7 +63,7 @@ def read_transactions(reader: ByteReader) -> StagedTransactions:
 
 
 def _read_staging(reader: ByteReader) -> Staging:
-    staging = Staging(reader.text(), reader.number())
+    staging = Staging(reader.text(), reader.number(), reader.number())
     for row in reader.rows(len(Part._fields)):
         staging.add(Part(*row))
     staging.offsets = [offset for (offset,) in reader.rows(1)]

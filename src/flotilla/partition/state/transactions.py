@@ -78,6 +78,8 @@ class Staging:
 
     transaction_id: str
     first_staged_ms: int
+    #: The longest one that a stage of it asked for; 0: the default.
+    timeout_ms: int = 0
     parts: list[Part] = field(default_factory=list)
     #: First offsets of the parts that are stored again, in their order.
     offsets: list[Offset] = field(default_factory=list)
@@ -229,19 +231,20 @@ class StagedTransactions:
         if publisher_id(transaction_id) in self._by_publisher:
             raise InvalidArgumentError("the transaction's id collides with another one: choose another")
 
-    def stage(self, transaction_id: str, index: Index, facts: BatchFacts, now_ms: int) -> Staging:
+    def stage(self, transaction_id: str, index: Index, facts: BatchFacts, now_ms: int, timeout_ms: int = 0) -> Staging:
         """A checked batch is in the log, perhaps not for the first time."""
-        staging = self._open(transaction_id, now_ms)
+        staging = self._open(transaction_id, now_ms, timeout_ms)
         if not staging.has(facts):
             staging.add(Part(index, facts.count, facts.size_bytes, facts.producer_id, facts.producer_sequence))
         return staging
 
-    def _open(self, transaction_id: str, now_ms: int) -> Staging:
+    def _open(self, transaction_id: str, now_ms: int, timeout_ms: int) -> Staging:
         staging = self.open.get(transaction_id)
         if staging is None:
             staging = Staging(transaction_id, now_ms)
             self.open[transaction_id] = staging
             self._by_publisher[publisher_id(transaction_id)] = staging
+        staging.timeout_ms = max(staging.timeout_ms, timeout_ms)
         return staging
 
     def check_acks(self, transaction_id: str, acks: StagedAcks) -> None:
@@ -266,9 +269,9 @@ class StagedTransactions:
             for low, _, other in self.staged_acks(acks.group, acks.generation, first, end):
                 raise LeaseExpiredError(f"the ack of message {low} is staged by transaction {other}")
 
-    def stage_acks(self, transaction_id: str, acks: StagedAcks, now_ms: int) -> Staging:
+    def stage_acks(self, transaction_id: str, acks: StagedAcks, now_ms: int, timeout_ms: int = 0) -> Staging:
         """The acks were checked."""
-        staging = self._open(transaction_id, now_ms)
+        staging = self._open(transaction_id, now_ms, timeout_ms)
         staging.add_acks(acks)
         self._index_acks(transaction_id, acks)
         return staging

@@ -57,7 +57,7 @@ def _drop_by_age(original: Any) -> Any:
     def check(self: TransactionLeader, now_ms: int) -> None:
         original(self, now_ms)
         for staging in list(self._state.open.values()):
-            if now_ms - staging.first_staged_ms > self._transaction_ms_max // 4 and not staging.offsets:
+            if now_ms - staging.first_staged_ms > self._timeout_ms // 4 and not staging.offsets:
                 self._conclude(DropStage(staging.transaction_id, now_ms))
 
     return check

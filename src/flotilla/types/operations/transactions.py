@@ -35,6 +35,10 @@ class Stage(Request[Staged], to=PARTITION_LEADER, effect=REPEATABLE):
     batch: bytes | bytearray | memoryview
     #: Refuses a later topic of the same name with TOPIC_REPLACED; 0: any.
     topic_id: int = 0
+    #: How long after its first stage an undecided transaction is aborted; 0: as the topic says.
+    timeout_ms: int = 0
+    #: Not empty: the transaction is aborted when the connection of this member is lost before the decision.
+    member: str = ""
 
 
 @dataclass(slots=True)
@@ -52,6 +56,9 @@ class StageSettlement(Request[Staged], to=PARTITION_LEADER, effect=REPEATABLE):
     leases: list[LeaseRange]
     #: Of the topic in which they were leased, as in Settle.
     topic_id: int = 0
+    #: As of Stage.
+    timeout_ms: int = 0
+    member: str = ""
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from flotilla.partition.leader.transactions import TRANSACTION_MS_MAX
+from flotilla.partition.leader.transactions import TRANSACTION_TIMEOUT_MS
 from flotilla.types.operations import Fetch, Fetched
 from flotilla.types.operations.queue import Delivery, ExplainMessage, Explanation, ResetGroup, Settled, Start
 from flotilla.types.operations.transactions import (
@@ -70,7 +70,7 @@ def test_an_abort_releases_the_messages_to_a_waiting_poll(node: Node) -> None:
     store(node, b"a")
     assert stage_acks(node, polled(node)).result == Staged(0, ANY)
     stage_product(node)
-    node.fleet.advance(300_000)
+    node.fleet.advance(40_000)
     waiting = node.ask(poll(member="b", wait_ms=10_000))
     node.fleet.advance(1_000)
     assert waiting.is_waiting, "its lease would have run out long ago"
@@ -94,7 +94,7 @@ def test_acks_and_batches_of_one_partition_are_true_together(node: Node) -> None
 def test_undecided_acks_are_released(node: Node) -> None:
     store(node, b"a")
     stage_acks(node, polled(node))
-    node.fleet.advance(TRANSACTION_MS_MAX - 10_000)
+    node.fleet.advance(TRANSACTION_TIMEOUT_MS - 10_000)
     assert polled(node, poll(member="b")) == []
     node.fleet.advance(30_000)
     assert values(polled(node, poll(member="b"))) == [b"a"]

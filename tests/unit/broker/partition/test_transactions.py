@@ -5,9 +5,10 @@ from unittest.mock import ANY
 import pytest
 
 from flotilla.broker.partition.transactions import Decisions
+from flotilla.broker.queue.polls import LOST_MS
 from flotilla.codec.batch.view import BatchView
 from flotilla.metadata.transactions import COMMITTED, Transaction, TransactionTable
-from flotilla.partition.leader.transactions import TRANSACTION_MS_MAX
+from flotilla.partition.leader.transactions import TRANSACTION_TIMEOUT_MS
 from flotilla.types.errors import UnavailableError
 from flotilla.types.operations import LATEST, Fetch, Fetched, ListOffsets, OffsetFound, Produce
 from flotilla.types.operations.transactions import (
@@ -173,7 +174,7 @@ def test_bad_requests_are_refused(node: Node, request_, code: str) -> None:
 def test_an_abandoned_stage_is_aborted_after_its_time(node: Node) -> None:
     stage(node, ORDERS, b"a")
     stage(node, BILLING, b"b", name="other")
-    node.fleet.advance(TRANSACTION_MS_MAX - 1_000)
+    node.fleet.advance(TRANSACTION_TIMEOUT_MS - 1_000)
     assert transactions(node).open
     node.fleet.advance(10_000)
     assert not transactions(node).open
@@ -181,9 +182,44 @@ def test_an_abandoned_stage_is_aborted_after_its_time(node: Node) -> None:
     assert seen(node, ORDERS) == []
 
 
+def test_the_time_limit_is_that_of_the_topic_or_of_the_transaction() -> None:
+    node = single_node()
+    node.fleet.create(ORDERS, transaction_timeout_ms="5s")
+    node.call(Stage(ORDERS, 0, "short", batch(b"a", producer=7)))
+    node.call(Stage(ORDERS, 0, "long", batch(b"b", producer=8), timeout_ms=30_000))
+    assert node.call(Stage(ORDERS, 0, "never", batch(b"b", producer=9), timeout_ms=1)).code == "INVALID_ARGUMENT"
+    node.fleet.advance(10_000)
+    assert list(transactions(node).open) == ["long"]
+    node.fleet.advance(30_000)
+    assert not transactions(node).open
+
+
+def test_transactions_of_a_lost_member_are_aborted_at_once(node: Node) -> None:
+    """So a crash loop of workers leaves no stages behind that fill the partition."""
+    for number in range(50):
+        member = "alive" if number == 7 else f"crashed-{number}"
+        staged = Stage(ORDERS, 0, f"t{number}", batch(b"a", producer=7), member=member)
+        assert node.call(staged).result == Staged(1, ANY)
+    node.call(Stage(ORDERS, 0, "of-many-processes", batch(b"a", producer=7)))
+    node.broker.lost([f"crashed-{number}" for number in range(50)])
+    node.fleet.advance(LOST_MS + 1_000)
+    assert list(transactions(node).open) == ["t7", "of-many-processes"]
+    assert node.call(CommitTransaction("t0", [(ORDERS, 0)], begun_ms=2)).code == "TRANSACTION_ENDED"
+    assert node.call(CommitTransaction("t7", [(ORDERS, 0)], begun_ms=2)).result == TransactionDecided()
+
+
+def test_a_member_that_reconnects_keeps_its_transactions(node: Node) -> None:
+    node.call(Stage(ORDERS, 0, "t", batch(b"a", producer=7), member="me"))
+    node.broker.lost(["me"])
+    node.call(Stage(ORDERS, 0, "t", batch(b"b", producer=7, sequence=1), member="me"))
+    node.fleet.advance(LOST_MS + 1_000)
+    assert node.call(CommitTransaction("t", [(ORDERS, 0)], begun_ms=2)).result == TransactionDecided()
+    assert seen(node, ORDERS) == [b"a", b"b"]
+
+
 def test_retention_keeps_staged_batches() -> None:
     node = single_node()
-    node.fleet.create(ORDERS, retention_messages="2")
+    node.fleet.create(ORDERS, retention_messages="2", transaction_timeout_ms="15m")
     stage(node, ORDERS, b"a")
     for _ in range(30):
         node.call(Produce(ORDERS, 0, batch(b"x" * 4_000)))

@@ -554,10 +554,11 @@ def test_the_end_of_a_connection_ends_its_subscriptions_and_names_its_members():
     client = Client()
     _, stream = subscribed(client)
     client.send(asked(30, Poll("t", "g", "you")) + asked(31, Extend("t", 0, "g", "them", [], 500)))
+    client.send(asked(32, Stage("t", 0, "x", b"", member="us")) + asked(33, Stage("t", 0, "y", b"")))
     client.connection.finish("gone")
     client.connection.finish("gone twice")
     assert stream.ends == 1
-    assert client.host.lost_members == ["me", "you", "them"]
+    assert client.host.lost_members == ["me", "you", "them", "us"]
 
 
 def test_the_end_of_a_gateways_connection_takes_no_leases_back():

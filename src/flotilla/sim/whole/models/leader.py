@@ -124,9 +124,9 @@ class WatchedLeader(QueueLeader):
                 self.at.end(group, one.first)
 
     def stage(
-        self, transaction_id: str, group: str, ranges: Sequence[LeaseRange], now_ms: int
+        self, transaction_id: str, group: str, ranges: Sequence[LeaseRange], now_ms: int, timeout_ms: int = 0
     ) -> tuple[StageSettlementCommand | None, list[LeaseRange]]:
-        command, refused = super().stage(transaction_id, group, ranges, now_ms)
+        command, refused = super().stage(transaction_id, group, ranges, now_ms, timeout_ms)
         if command is not None:
             self.watch.check(self._settled, group, ranges, refused, ())
         return command, refused
