@@ -45,6 +45,9 @@ class Grpc:
         DescribeReplicas,
         stream.FenceGroup,
         stream.ForgetGroup,
+        transactions.ListTransactions,
+        transactions.ListOpenTransactions,
+        transactions.ForgetTransaction,
     )
 
     def __init__(self, server: Server) -> None:

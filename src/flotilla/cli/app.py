@@ -35,6 +35,7 @@ VERBS = {
     "schedule": "schedule:schedule_app",
     "group": "group:group_app",
     "dlq": "dlq:dlq_app",
+    "transaction": "transaction:transaction_app",
     "peek": "message:peek",
     "why": "message:why",
     "cancel": "message:cancel",

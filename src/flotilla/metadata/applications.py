@@ -78,13 +78,14 @@ class ApplicationTable:
         self._used[name] = Used(version, now_ms)
         self._trim(now_ms)
 
-    def forget(self, name: str) -> bool:
-        """Whether it was known. From now on it is a new application."""
-        hashed = _hash(name)
-        is_known = name in self._used or hashed in self._idle
+    def knows(self, name: str) -> bool:
+        """Whether it has committed, as far as that is remembered."""
+        return name in self._used or _hash(name) in self._idle
+
+    def forget(self, name: str) -> None:
+        """From now on it is a new application."""
         self._used.pop(name, None)
-        self._idle.pop(hashed, None)
-        return is_known
+        self._idle.pop(_hash(name), None)
 
     def _trim(self, now_ms: int) -> None:
         for _ in range(_FORGOTTEN_AT_ONCE):

@@ -174,6 +174,16 @@ class ConfirmTransaction:
     now_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class ForgetTransaction:
+    """Gives up waiting for the partitions of a committed transaction, or forgets an application."""
+
+    #: One of the two is empty.
+    transaction_id: str
+    application_id: str
+    now_ms: int
+
+
 Command: TypeAlias = (
     InitCluster
     | RegisterBroker
@@ -192,6 +202,7 @@ Command: TypeAlias = (
     | DecideTransaction
     | ConfirmTransaction
     | CommitTogether
+    | ForgetTransaction
     | JoinStreamGroup
     | RemoveStreamMembers
     | ReleasePartitions
@@ -216,6 +227,7 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     11: DecideTransaction,
     12: ConfirmTransaction,
     13: CommitTogether,
+    14: ForgetTransaction,
     20: JoinStreamGroup,
     21: RemoveStreamMembers,
     22: ReleasePartitions,

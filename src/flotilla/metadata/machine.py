@@ -20,6 +20,7 @@ from flotilla.metadata.commands import (
     CreateTopic,
     DecideTransaction,
     DeleteTopic,
+    ForgetTransaction,
     InitCluster,
     RegisterBroker,
     RemoveBroker,
@@ -98,6 +99,7 @@ class MetadataMachine:
             DecideTransaction: self._decide_transaction,
             ConfirmTransaction: self._confirm_transaction,
             CommitTogether: self._commit_together,
+            ForgetTransaction: self._forget_transaction,
             JoinStreamGroup: self._join_stream_group,
             RemoveStreamMembers: self._remove_stream_members,
             ReleasePartitions: self._release_partitions,
@@ -295,6 +297,9 @@ class MetadataMachine:
         return self.state.transactions.commit_together(
             command.transaction_id, command.application_id, command.version, command.members, now_ms=command.now_ms
         )
+
+    def _forget_transaction(self, command: ForgetTransaction) -> None:
+        self.state.transactions.forget(command.transaction_id, command.application_id, command.now_ms)
 
     def _confirm_transaction(self, command: ConfirmTransaction) -> None:
         for transaction_id, group in command.confirmed:

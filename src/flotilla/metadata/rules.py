@@ -17,6 +17,7 @@ from flotilla.metadata.commands import (
     CreateTopic,
     DecideTransaction,
     DeleteTopic,
+    ForgetTransaction,
     InitCluster,
     RegisterBroker,
     RemoveBroker,
@@ -257,6 +258,10 @@ def _check_groups(state: ClusterState, groups: tuple[GroupId, ...]) -> None:
             raise NotFoundError(f"no partition has group {group}")
 
 
+def _forget_transaction(state: ClusterState, command: ForgetTransaction) -> None:
+    state.transactions.check_forget(command.transaction_id, command.application_id)
+
+
 def _confirm_transaction(state: ClusterState, command: ConfirmTransaction) -> None:
     """Always valid: unknown confirmations are skipped."""
 
@@ -349,6 +354,7 @@ _RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
     AlterGroup: _alter_group,
     DecideTransaction: _decide_transaction,
     ConfirmTransaction: _confirm_transaction,
+    ForgetTransaction: _forget_transaction,
     CommitTogether: _commit_together,
     JoinStreamGroup: _join_stream_group,
     RemoveStreamMembers: _change_stream_group,

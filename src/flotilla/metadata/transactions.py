@@ -23,7 +23,13 @@ from typing import Final, TypeAlias
 
 from flotilla.metadata.applications import ApplicationTable
 from flotilla.metadata.ended_transactions import DecisionMemory
-from flotilla.types.errors import ForgottenError, InvalidArgumentError, OverloadedError, TransactionEndedError
+from flotilla.types.errors import (
+    ForgottenError,
+    InvalidArgumentError,
+    NotFoundError,
+    OverloadedError,
+    TransactionEndedError,
+)
 from flotilla.types.ids import GroupId
 
 TRANSACTION_ID_LENGTH_MAX: Final = 64
@@ -229,6 +235,22 @@ class TransactionTable:
         else:
             del self.awaited[transaction_id]
             self.ended.add(transaction_id, known.kind, now_ms)
+
+    def check_forget(self, transaction_id: str, application_id: str) -> None:
+        """Raises the error that `forget` would be refused with."""
+        if bool(transaction_id) == bool(application_id):
+            raise InvalidArgumentError("name a transaction or an application")
+        if transaction_id and transaction_id not in self.awaited:
+            raise NotFoundError(f"no partition is waited for by a committed transaction {transaction_id}")
+        if application_id and not self.applications.knows(application_id):
+            raise NotFoundError(f"no application {application_id} is known")
+
+    def forget(self, transaction_id: str, application_id: str, now_ms: int) -> None:
+        """Waits no more for the partitions of a transaction, or forgets an application."""
+        self.applications.forget(application_id)
+        known = self.awaited.get(transaction_id)
+        for group in () if known is None else known.waiting:
+            self.confirm(transaction_id, group, now_ms)
 
     def release(self, group: GroupId, now_ms: int) -> None:
         """The partition is deleted: it counts as confirmed everywhere."""

@@ -187,6 +187,9 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     transactions.AbortTransaction: st.builds(
         transactions.AbortTransaction, transaction_id=text, partitions=participants, begun_ms=u64
     ),
+    transactions.ListTransactions: st.builds(transactions.ListTransactions, limit=u32),
+    transactions.ListOpenTransactions: st.builds(transactions.ListOpenTransactions, **partition),
+    transactions.ForgetTransaction: st.builds(transactions.ForgetTransaction, transaction_id=text, application_id=text),
     transactions.TransactionOutcome: st.builds(
         transactions.TransactionOutcome, transaction_id=text, wait_ms=u32, **partition
     ),
@@ -269,6 +272,39 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     ),
     queue.TokensGranted: st.builds(queue.TokensGranted, tokens=u64, retry_after_ms=u64),
     transactions.Staged: st.builds(transactions.Staged, count=u64, begun_ms=u64),
+    transactions.TransactionList: st.builds(
+        transactions.TransactionList,
+        awaited=st.lists(
+            st.builds(
+                transactions.AwaitedTransaction,
+                transaction_id=text,
+                application_id=text,
+                version=u64,
+                decided_at_ms=u64,
+                partitions=participants,
+            ),
+            max_size=3,
+        ),
+        awaited_count=u64,
+        remembered_count=u64,
+        forgotten_ms=u64,
+        application_count=u64,
+        idle_application_count=u64,
+    ),
+    transactions.OpenTransactionList: st.builds(
+        transactions.OpenTransactionList,
+        transactions=st.lists(
+            st.builds(
+                transactions.OpenTransaction,
+                transaction_id=text,
+                begun_ms=u64,
+                timeout_ms=u64,
+                record_count=u64,
+                ack_count=u64,
+            ),
+            max_size=3,
+        ),
+    ),
     transactions.TransactionDecided: st.builds(transactions.TransactionDecided, is_repeated=flags),
     transactions.TransactionShown: st.builds(
         transactions.TransactionShown, is_shown=flags, batches=staged, begun_ms=u64

@@ -3,7 +3,13 @@
 import pytest
 
 from flotilla.metadata.applications import APPLICATION_COUNT_MAX, APPLICATION_REMEMBERED_MS, Used
-from flotilla.metadata.commands import CommitTogether, ConfirmTransaction, DecideTransaction, DeleteTopic
+from flotilla.metadata.commands import (
+    CommitTogether,
+    ConfirmTransaction,
+    DecideTransaction,
+    DeleteTopic,
+    ForgetTransaction,
+)
 from flotilla.metadata.ended_transactions import DECISION_COUNT_MAX, FORGOTTEN_MS_MIN, REMEMBERED_MS
 from flotilla.metadata.queries import TransactionById
 from flotilla.metadata.transactions import (
@@ -222,8 +228,25 @@ def test_many_applications_hold_up_no_other_transaction():
     check(table, "new", application_id="new", version=1, begun_ms=later_ms)
     with pytest.raises(ForgottenError):
         check(table, "old", application_id="0", version=1, begun_ms=later_ms)
-    assert table.applications.forget("0")
+    table.forget("", "0", later_ms)
     check(table, "old", application_id="0", version=1, begun_ms=later_ms)
+
+
+def test_an_operator_gives_up_partitions_and_applications(log):
+    log.command(decide("lost", application_id="app", version=5, groups=(16, 17)))
+    assert log.command(ForgetTransaction("lost", "", 200)) is None
+    # The decision stands; no partition is waited for, so one that comes back drops its part.
+    assert (log.machine.read(TransactionById("lost")).state, log.machine.read(TransactionById("lost")).waiting) == (
+        COMMITTED,
+        (),
+    )
+    assert log.command(decide("again", application_id="app", version=5)).is_repeated
+    assert log.command(ForgetTransaction("", "app", 200)) is None
+    assert not log.command(decide("anew", application_id="app", version=5)).is_repeated
+    for command in (ForgetTransaction("lost", "", 200), ForgetTransaction("", "unknown", 200)):
+        assert isinstance(log.command(command), NotFoundError)
+    for command in (ForgetTransaction("", "", 200), ForgetTransaction("anew", "app", 200)):
+        assert isinstance(log.command(command), InvalidArgumentError)
 
 
 def together(transaction_id="all", *, application_id="app", version=1, members=(("a", (17, 16)), ("b", (16,)))):

@@ -1,12 +1,28 @@
 """Decisions of transactions: a commit or an abort is one entry in the metadata for all partitions."""
 
+from itertools import islice
+from typing import Final
+
 from flotilla.broker.catalog import Catalog
 from flotilla.broker.ports import Done, Outside
+from flotilla.metadata import commands
 from flotilla.metadata.commands import CommitTogether, DecideTransaction
 from flotilla.metadata.transactions import COMMITTED, Transaction
 from flotilla.types.errors import InvalidArgumentError, NotFoundError, TransactionEndedError
 from flotilla.types.ids import GroupId
-from flotilla.types.operations.transactions import AbortTransaction, CommitTransaction, TransactionDecided
+from flotilla.types.operations import Done as DoneReply
+from flotilla.types.operations.transactions import (
+    AbortTransaction,
+    AwaitedTransaction,
+    CommitTransaction,
+    ForgetTransaction,
+    ListTransactions,
+    TransactionDecided,
+    TransactionList,
+)
+
+#: Bounds one answer.
+_LISTED_MAX: Final = 1_000
 
 
 class TransactionDecisions:
@@ -48,6 +64,44 @@ class TransactionDecisions:
             ),
             done,
         )
+
+    def list_transactions(self, request: ListTransactions, done: Done) -> None:
+        self._catalog.leading()
+        table = self._catalog.transactions()
+        oldest = list(islice(table.awaited.values(), min(request.limit, _LISTED_MAX)))
+        done(
+            TransactionList(
+                [self._describe(transaction) for transaction in oldest],
+                len(table.awaited),
+                len(table.ended),
+                table.ended.forgotten_ms,
+                len(table.applications),
+                table.applications.idle_count,
+            )
+        )
+
+    def _describe(self, transaction: Transaction) -> AwaitedTransaction:
+        state = self._catalog.machine.state
+        partitions = []
+        for group in transaction.waiting:
+            # A deleted topic is waited for by none, so the group has a topic.
+            assignment = state.assignments[group]
+            partitions.append((state.topics[assignment.topic_id].name, assignment.partition))
+        return AwaitedTransaction(
+            transaction.transaction_id,
+            transaction.application_id,
+            transaction.version,
+            transaction.decided_at_ms,
+            partitions,
+        )
+
+    def forget_transaction(self, request: ForgetTransaction, done: Done) -> None:
+        command = commands.ForgetTransaction(request.transaction_id, request.application_id, self._outside.now_ms())
+
+        def answered(result: object) -> None:
+            done(DoneReply() if result is None else self._catalog.explain(result))
+
+        self._catalog.propose(command, answered)
 
     def _together(self, request: CommitTransaction) -> CommitTogether:
         """Raises NotFoundError and InvalidArgumentError."""

@@ -66,7 +66,12 @@ from flotilla.types.operations import (
 )
 from flotilla.types.operations.queue import GroupDescription
 from flotilla.types.operations.stream import ClaimPartition
-from flotilla.types.operations.transactions import Stage, StageSettlement, TransactionOutcome
+from flotilla.types.operations.transactions import (
+    ListOpenTransactions,
+    Stage,
+    StageSettlement,
+    TransactionOutcome,
+)
 from flotilla.types.records import RecordLimits
 from flotilla.types.topics import check_group_name
 
@@ -386,6 +391,11 @@ class PartitionHost:
         self._serving()
         assert self._transactions is not None
         return self._transactions.outcome(request, done)
+
+    def list_open_transactions(self, request: ListOpenTransactions, done: Done) -> None:
+        self._serving()
+        assert self._transactions is not None
+        done(self._transactions.list_open())
 
     def look_at_transactions(self) -> None:
         """The metadata changed: a transaction that is staged here may have been decided."""

@@ -49,6 +49,8 @@ from flotilla.types.ids import GroupId
 from flotilla.types.limits import ENTRY_BYTES_MAX
 from flotilla.types.operations import Reply
 from flotilla.types.operations.transactions import (
+    OpenTransaction,
+    OpenTransactionList,
     Stage,
     Staged,
     StagedBatch,
@@ -224,6 +226,9 @@ class PartitionTransactions:
             return None
         return self._park(transaction_id, min(request.wait_ms, WAIT_MS_MAX), done)
 
+    def list_open(self) -> OpenTransactionList:
+        return OpenTransactionList([_described(staging) for staging in self._state.open.values()])
+
     def _missing(self, transaction_id: str, result: object) -> Reply | FlotillaError:
         """The outcome of a transaction, after a quorum has confirmed that this node leads."""
         if isinstance(result, FlotillaError):
@@ -326,6 +331,11 @@ class PartitionTransactions:
 
 def _staged(staging: Staging) -> Staged:
     return Staged(staging.count, staging.first_staged_ms)
+
+
+def _described(staging: Staging) -> OpenTransaction:
+    acks = sum([end - first for each in staging.acks for first, end in each.runs])
+    return OpenTransaction(staging.transaction_id, staging.first_staged_ms, staging.timeout_ms, staging.count, acks)
 
 
 def _shown(ended: Ended) -> TransactionShown:

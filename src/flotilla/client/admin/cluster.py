@@ -28,6 +28,13 @@ from flotilla.types.operations.cluster import (
     Rebalance,
     ReplicasDescribed,
 )
+from flotilla.types.operations.transactions import (
+    ForgetTransaction,
+    ListOpenTransactions,
+    ListTransactions,
+    OpenTransaction,
+    TransactionList,
+)
 
 
 class _Call(Protocol):
@@ -111,6 +118,27 @@ class AsyncAdmin:
         """Has another replica lead a partition: the named one, or any."""
         await self._call(TransferLeadership(topic, partition, to), timeout_ms)
 
+    async def transactions(self, *, timeout_ms: Duration | None = None) -> TransactionList:
+        """What the cluster remembers of decided transactions, and which of them wait for partitions."""
+        return await self._call(ListTransactions(), timeout_ms)
+
+    async def open_transactions(
+        self, topic: str, partition: int, *, timeout_ms: Duration | None = None
+    ) -> list[OpenTransaction]:
+        """The transactions that have something staged in a partition, the oldest first."""
+        return (await self._call(ListOpenTransactions(topic, partition), timeout_ms)).transactions
+
+    async def forget_transaction(self, transaction_id: str, *, timeout_ms: Duration | None = None) -> None:
+        """Waits no more for the partitions of a committed transaction; if they come back, they drop their parts.
+
+        For partitions that never come back. Raises NotFoundError when the transaction waits for none.
+        """
+        await self._call(ForgetTransaction(transaction_id=transaction_id), timeout_ms)
+
+    async def forget_application(self, application_id: str, *, timeout_ms: Duration | None = None) -> None:
+        """Forgets which versions an application has committed: each can be committed again. Raises NotFoundError."""
+        await self._call(ForgetTransaction(application_id=application_id), timeout_ms)
+
 
 class Admin(BlockingShell[AsyncAdmin]):
     """The attribute `admin` of a Client: administration of the cluster."""
@@ -126,3 +154,7 @@ class Admin(BlockingShell[AsyncAdmin]):
     describe_replicas = blocking(AsyncAdmin.describe_replicas)
     describe_node = blocking(AsyncAdmin.describe_node)
     transfer_leadership = blocking(AsyncAdmin.transfer_leadership)
+    transactions = blocking(AsyncAdmin.transactions)
+    open_transactions = blocking(AsyncAdmin.open_transactions)
+    forget_transaction = blocking(AsyncAdmin.forget_transaction)
+    forget_application = blocking(AsyncAdmin.forget_application)

@@ -9,11 +9,16 @@ from flotilla.codec.generated import client_pb2
 from flotilla.types.operations.transactions import (
     AbortTransaction,
     CommitTransaction,
+    ForgetTransaction,
+    ListOpenTransactions,
+    ListTransactions,
+    OpenTransactionList,
     Stage,
     Staged,
     StagedBatch,
     StageSettlement,
     TransactionDecided,
+    TransactionList,
     TransactionOutcome,
     TransactionShown,
 )
@@ -43,10 +48,15 @@ REQUEST_ROWS: tuple[Row, ...] = (
     derived(CommitTransaction),
     derived(AbortTransaction),
     derived(TransactionOutcome),
+    derived(ListTransactions),
+    derived(ListOpenTransactions),
+    derived(ForgetTransaction),
 )
 
 REPLY_ROWS: tuple[Row, ...] = (
     derived(Staged),
     derived(TransactionDecided),
     derived(TransactionShown, batches=_SHOWN),
+    derived(TransactionList),
+    derived(OpenTransactionList),
 )

@@ -10,7 +10,7 @@ from typing import Final
 
 from flotilla.types.ids import Offset
 from flotilla.types.operations.queue import LeaseRange
-from flotilla.types.operations.request import CONTROLLER, PARTITION_LEADER, READ, REPEATABLE, Reply, Request
+from flotilla.types.operations.request import CONTROLLER, PARTITION_LEADER, READ, REPEATABLE, Done, Reply, Request
 
 #: As `begun_ms` of a commit: it is behind every horizon.
 ALREADY_DECIDED: Final = 1
@@ -133,3 +133,77 @@ class TransactionOutcome(Request[TransactionShown], to=PARTITION_LEADER, effect=
     partition: int
     transaction_id: str
     wait_ms: int = 0
+
+
+@dataclass(slots=True)
+class AwaitedTransaction:
+    """A committed transaction that partitions have not shown yet."""
+
+    transaction_id: str
+    #: Empty: it has no version.
+    application_id: str
+    version: int
+    decided_at_ms: int
+    #: Topic and number of the partitions that it waits for.
+    partitions: list[tuple[str, int]]
+
+
+@dataclass(slots=True)
+class TransactionList(Reply):
+    #: Those that wait for partitions, the oldest first.
+    awaited: list[AwaitedTransaction]
+    #: With those that the limit left out.
+    awaited_count: int
+    #: Decisions about transactions that are over.
+    remembered_count: int
+    #: Decisions about transactions that began at this time or before may be forgotten.
+    forgotten_ms: int
+    application_count: int
+    #: Applications whose versions are forgotten.
+    idle_application_count: int
+
+
+@dataclass(slots=True)
+class ListTransactions(Request[TransactionList], to=CONTROLLER, effect=READ):
+    """What the cluster remembers of decided transactions."""
+
+    #: Of `awaited`.
+    limit: int = 1_000
+
+
+@dataclass(slots=True)
+class OpenTransaction:
+    """A transaction that has not ended in a partition."""
+
+    transaction_id: str
+    begun_ms: int
+    timeout_ms: int
+    record_count: int
+    #: Messages whose acknowledgement is staged.
+    ack_count: int
+
+
+@dataclass(slots=True)
+class OpenTransactionList(Reply):
+    transactions: list[OpenTransaction]
+
+
+@dataclass(slots=True)
+class ListOpenTransactions(Request[OpenTransactionList], to=PARTITION_LEADER, effect=READ):
+    """The transactions that have something staged in a partition, the oldest first."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(slots=True)
+class ForgetTransaction(Request[Done], to=CONTROLLER, effect=REPEATABLE):
+    """Forgets one thing, by an operator's decision: a committed transaction's partitions, or an application.
+
+    The partitions that the transaction waits for drop their parts if they come back. The application counts as new:
+    every version of it can be committed again. NOT_FOUND: nothing waits under that id, or no such application is known.
+    """
+
+    #: One of the two is empty.
+    transaction_id: str = ""
+    application_id: str = ""
