@@ -100,6 +100,8 @@ HANDSHAKE_MS_MAX = 5_000
 CONNECTION_COUNT_MAX = 4096
 #: The same over HTTP.
 HTTP_CONNECTION_COUNT_MAX = 1024
+#: Bodies of all requests in flight over HTTP: those up to 64 KiB, and the larger ones, each.
+HTTP_REQUEST_BYTES_MAX = 256 * MIB
 #: Requests of one connection whose answers are not in its socket yet, and their batches. Beyond that the broker stops
 #: reading from it. A connection may always carry one batch.
 CONNECTION_REQUEST_COUNT_MAX = 256

@@ -10,7 +10,7 @@ from flotilla.frontends.http.http1.asgi import App
 from flotilla.frontends.http.http1.connection import IDLE_MS_MAX, Connection, refused_answer
 from flotilla.frontends.listener import ConnectionBudget, Listener
 from flotilla.gateway.gateway import Gateway
-from flotilla.types.limits import HTTP_CONNECTION_COUNT_MAX
+from flotilla.types.limits import HTTP_CONNECTION_COUNT_MAX, TRANSFER_MS_MAX
 
 _DRAIN_POLL_MS = 5
 #: `Retry-After` of a refused connection.
@@ -24,6 +24,7 @@ class HttpServer:
         gateway: Gateway | None = None,
         *,
         idle_ms_max: int = IDLE_MS_MAX,
+        body_ms_max: int = TRANSFER_MS_MAX,
         connections_max: int = HTTP_CONNECTION_COUNT_MAX,
         budget: ConnectionBudget | None = None,
         hosts: Iterable[str] = (),
@@ -33,7 +34,7 @@ class HttpServer:
         self._idle_ms_max = idle_ms_max
         self._open: dict[Connection, None] = {}
         self._listener = Listener(
-            lambda: Connection(self.app, self._open, self._idle_ms_max, malformed),
+            lambda: Connection(self.app, self._open, self._idle_ms_max, malformed, body_ms_max),
             count=lambda: len(self._open),
             connections_max=connections_max,
             budget=budget,

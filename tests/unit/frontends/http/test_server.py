@@ -81,7 +81,8 @@ def test_every_answer_is_dated_and_not_kept(tmp_path: Path) -> None:
         ("GET", "/nothing", 404, "NOT_FOUND"),
         ("GET", "/health/", 404, "NOT_FOUND"),
         ("GET", "//health", 404, "NOT_FOUND"),
-        ("GET", "/%00%ff", 404, "NOT_FOUND"),
+        ("GET", "/%ff", 404, "NOT_FOUND"),
+        ("GET", "/%68ealth", 404, "NOT_FOUND"),
         ("POST", "/health", 405, "INVALID_ARGUMENT"),
         ("BREW", "/metrics", 405, "INVALID_ARGUMENT"),
     ],
@@ -336,6 +337,42 @@ def test_a_client_that_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pyt
             await asyncio.sleep(0.005)
 
     run(tmp_path, test, idle_ms_max=60)
+
+
+@pytest.mark.parametrize("kind", ["Content-Length: 100000", "Transfer-Encoding: chunked"])
+def test_a_slow_body_is_cut_off(kind: str, tmp_path: Path) -> None:
+    async def test(endpoint: Endpoint) -> None:
+        slow = await endpoint.connect()
+        slow.ask("POST", "/", kind)
+        slow.send("5\r\nhello\r\n")
+        answer = await slow.answer()
+        assert (answer.status, answer.json["message"]) == (408, "the body did not come in time")
+        assert await slow.is_closed()
+        # A body that is large, and not slow, has the time that it needs.
+        large = await endpoint.connect()
+        large.ask("POST", "/", "Content-Length: 1000000")
+        large.send("x" * 999_999)
+        await asyncio.sleep(0.15)
+        large.send("x")
+        assert (await large.answer()).body == b"1000000"
+
+    async def count(_: Scope, receive: Receive, send: Send) -> None:
+        size, more = 0, True
+        while more:
+            message = await receive()
+            size, more = size + len(message["body"]), message["more_body"]
+        await Response(str(size).encode(), "text/plain").send(send)
+
+    run(tmp_path, test, app=count, idle_ms_max=NEVER_MS, body_ms_max=100)
+
+
+@pytest.mark.parametrize("path", ["/%2fhealth", "/..%5chealth", "/health%00", "/x%0a", "/x%", "/x%zz"])
+def test_a_path_that_can_be_read_in_two_ways_is_refused(path: str, tmp_path: Path) -> None:
+    async def test(endpoint: Endpoint) -> None:
+        answer = await endpoint.get(path)
+        assert (answer.status, answer.json["code"]) == (400, "INVALID_ARGUMENT")
+
+    run(tmp_path, test)
 
 
 def test_connections_are_bounded(tmp_path: Path) -> None:

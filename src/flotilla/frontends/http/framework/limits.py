@@ -1,41 +1,88 @@
-"""A layer around the routes that bounds every body and dates every answer.
+"""A layer around the routes that bounds every body, and all of them together, and dates every answer.
 
 It counts a body while it is read, so a body without a Content-Length is bounded as well. A body that no route reads is
-never in memory.
+never in memory. A body takes its bytes from a budget before it is read, and gives them back when its request is
+answered. A request that finds no room is refused with a time to retry after.
 """
 
 from email.utils import formatdate
 from functools import lru_cache
 
-from flotilla.frontends.http.framework.errors import error_response
+from flotilla.frontends.http.framework.errors import error_response, refusal
 from flotilla.frontends.http.http1.asgi import App, Message, Receive, Scope, Send
+from flotilla.frontends.tcp.budget import ByteBudget
 from flotilla.machine import now_ms
-from flotilla.types.errors import INVALID_ARGUMENT
-from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX
+from flotilla.types.errors import INVALID_ARGUMENT, OverloadedError
+from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX, HTTP_REQUEST_BYTES_MAX
 
 #: Any batch fits.
 BODY_BYTES_MAX = CLIENT_FRAME_BYTES_MAX
+#: Up to this, a body counts as small: slow large ones do not hold it up.
+_SMALL_BYTES_MAX = 64 * 1024
+#: `Retry-After` of OVERLOADED.
+_RETRY_MS = 1_000
 
 
 class _TooLargeError(Exception):
     """Ends a request; is caught in this module."""
 
 
+class _Share:
+    """What one body has taken from the budgets."""
+
+    __slots__ = ("_guard", "_taken", "announced_bytes", "received_bytes")
+
+    def __init__(self, guard: "Guard", announced_bytes: int) -> None:
+        self._guard = guard
+        self._taken: list[tuple[ByteBudget, int]] = []
+        self.announced_bytes = announced_bytes
+        self.received_bytes = 0
+
+    def begin(self) -> None:
+        """Takes a body of known length as a whole. Raises OverloadedError."""
+        if self.announced_bytes and not self._taken:
+            self._take(self.announced_bytes)
+
+    def count(self, size_bytes: int) -> None:
+        """Takes a body of unknown length as it comes. Raises OverloadedError."""
+        self.received_bytes += size_bytes
+        if not self.announced_bytes and size_bytes:
+            self._take(size_bytes)
+
+    def _take(self, size_bytes: int) -> None:
+        is_small = max(self.announced_bytes, self.received_bytes) <= _SMALL_BYTES_MAX
+        budget = self._guard.small if is_small else self._guard.large
+        if not budget.take(size_bytes):
+            error = OverloadedError("too many bodies are in flight at this node")
+            error.retry_after_ms = _RETRY_MS
+            raise error
+        self._taken.append((budget, size_bytes))
+
+    def give(self) -> None:
+        for budget, size_bytes in self._taken:
+            budget.give(size_bytes)
+        self._taken.clear()
+
+
 class Guard:
-    def __init__(self, app: App, body_bytes_max: int = BODY_BYTES_MAX) -> None:
+    def __init__(
+        self, app: App, body_bytes_max: int = BODY_BYTES_MAX, request_bytes_max: int = HTTP_REQUEST_BYTES_MAX
+    ) -> None:
         self._app = app
         self._body_bytes_max = body_bytes_max
+        self.small = ByteBudget(request_bytes_max)
+        self.large = ByteBudget(request_bytes_max)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "only HTTP is served, neither websockets nor a lifespan"
-        received_bytes = 0
+        share = _Share(self, _announced_bytes(scope))
         has_answered = False
 
         async def counted() -> Message:
-            nonlocal received_bytes
+            share.begin()
             message = await receive()
-            received_bytes += len(message.get("body", b""))
-            self._check_body(received_bytes)
+            share.count(len(message.get("body", b"")))
+            self._check_body(share.received_bytes)
             return message
 
         async def dated(message: Message) -> None:
@@ -46,14 +93,20 @@ class Guard:
             await send(message)
 
         try:
-            self._check_body(_announced_bytes(scope))
+            self._check_body(share.announced_bytes)
             await self._app(scope, counted, dated)
         except _TooLargeError as error:
             if not has_answered:
                 # The rest of the body is not read.
                 headers = {"Connection": "close"}
-                refusal = error_response(INVALID_ARGUMENT, str(error), status=413, headers=headers)
-                await refusal.send(dated)
+                response = error_response(INVALID_ARGUMENT, str(error), status=413, headers=headers)
+                await response.send(dated)
+        except OverloadedError as error:
+            if not has_answered:
+                # The rest of the body is skipped as it comes.
+                await refusal(error).send(dated)
+        finally:
+            share.give()
 
     def _check_body(self, size_bytes: int) -> None:
         if size_bytes > self._body_bytes_max:

@@ -12,11 +12,12 @@ from flotilla.types.version import __version__
 #: Errors that every operation can return.
 _COMMON_ERRORS: Final = (400, 403, 421, 429, 431, 500, 503, 504, 507)
 #: Errors that every operation with a body can return, too.
-_BODY_ERRORS: Final = (413, 415)
+_BODY_ERRORS: Final = (408, 413, 415)
 _REASONS: Final = {
     400: "The request is malformed, or a value is out of bounds.",
     403: "A web page of another site asked.",
     404: "Not found.",
+    408: "The body did not come in time.",
     409: "The state does not allow it.",
     413: "The body is too large.",
     415: "The body has another media type.",

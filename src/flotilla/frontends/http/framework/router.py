@@ -6,8 +6,9 @@ shape of an error.
 """
 
 import asyncio
+import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from flotilla.frontends.http.framework.errors import (
@@ -23,6 +24,9 @@ from flotilla.frontends.http.framework.response import Response, json_response
 from flotilla.frontends.http.framework.schema import read_json
 from flotilla.frontends.http.http1.asgi import Receive, Scope, Send
 from flotilla.types.errors import INVALID_ARGUMENT, FlotillaError, InvalidArgumentError
+
+#: In a path, what a proxy in front might read as another one: slashes, control characters, half an encoding.
+_AMBIGUOUS: Final = re.compile(r"%(?:[01][0-9a-f]|7f|2f|5c|(?![0-9a-f]{2}))", re.IGNORECASE)
 
 
 class _Place(NamedTuple):
@@ -94,27 +98,30 @@ class Router:
             return fault_response()
 
     def _find(self, scope: Scope) -> tuple[_Place, dict[str, str]] | None:
-        place = self._plain.get(scope["path"])
+        # As received: only parameters may be encoded.
+        raw = scope["raw_path"].decode("ascii")
+        if _AMBIGUOUS.search(raw) is not None:
+            raise InvalidArgumentError("a path has no encoded slashes and control characters")
+        place = self._plain.get(raw)
         if place is not None:
             return place, {}
-        raw: bytes = scope["raw_path"]
-        segments = scope["path"].split("/") if b"%" not in raw else _decoded(raw)
+        segments = raw.split("/")
         for other in self._others.get(len(segments), ()):
             parameters = other.match(segments)
             if parameters is not None:
-                return other, parameters
+                return (other, parameters) if _decode(parameters) else None
         return None
 
 
-def _decoded(raw_path: bytes) -> list[str]:
-    """The segments of a path, split before they are decoded: an encoded slash belongs to a name.
-
-    Empty for a path that is not UTF-8: nothing has such a name.
-    """
+def _decode(parameters: dict[str, str]) -> bool:
+    """False: they are not UTF-8. Nothing has such a name."""
     try:
-        return [unquote(segment, errors="strict") for segment in raw_path.decode("ascii").split("/")]
-    except ValueError:
-        return []
+        for name, value in parameters.items():
+            if "%" in value:
+                parameters[name] = unquote(value, errors="strict")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 async def _read(operation: Operation, parameters: dict[str, str], scope: Scope, receive: Receive) -> Call:
@@ -156,9 +163,10 @@ async def _read_body(operation: Operation, headers: dict[str, str], receive: Rec
     if kind.partition(";")[0].strip().lower() != operation.body_type:
         raise UnsupportedMediaError(f"the Content-Type must be {operation.body_type}, also of an empty body")
     message = await receive()
-    body: bytes = message.get("body", b"")
+    pieces: list[bytes] = [message.get("body", b"")]
     while message.get("more_body"):
         message = await receive()
-        body += message.get("body", b"")
+        pieces.append(message.get("body", b""))
+    body = b"".join(pieces)
     check = operation.body_check
     return body if check is None else check.check(read_json(body or b"{}"))

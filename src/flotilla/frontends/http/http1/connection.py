@@ -2,8 +2,8 @@
 
 An asyncio protocol that calls an ASGI application. `head` and `body` parse; this module schedules. A request is read
 when the one before it is answered, so pipelined requests wait in a bounded buffer. An answer that is known as a whole
-leaves in one write. A connection is closed if its request's head is not complete in time, if its client does not read
-the answer in time. A request whose client has disconnected is cancelled.
+leaves in one write. A connection is closed if its request's head or body is not complete in time, or if its client does
+not read the answer in time. A request whose client has disconnected is cancelled.
 """
 
 import asyncio
@@ -17,6 +17,9 @@ from flotilla.frontends.http.http1.head import BadRequestError, Head, parse_head
 
 #: Time without a request, for sending a head, and without reading the answer.
 IDLE_MS_MAX = 30_000
+#: Time for a body, plus its size at this many bytes a second.
+BODY_MS_MAX: Final = 10_000
+BODY_BYTES_PER_SECOND_MIN: Final = 64 * 1024
 #: Request line and headers of one request.
 HEAD_BYTES_MAX: Final = 32 * 1024
 #: Unparsed bytes to buffer before reading pauses.
@@ -52,19 +55,21 @@ class Connection(asyncio.Protocol):
         connections: "dict[Connection, None]",
         idle_ms_max: int = IDLE_MS_MAX,
         refuse: Refuse = plain_refusal,
+        body_ms_max: int = BODY_MS_MAX,
     ) -> None:
         """Adds itself to `connections` when it is made, and removes itself at its end."""
         self._app = app
         self._refusal = refuse
         self._connections = connections
         self._idle_s_max = idle_ms_max / 1000
+        self._body_s_max = body_ms_max / 1000
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._buffer = bytearray()
         self._exchange: Exchange | None = None
         #: Answers the request in flight.
         self.task: asyncio.Task[None] | None = None
-        #: Fires when the next head is late, and when the client has not read its answer in time.
+        #: Fires when the next head or the body is late, and when the client has not read its answer in time.
         self._deadline: asyncio.TimerHandle | None = None
         self._stall: asyncio.TimerHandle | None = None
         #: Clear while the transport's buffer is full.
@@ -137,6 +142,8 @@ class Connection(asyncio.Protocol):
         del self._buffer[: end + len(_HEAD_END)]
         _cancel(self._deadline)
         self._exchange = Exchange(self, head)
+        if not self._exchange.is_body_over:
+            self._expect_body(self._exchange, self._loop.time(), self._body_s_max)
         self.task = self._loop.create_task(self._serve(self._exchange))
         return True
 
@@ -180,6 +187,19 @@ class Connection(asyncio.Protocol):
         self._expect_request()
         self._transport.resume_reading()
         self._read()
+
+    def _expect_body(self, exchange: "Exchange", since_s: float, wait_s: float) -> None:
+        self._deadline = self._loop.call_later(wait_s, self._end_if_slow, exchange, since_s)
+
+    def _end_if_slow(self, exchange: "Exchange", since_s: float) -> None:
+        if exchange is not self._exchange or exchange.is_body_over or exchange.is_answered:
+            return
+        allowed_s = self._body_s_max + exchange.body_bytes / BODY_BYTES_PER_SECOND_MIN
+        left_s = since_s + allowed_s - self._loop.time()
+        if left_s > 0:
+            self._expect_body(exchange, since_s, left_s)
+        else:
+            self._refuse(408, "the body did not come in time")
 
     def _expect_request(self) -> None:
         _cancel(self._deadline)
@@ -240,6 +260,7 @@ class Exchange:
         "_news",
         "_received",
         "_start",
+        "body_bytes",
         "head",
         "is_answered",
         "is_begun",
@@ -250,6 +271,8 @@ class Exchange:
         self.head = head
         self._body = Body(head.body_bytes)
         self._received = bytearray()
+        #: Received of the body.
+        self.body_bytes = 0
         #: Set when more of the body has come.
         self._news: asyncio.Event | None = None
         #: The head of the answer, which leaves with the first bytes of its body.
@@ -280,6 +303,7 @@ class Exchange:
         if self.is_body_over or (len(self._received) > _BUFFER_BYTES_MAX and not self.is_answered):
             return
         piece = self._body.take(buffer)
+        self.body_bytes += len(piece)
         if not self.is_answered:
             # The body of an answered request is skipped.
             self._received += piece

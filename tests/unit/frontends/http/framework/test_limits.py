@@ -70,6 +70,49 @@ def test_a_body_that_is_announced_too_large_is_not_read() -> None:
     assert start["status"] == 413
 
 
+def test_bodies_share_a_budget() -> None:
+    async def test() -> None:
+        may_end = asyncio.Event()
+
+        async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+            await receive()
+            await may_end.wait()
+            await Response(b"done", "text/plain").send(send)
+
+        guard = Guard(slow, request_bytes_max=200_000)
+
+        async def ask(size: int, *, announced: bool = True) -> int:
+            sent: list[Message] = []
+
+            async def receive() -> Message:
+                return {"type": "http.request", "body": bytes(size), "more_body": False}
+
+            async def send(message: Message) -> None:
+                sent.append(message)
+
+            headers = [(b"content-length", b"%d" % size)] if announced else []
+            await guard({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive, send)
+            status: int = sent[0]["status"]
+            if status == 429:
+                assert (b"retry-after", b"1") in sent[0]["headers"]
+            return status
+
+        held = [asyncio.create_task(ask(100_000, announced=each)) for each in (True, False)]
+        while guard.large.used_bytes < 200_000:
+            await asyncio.sleep(0)
+        assert await ask(100_000) == await ask(100_000, announced=False) == 429
+        # Small ones have a budget of their own.
+        small = asyncio.create_task(ask(1_000))
+        while not guard.small.used_bytes:
+            await asyncio.sleep(0)
+        may_end.set()
+        assert [await each for each in (*held, small)] == [200, 200, 200]
+        assert (guard.small.used_bytes, guard.large.used_bytes) == (0, 0)
+        assert await ask(100_000) == 200
+
+    asyncio.run(test())
+
+
 def test_an_answer_that_has_begun_is_not_begun_again() -> None:
     assert [message["type"] for message in call(early, [101])] == ["http.response.start"]
 
