@@ -20,9 +20,9 @@ def test_a_schedule_lives_and_dies(http, broker):
     assert http.put("/v1/schedules/http-beat", json=body).json() == shown
 
     path = "/v1/schedules/http-beat"
-    assert http.post(f"{path}/pause").json()["is_paused"]
-    assert http.post(f"{path}/run").json()["runs"] == 1
-    resumed = http.post(f"{path}/resume").json()
+    assert http.post(f"{path}/pause", json={}).json()["is_paused"]
+    assert http.post(f"{path}/run", json={}).json()["runs"] == 1
+    resumed = http.post(f"{path}/resume", json={}).json()
     assert not resumed["is_paused"]
     found = http.get(path, params={"upcoming": 3}).json()
     assert len(found["upcoming_ms"]) == 3

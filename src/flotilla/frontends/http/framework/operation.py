@@ -50,6 +50,7 @@ class Operation:
     #: The schema of each parameter in the path.
     path_schemas: Mapping[str, Schema] = field(default_factory=dict)
     query: tuple[Parameter, ...] = ()
+    #: What changes something has one, if an empty object: its media type keeps the forms of other sites out.
     body: Schema | None = None
     #: Media type of the body.
     body_type: str = JSON_TYPE
@@ -66,6 +67,8 @@ class Operation:
     body_check: Checker | None = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.body is None and self.method in ("POST", "PUT", "PATCH"):
+            object.__setattr__(self, "body", obj())
         is_json = self.body is not None and self.body_type == JSON_TYPE
         checks = {
             "path_checks": {name: Checker(schema, name) for name, schema in self.path_schemas.items()},
