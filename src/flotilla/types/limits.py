@@ -100,6 +100,9 @@ HANDSHAKE_MS_MAX = 5_000
 CONNECTION_COUNT_MAX = 4096
 #: The same over HTTP.
 HTTP_CONNECTION_COUNT_MAX = 1024
+#: Beyond them, connections that get the status pages only, and how long each may take to ask.
+HTTP_STATUS_CONNECTION_COUNT_MAX = 64
+HTTP_STATUS_MS_MAX = 1_000
 #: Bodies of all requests in flight over HTTP: those up to 64 KiB, and the larger ones, each.
 HTTP_REQUEST_BYTES_MAX = 256 * MIB
 #: Requests of one connection whose answers are not in its socket yet, and their batches. Beyond that the broker stops

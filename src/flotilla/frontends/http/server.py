@@ -6,11 +6,17 @@ from collections.abc import Iterable
 from flotilla.broker.observability.status import NodeStatus
 from flotilla.frontends.http.app import make_app
 from flotilla.frontends.http.framework.errors import busy, malformed
+from flotilla.frontends.http.framework.status_only import StatusOnly
 from flotilla.frontends.http.http1.asgi import App
 from flotilla.frontends.http.http1.connection import IDLE_MS_MAX, Connection, refused_answer
 from flotilla.frontends.listener import ConnectionBudget, Listener
 from flotilla.gateway.gateway import Gateway
-from flotilla.types.limits import HTTP_CONNECTION_COUNT_MAX, TRANSFER_MS_MAX
+from flotilla.types.limits import (
+    HTTP_CONNECTION_COUNT_MAX,
+    HTTP_STATUS_CONNECTION_COUNT_MAX,
+    HTTP_STATUS_MS_MAX,
+    TRANSFER_MS_MAX,
+)
 
 _DRAIN_POLL_MS = 5
 #: `Retry-After` of a refused connection.
@@ -34,12 +40,19 @@ class HttpServer:
         self._idle_ms_max = idle_ms_max
         self._open: dict[Connection, None] = {}
         self._listener = Listener(
-            lambda: Connection(self.app, self._open, self._idle_ms_max, malformed, body_ms_max),
+            lambda: self._connection(connections_max, body_ms_max),
             count=lambda: len(self._open),
-            connections_max=connections_max,
+            connections_max=connections_max + HTTP_STATUS_CONNECTION_COUNT_MAX,
             budget=budget,
             refusal=lambda reason: refused_answer(503, *busy(reason), retry_after_s=_BUSY_RETRY_S),
         )
+
+    def _connection(self, connections_max: int, body_ms_max: int) -> Connection:
+        if len(self._open) < connections_max:
+            return Connection(self.app, self._open, self._idle_ms_max, malformed, body_ms_max)
+        app = StatusOnly(self.app, connections_max)
+        idle_ms_max = min(self._idle_ms_max, HTTP_STATUS_MS_MAX)
+        return Connection(app, self._open, idle_ms_max, malformed, idle_ms_max)
 
     async def start(self, host: str, port: int) -> int:
         """Listens; returns the port, which the system chose if `port` is 0. Raises OSError."""

@@ -381,7 +381,16 @@ def test_connections_are_bounded(tmp_path: Path) -> None:
         for caller in (first, second):
             caller.ask("GET", "/health")
             assert (await caller.answer()).status == 200
+        # Status pages have connections of their own, for one answer each.
+        for path in ("/health", "/metrics"):
+            probe = await endpoint.connect()
+            probe.ask("GET", path)
+            answer = await probe.answer()
+            assert (answer.status, answer.headers["connection"]) == (200, "close")
+            assert await probe.is_closed()
+        assert await (await endpoint.connect()).is_closed(), "a silent one is cut off soon"
         third = await endpoint.connect()
+        third.ask("GET", "/v1/topics")
         refused = await third.answer()
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
         assert refused.json["code"] == "OVERLOADED"
