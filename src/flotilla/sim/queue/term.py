@@ -169,6 +169,8 @@ class QueueTerm:
             self.machine, term, ports.now_ms(), random, GRACE_MS, ports.rules_of, ports.replica.term_start()
         )
         self._checker.inherited(self._at, self.queue.inherited, ports.now_ms(), self.machine.applied)
+        for group, _, leases in self.queue.inherited:
+            self._recall_limits(group, [LeaseRange(one.lease_id, *run[:2]) for one in leases for run in one.runs])
         if self.queue.inherited:
             ports.seen("leases handed over")
         self._is_taking_back = False
