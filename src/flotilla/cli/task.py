@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import typer
 
-from flotilla.cli.task_client import DEFAULT_HTTP, TaskClient, as_path, query
+from flotilla.cli.task_api.client import DEFAULT_HTTP, TaskClient, as_path, query
 from flotilla.cli.terminal.output import age, note, print_done, print_json, print_table
 from flotilla.cli.terminal.servers import DEFAULT_TIMEOUT, AsJson, Timeout, read_duration
 from flotilla.types.errors import InvalidArgumentError

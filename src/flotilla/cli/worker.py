@@ -27,7 +27,7 @@ from flotilla.types.tasks import DEFAULT_QUEUE, topic_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flotilla.cli.http_worker import Task
+    from flotilla.cli.task_api.worker import Task
     from flotilla.client.app.app import App
     from flotilla.client.queue.options import QueueSettings
     from flotilla.client.worker import Handler
@@ -161,7 +161,7 @@ class _Runs(Protocol):
 def _http_worker(
     urls: str, queue: str, handler: str, types: tuple[str, ...], concurrency: int, visibility_ms: int | None
 ) -> "_Runs":
-    from flotilla.cli.http_worker import HttpWorker
+    from flotilla.cli.task_api.worker import HttpWorker
 
     topic_of(queue)
     found = cast("Callable[[Task], object]", find_handler(handler))

@@ -184,7 +184,7 @@ async def _run(plan: Plan, cluster: LocalCluster) -> Findings:
     from flotilla.client.async_client import AsyncClient
 
     # Handlers fail on purpose; their warnings would only be noise.
-    for name in ("flotilla.client.worker", "flotilla.cli.http_worker"):
+    for name in ("flotilla.client.worker", "flotilla.cli.task_api.worker"):
         logging.getLogger(name).setLevel(logging.ERROR)
     await asyncio.to_thread(cluster.start_ready)
     async with AsyncClient(cluster.servers) as client:

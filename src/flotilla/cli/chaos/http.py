@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from flotilla.cli.chaos.storm import CONCURRENCY, MAX_DELIVERIES, QUEUE, Serving, Storm
 from flotilla.cli.demo.ledger import Place
-from flotilla.cli.http_worker import HttpWorker, Task
-from flotilla.cli.task_client import TaskClient
+from flotilla.cli.task_api.client import TaskClient
+from flotilla.cli.task_api.worker import HttpWorker, Task
 from flotilla.types.errors import FlotillaError
 from flotilla.types.tasks import parse_task_id
 

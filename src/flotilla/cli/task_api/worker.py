@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from flotilla.cli.task_client import TaskClient, as_path
+from flotilla.cli.task_api.client import TaskClient, as_path
 from flotilla.client.queue.outcome import Outcome, log_outcome, outcome_of
 from flotilla.types.errors import FlotillaError, LeaseExpiredError, NotFoundError
 from flotilla.types.operations.queue import BY_BACKOFF, FAIL, REJECT

@@ -1,0 +1,1 @@
+"""The task API over HTTP, for the commands that use it."""
