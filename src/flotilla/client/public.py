@@ -92,6 +92,8 @@ from flotilla.types.operations.queue import GroupReset as GroupReset
 from flotilla.types.operations.queue import MemberInfo as MemberInfo
 from flotilla.types.operations.schedules import ScheduleDefinition as ScheduleDefinition
 from flotilla.types.operations.schedules import ScheduleInfo as ScheduleInfo
+from flotilla.types.operations.transactions import OpenTransaction as OpenTransaction
+from flotilla.types.operations.transactions import TransactionList as TransactionList
 from flotilla.types.records import ContentType as ContentType
 from flotilla.types.records import Record as Record
 from flotilla.types.topics import TopicSettings as TopicSettings
