@@ -57,7 +57,7 @@ def signature_of(hint: Any) -> Signature:
     return Signature(function)
 
 
-@pytest.mark.parametrize(("hint", "value"), VALUES, ids=str)
+@pytest.mark.parametrize(("hint", "value"), VALUES)
 def test_a_value_arrives_as_it_was_sent(hint, value):
     signature = signature_of(hint)
     assert signature.decode(signature.encode((value,), {})) == {"value": value}
@@ -85,7 +85,6 @@ def test_a_value_arrives_as_it_was_sent(hint, value):
         (Any, object()),
         (Any, {1: 2}),
     ],
-    ids=str,
 )
 def test_a_value_that_does_not_fit_is_refused_where_it_is_sent(hint, value):
     with pytest.raises(WrongTypeError, match="value"):
