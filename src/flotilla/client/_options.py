@@ -83,7 +83,7 @@ class TopicOptions(TypedDict, total=False):
     retention_ms: Duration | str
     retention_bytes: int | str
     retention_messages: int | str
-    delay_ms_max: Duration | str
+    delay_max_ms: Duration | str
     payload_bytes_max: int | str
     rate_limit_per_minute: int | str
     rate_limit_burst: int | str

@@ -74,7 +74,7 @@ _ROWS: Final = (
         "Delete the oldest messages of a partition beyond this number. 0 sets no limit.",
     ),
     Setting(
-        "delay_ms_max",
+        "delay_max_ms",
         duration(0, 100 * 365 * _DAY_MS),
         365 * _DAY_MS,
         "The longest delay of a message that is accepted, by its producer or by a nack.",
@@ -118,7 +118,7 @@ class TopicSettings:
     retention_ms: int
     retention_bytes: int
     retention_messages: int
-    delay_ms_max: int
+    delay_max_ms: int
     payload_bytes_max: int
     rate_limit_per_minute: int
     rate_limit_burst: int

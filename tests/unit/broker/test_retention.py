@@ -171,11 +171,11 @@ def test_a_message_that_waits_for_its_next_attempt_ages_from_then(node: Node) ->
 
 @pytest.mark.parametrize("delay_ms", [3_600_001, 300 * 365 * 86_400_000])
 def test_a_delay_beyond_its_bound_is_refused(node: Node, delay_ms: int) -> None:
-    node.fleet.create(TOPIC, delay_ms_max="1h")
+    node.fleet.create(TOPIC, delay_max_ms="1h")
     late = encode_batch([Record(b"late", deliver_at_ms=node.now_ms() + delay_ms)])
     refused = node.call(Produce(TOPIC, 0, late))
     assert refused.code == "INVALID_ARGUMENT"
-    assert "more than 1h ahead (topic setting delay_ms_max)" in str(refused.result)
+    assert "more than 1h ahead (topic setting delay_max_ms)" in str(refused.result)
     store(node, b"in time", deliver_at_ms=node.now_ms() + 3_600_000)
     store(node, b"failed")
     found = polled(node, poll(1))

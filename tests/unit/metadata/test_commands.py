@@ -61,7 +61,7 @@ COMMANDS = st.one_of(
     st.builds(PutSchedule, TEXT, U64, PLANS, U64, U64),
     st.builds(PauseSchedule, U64, st.booleans(), U64, U64),
     st.builds(RemoveSchedule, U64, U64),
-    st.builds(RunSchedule, U64, U64, U64, st.booleans(), U64, TEXT, U64, U64),
+    st.builds(RunSchedule, U64, U64, U64, st.booleans(), U64, TEXT, U64, U64, U64),
 )
 
 #: By kind.

@@ -222,9 +222,9 @@ class PartitionHost:
 
     def _check_delay(self, deliver_at_ms: int) -> None:
         """A time far ahead is a mistake, and would keep its part of the log until then."""
-        if deliver_at_ms > self._outside.now_ms() + self._settings.delay_ms_max:
-            most = format_duration(self._settings.delay_ms_max)
-            raise InvalidArgumentError(f"the time of delivery is more than {most} ahead (topic setting delay_ms_max)")
+        if deliver_at_ms > self._outside.now_ms() + self._settings.delay_max_ms:
+            most = format_duration(self._settings.delay_max_ms)
+            raise InvalidArgumentError(f"the time of delivery is more than {most} ahead (topic setting delay_max_ms)")
 
     def produce(self, request: Produce, done: Done) -> None:
         leader = self._serving()

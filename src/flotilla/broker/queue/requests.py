@@ -82,10 +82,10 @@ class QueueRequests:
     def settle(self, request: Settle, done: Done) -> None:
         if request.kind not in _KINDS:
             raise InvalidArgumentError(f"{request.kind} is not an outcome of a lease")
-        delay_ms_max = self._queue.topic.settings.delay_ms_max
-        if request.delay_ms != BY_BACKOFF and not 0 <= request.delay_ms <= delay_ms_max:
+        delay_max_ms = self._queue.topic.settings.delay_max_ms
+        if request.delay_ms != BY_BACKOFF and not 0 <= request.delay_ms <= delay_max_ms:
             raise InvalidArgumentError(
-                f"delay_ms is 0 to {delay_ms_max} (topic setting delay_ms_max), or {BY_BACKOFF} for the group's backoff"
+                f"delay_ms is 0 to {delay_max_ms} (topic setting delay_max_ms), or {BY_BACKOFF} for the group's backoff"
             )
         if request.members and len(request.members) != len(request.leases):
             raise InvalidArgumentError("name a member for every run or for none")

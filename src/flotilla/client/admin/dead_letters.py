@@ -96,9 +96,13 @@ class AsyncDeadLetters:
         self._client = client
         self.origin = topic
         self.group = group
-        #: The topic in which they are: as the group's setting says, which the first call asks for.
-        self.topic = dead_letter_topic(group, topic)
+        self._topic = dead_letter_topic(group, topic)
         self._timeout_ms = timeout_ms
+
+    @property
+    def topic(self) -> str:
+        """The topic in which they are: as the group's setting says, which the first call asks for."""
+        return self._topic
 
     async def _find_topic(self) -> str:
         """The group that redrives the letters, in `topic`, which is known from here on."""
@@ -107,8 +111,8 @@ class AsyncDeadLetters:
         except NotFoundError:
             # The topic was deleted, and the settings with it; its letters may be there.
             settings = {}
-        self.topic = settings.get("dead_letter_topic") or dead_letter_topic(self.group, self.origin)
-        return redrive_group(self.topic, self.group, self.origin)
+        self._topic = settings.get("dead_letter_topic") or dead_letter_topic(self.group, self.origin)
+        return redrive_group(self._topic, self.group, self.origin)
 
     def _is_own(self, letter: DeadLetter) -> bool:
         """Also of a message that someone put into the topic by hand."""
@@ -119,7 +123,7 @@ class AsyncDeadLetters:
         found: Letters = []
         redriver = await self._find_topic()
         try:
-            described = await self._client.describe_topic(self.topic, timeout_ms=self._timeout_ms)
+            described = await self._client.describe_topic(self._topic, timeout_ms=self._timeout_ms)
         except NotFoundError:
             return found
         for part in described.partitions:
@@ -131,10 +135,10 @@ class AsyncDeadLetters:
         """One dead letter, also after a redrive or a purge. Raises NotFoundError."""
         await self._find_topic()
         found = await self._client.peek(
-            self.topic, partition, offset=offset, max_messages=1, timeout_ms=self._timeout_ms
+            self._topic, partition, offset=offset, max_messages=1, timeout_ms=self._timeout_ms
         )
         if not found or found[0].offset != offset or not self._is_own(read_letter(found[0])):
-            raise NotFoundError(f"there is no dead letter at offset {offset} in partition {partition} of {self.topic}")
+            raise NotFoundError(f"there is no dead letter at offset {offset} in partition {partition} of {self._topic}")
         return read_letter(found[0])
 
     async def redrive(
@@ -172,7 +176,7 @@ class AsyncDeadLetters:
     async def _list_partition(self, redriver: str, number: int, limit: int, wanted: DeadLetterFilter) -> Letters:
         position = wanted.get("offset")
         try:
-            info = await self._client.describe_group(self.topic, redriver, timeout_ms=self._timeout_ms)
+            info = await self._client.describe_group(self._topic, redriver, timeout_ms=self._timeout_ms)
             part = info.partitions.get(number)
         except NotFoundError:
             part = None
@@ -181,7 +185,7 @@ class AsyncDeadLetters:
         found: Letters = []
         while len(found) < limit:
             messages = await self._client.peek(
-                self.topic, number, offset=position, max_messages=_PEEK_MESSAGES, timeout_ms=self._timeout_ms
+                self._topic, number, offset=position, max_messages=_PEEK_MESSAGES, timeout_ms=self._timeout_ms
             )
             letters = [
                 letter for letter in map(read_letter, messages) if self._is_own(letter) and is_meant(letter, wanted)
@@ -198,7 +202,7 @@ class AsyncDeadLetters:
         states = await asyncio.gather(
             *[
                 self._client.explain(
-                    self.topic,
+                    self._topic,
                     redriver,
                     letter.partition,
                     letter.offset,
@@ -221,7 +225,7 @@ class AsyncDeadLetters:
     async def _work(self, run: "_Run", send: Callable[[_Chosen], Coroutine[Any, Any, None]] | None) -> Redriven:
         redriver = await self._find_topic()
         consumer = self._client.queue(
-            self.topic, group=redriver, lease_ms_max=_LEASE_MS_MAX, timeout_ms=self._timeout_ms
+            self._topic, group=redriver, lease_ms_max=_LEASE_MS_MAX, timeout_ms=self._timeout_ms
         )
         async with consumer:
             empty_polls = 0
@@ -240,7 +244,7 @@ class AsyncDeadLetters:
     async def _has_more(self, redriver: str) -> bool:
         """Whether letters are left that a poll did not return: a new leader delivers nothing at first."""
         try:
-            info = await self._client.describe_group(self.topic, redriver, timeout_ms=self._timeout_ms)
+            info = await self._client.describe_group(self._topic, redriver, timeout_ms=self._timeout_ms)
         except NotFoundError:
             # No partition knows the group yet: the poll did not wait for that.
             return True

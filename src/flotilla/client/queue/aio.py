@@ -186,6 +186,7 @@ class AsyncQueueConsumer:
             await self._feed.make_room()
 
     async def then(self, message: Leased[Any], following: Next) -> Receipt:
+        """Acknowledges one message and produces the next one in one transaction, as `then` of the message does."""
         return await self._follow(message, following, self._timeout_ms)
 
     async def extend(self, message: Leased[Any], visibility_ms: Duration) -> None:

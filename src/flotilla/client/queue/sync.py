@@ -219,6 +219,7 @@ class QueueConsumer:
         elif is_first and self._feed.is_crowded:
             self._thread.run(self._feed.make_room())
 
+    @documented_by(AsyncQueueConsumer.then)
     def then(self, message: Leased[Any], following: Next) -> Receipt:
         return self._thread.run(self._follow(message, following, self._timeout_ms))
 
