@@ -33,9 +33,9 @@ def read_batches(replica: Replica, machine: PartitionMachine, request: Fetch) ->
 def find_time(replica: Replica, machine: PartitionMachine, timestamp_ms: int) -> Offset:
     """The offset of the first record of that time or later; -1: there is none."""
     found = replica.log.find_time(timestamp_ms)
-    if found is None or found >= machine.next_offset:
+    start = machine.next_offset if found is None else max(found, machine.log_start)
+    if start >= machine.next_offset:
         return -1
-    start = max(found, machine.log_start)
     entry = replica.log.read_from_offset(start, 0, replica.readable_end)[0]
     batch = BatchView(entry.data, verify=False)
     times = batch.columns.timestamps

@@ -134,3 +134,12 @@ def test_the_command_asks_first(broker, client):
     assert client.find_offset("orders", 0, "earliest") == 0
     assert "partition 0 begins at 4" in run("trim", "orders", "0=4", "--yes").stdout
     assert json.loads(run("purge", "orders", "--yes", "--json").stdout) == {"log_starts": {"orders": {"0": 10}}}
+
+
+def test_a_purged_topic_has_no_record_of_any_time(client):
+    filled(client)
+    assert client.find_offset("orders", 0, timestamp_ms=1) == 0
+    client.purge("orders")
+    assert client.find_offset("orders", 0, timestamp_ms=1) == -1
+    client.produce("orders", b"new")
+    assert client.find_offset("orders", 0, timestamp_ms=1) == 10
