@@ -15,7 +15,7 @@ from flotilla.codec.generated.flotilla_pb2_grpc import FlotillaStub
 from flotilla.server import Server
 from flotilla.types import operations as ops
 from flotilla.types.errors import ALL_ERRORS, FlotillaError, LeaseExpiredError, NotLeaderError
-from flotilla.types.operations import Reply, Request
+from flotilla.types.operations import Reply, Request, schedules
 from flotilla.types.operations import queue as queue
 from flotilla.types.operations import stream as stream
 from flotilla.types.operations import transactions as transactions
@@ -48,6 +48,11 @@ class Grpc:
         transactions.ListTransactions,
         transactions.ListOpenTransactions,
         transactions.ForgetTransaction,
+        schedules.CreateSchedule,
+        schedules.DeleteSchedule,
+        schedules.ListSchedules,
+        schedules.PauseSchedule,
+        schedules.RunSchedule,
     )
 
     def __init__(self, server: Server) -> None:

@@ -20,6 +20,7 @@ from flotilla.types.lease_tokens import LeasePlace, leases_by_place, read_lease_
 from flotilla.types.operations import Reply, Request
 from flotilla.types.operations import cluster as cluster_operations
 from flotilla.types.operations import queue as queue
+from flotilla.types.operations import schedules as schedule_operations
 from flotilla.types.operations import stream as stream_operations
 from flotilla.types.operations import transactions as transaction_operations
 from flotilla.types.records import Record
@@ -47,6 +48,8 @@ class Http:
         *_requests_of(cluster_operations),
         *_requests_of(stream_operations),
         *_requests_of(transaction_operations),
+        # tests/integration/http/test_schedules.py has them.
+        *_requests_of(schedule_operations),
         ops.InitCluster,
         ops.JoinCluster,
         ops.RemoveNode,

@@ -12,6 +12,7 @@ from flotilla.codec.batch.view import BatchView
 from flotilla.types.errors import FlotillaError, NotLeaderError, OverloadedError, UnavailableError
 from flotilla.types.operations import Fetched, Reply, Request
 from flotilla.types.operations.queue import Explanation, LeaseRange, Polled, Start
+from flotilla.types.operations.schedules import ScheduleDefinition
 from flotilla.types.operations.stream import GroupAssignment
 from tests.conformance.arrivals import Arrivals
 from tests.conformance.matching import Mismatch, match, substitute
@@ -110,6 +111,10 @@ class Play:
             given["leases"] = [LeaseRange(*run) for run in given["leases"]]
         if "start" in given:
             given["start"] = Start(*given["start"])
+        if "definition" in given:
+            definition = given["definition"]
+            payload = to_bytes(definition.get("payload", ""))
+            given["definition"] = ScheduleDefinition(**{**definition, "payload": payload})
         if "keys" in given:
             given["keys"] = [to_bytes(key) for key in given["keys"]]
         if isinstance(given.get("topic"), dict):
