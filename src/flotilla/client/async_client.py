@@ -48,6 +48,7 @@ from flotilla.types.errors import (
     ConnectionClosedError,
     DeadlineError,
     InvalidArgumentError,
+    TopicReplacedError,
     UnavailableError,
 )
 from flotilla.types.ids import Offset
@@ -190,17 +191,17 @@ class AsyncClient:
 
     async def _confirmed_metadata(self, topics: list[str], timeout_ms: Duration | None) -> Metadata:
         limit = TimeLimit(self._limit_ms(timeout_ms))
-        found = await self.admin.metadata(topics, timeout_ms=limit.left_ms)
-        while found.is_stale and limit.left_ms:
+        refused = UnavailableError("no quorum of the metadata confirms what brokers know of topics")
+        while limit.left_ms:
+            try:
+                found = await self.admin.metadata(topics, timeout_ms=limit.left_ms)
+            except DeadlineError as error:
+                raise refused from error
+            if not found.is_stale:
+                return found
             # A broker waits for a quorum before it answers, unless it is not part of a cluster yet.
             await asyncio.sleep(CONFIRM_AGAIN_MS / 1000)
-            try:
-                found = await self.admin.metadata(topics, timeout_ms=limit.left_ms or 1)
-            except DeadlineError:
-                break
-        if not found.is_stale:
-            return found
-        raise UnavailableError("no quorum of the metadata confirms what brokers know of topics")
+        raise refused
 
     # Producing.
 
@@ -221,7 +222,12 @@ class AsyncClient:
         """
         producer, limit_ms = self._own_producer(topic), self._limit_ms(timeout_ms)
         record = await producer.make_record(payload, key, fields, limit_ms)
-        return await (await producer.send_record(record, partition, limit_ms))
+        limit = TimeLimit(limit_ms)
+        try:
+            return await (await producer.send_record(record, partition, limit_ms))
+        except TopicReplacedError:
+            # Certainly not stored, and the producer knows the new topic by now.
+            return await (await producer.send_record(record, partition, limit.left_ms or 1))
 
     async def produce_many(
         self,

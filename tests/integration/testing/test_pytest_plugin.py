@@ -22,7 +22,7 @@ def test_the_next_test_has_a_broker_of_its_own(flotilla_client):
 
 def run_pytest(folder: Path, *words: str) -> str:
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "flotilla.pytest_plugin", *words],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,

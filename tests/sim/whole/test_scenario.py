@@ -111,6 +111,9 @@ def test_what_no_quorum_confirms_is_not_told_as_if_it_were_sure() -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         async with cluster.client() as client:
             await client.create_topic("orders")
+        async with AsyncClient(cluster.brokers[1].client_address) as client:
+            # The node knows it from here on.
+            await client.describe_topic("orders")
         for node in (2, 3):
             cluster.brokers[node].kill()
         async with AsyncClient(cluster.brokers[1].client_address) as client:

@@ -1,7 +1,7 @@
 """Deliveries as the consumers saw them, and the rule of leases: nobody gets what another one holds.
 
 A lease is certain to be held where its holder was told so. Without faults that is until it settles the message,
-dies, or stops to renew. With faults it is what an extension has confirmed: as long as the same leader leads and the
+if it ever does, or dies. With faults it is what an extension has confirmed: as long as the same leader leads and the
 holder has kept its connections.
 """
 
@@ -94,11 +94,11 @@ def _quiet_holds(history: History, deliveries: list[Delivery]) -> Iterable[_Hold
     settled = _first_settled(history)
     ended = _times(history, ENDED)
     for delivery in deliveries:
-        until_us = delivery.asked_us + LEASE_MS_MAX * MS
-        until_us = min(
-            until_us, settled.get((delivery.client, delivery.group, delivery.place, delivery.lease), until_us)
-        )
-        yield _Hold(delivery, _before(ended, delivery, until_us))
+        settled_us = settled.get((delivery.client, delivery.group, delivery.place, delivery.lease))
+        # A message that its handler has dropped is not renewed.
+        if settled_us is not None:
+            until_us = min(delivery.asked_us + LEASE_MS_MAX * MS, settled_us)
+            yield _Hold(delivery, _before(ended, delivery, until_us))
 
 
 def _confirmed_holds(history: History, deliveries: list[Delivery]) -> Iterable[_Hold]:
