@@ -1,7 +1,7 @@
 """Tables and streams into topics."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ Topic = Callable[..., str]
 
 def test_every_column_that_can_be_written(spark: Any, client: Client, servers: str, topic: Topic) -> None:
     name, other = topic(partitions=3), topic(partitions=1)
-    later = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
+    later = datetime.now(UTC).replace(microsecond=0) + timedelta(days=100)
     made = datetime(2026, 5, 4, 12, 0, 0, 1_000, tzinfo=UTC)
     rows = [
         (b"k", "one", None, 2, [("h", b"1"), ("i", None)], 3, later, made, 2),
