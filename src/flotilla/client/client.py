@@ -34,7 +34,7 @@ from flotilla.client.reader.sync import Reader
 from flotilla.client.stream.options import StreamOptions, stream_parameters
 from flotilla.client.stream.sync import StreamConsumer
 from flotilla.client.transaction.sync import Transaction
-from flotilla.types.errors import ConnectionClosedError, FlotillaError
+from flotilla.types.errors import ConnectionClosedError, FlotillaError, TopicReplacedError
 from flotilla.types.records import Record
 
 Result = TypeVar("Result")
@@ -101,9 +101,14 @@ class Client:
         **fields: Unpack[RecordFields],
     ) -> Receipt:
         producer, limit_ms = self._own_producer(topic), self._limit_ms(timeout_ms)
+        limit = TimeLimit(limit_ms)
         record = producer.make_record(payload, key, fields, limit_ms)
-        receipt = producer.lone.store(record, partition, limit_ms)
-        return receipt or producer.send_record(record, partition, limit_ms).result()
+        try:
+            receipt = producer.lone.store(record, partition, limit_ms)
+            return receipt or producer.send_record(record, partition, limit_ms).result()
+        except TopicReplacedError:
+            # Certainly not stored, and the producer knows the new topic by now.
+            return producer.send_record(record, partition, limit.left_ms or 1).result()
 
     @documented_by(AsyncClient.produce_many)
     def produce_many(

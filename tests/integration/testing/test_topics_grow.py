@@ -97,12 +97,23 @@ def test_a_producer_goes_on_with_a_topic_of_the_same_shape(broker: LocalBroker) 
 
 
 def test_a_producer_of_a_topic_with_another_shape_says_so_once(broker: LocalBroker) -> None:
-    with broker.client() as old, broker.client() as new:
+    with broker.client() as old, broker.client() as new, old.producer("t") as producer:
         old.create_topic("t", partitions=1)
-        places(old, "t")
-        old.alter_topic("t", partitions=8)
+        producer.send(b"x", key=KEYS[0]).result()
         new.delete_topic("t")
         new.create_topic("t", partitions=8)
         with pytest.raises(TopicReplacedError, match="nothing was stored"):
-            old.produce("t", b"x", key=KEYS[0])
+            producer.send(b"x", key=KEYS[0]).result()
+        new_place = new.produce("t", b"x", key=KEYS[0])
+        assert producer.send(b"x", key=KEYS[0]).result().partition == new_place.partition
+
+
+def test_a_call_that_produces_goes_on_in_a_topic_with_another_shape(broker: LocalBroker) -> None:
+    with broker.client() as old, broker.client() as new:
+        old.create_topic("t", partitions=1)
+        places(old, "t")
+        new.delete_topic("t")
+        new.create_topic("t", partitions=8)
+        receipt = old.produce("t", b"x", key=KEYS[0])
+        assert receipt == new.produce("t", b"y", key=KEYS[0])._replace(offset=0)
         assert places(old, "t") == places(new, "t")
