@@ -113,8 +113,8 @@ class Play:
             given["start"] = Start(*given["start"])
         if "definition" in given:
             definition = given["definition"]
-            payload = to_bytes(definition.get("payload", ""))
-            given["definition"] = ScheduleDefinition(**{**definition, "payload": payload})
+            data = {name: to_bytes(definition[name]) for name in ("payload", "key") if name in definition}
+            given["definition"] = ScheduleDefinition(**{**definition, **data})
         if "keys" in given:
             given["keys"] = [to_bytes(key) for key in given["keys"]]
         if isinstance(given.get("topic"), dict):

@@ -192,13 +192,17 @@ class AsyncClient:
     async def _confirmed_metadata(self, topics: list[str], timeout_ms: Duration | None) -> Metadata:
         limit = TimeLimit(self._limit_ms(timeout_ms))
         refused = UnavailableError("no quorum of the metadata confirms what brokers know of topics")
+        was_answered = False
         while limit.left_ms:
             try:
                 found = await self.admin.metadata(topics, timeout_ms=limit.left_ms)
             except DeadlineError as error:
-                raise refused from error
+                if was_answered:
+                    raise refused from error
+                raise
             if not found.is_stale:
                 return found
+            was_answered = True
             # A broker waits for a quorum before it answers, unless it is not part of a cluster yet.
             await asyncio.sleep(CONFIRM_AGAIN_MS / 1000)
         raise refused

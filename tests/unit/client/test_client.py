@@ -272,7 +272,7 @@ def test_a_port_of_something_else(answer, text):
                     connection.sendall(answer)
                     connection.recv(1_000)
 
-        thread = threading.Thread(target=serve)
+        thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         address = "{}:{}".format(*listener.getsockname())
         with (
