@@ -611,6 +611,7 @@ class Driver:
         self.background_error = None
         if replica is None:
             self._store.finish_maintenance(job)
+            self._note_low()
             self._ports.crash_point("maintained")
             self._maintain()
             return
@@ -689,8 +690,7 @@ class Driver:
         self._retry_in_ticks = self._retry_in_ticks or self._options.retry_ticks
 
     def _retry(self) -> None:
-        if self._store.is_low:
-            self._retry_in_ticks = self._retry_in_ticks or self._options.retry_ticks
+        self._note_low()
         self._maintain(is_retry=True)
         jobs, self._retry_jobs = self._retry_jobs, []
         for job in jobs:

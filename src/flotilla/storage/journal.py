@@ -53,7 +53,7 @@ class Journal:
         "ends",
         "full",
         "has_reserve",
-        "is_low",
+        "is_reserve",
         "left_number",
         "number",
         "numbers",
@@ -75,8 +75,8 @@ class Journal:
         #: The sequence of the last block until something proves that it is durable, then 0.
         self._unmarked = 0
         self.has_reserve = disk.exists(RESERVE_PATH)
-        #: The disk was full, and the reserve is in use. Cleared by a spare file.
-        self.is_low = False
+        #: The disk was full, and the file in use is the reserve. The next block goes to a spare file if there is one.
+        self.is_reserve = False
         #: The file in use; 0 before the first block.
         self.number = 0
         #: Files that exist, ascending; appended by the writer, removed from by the loop.
@@ -97,11 +97,11 @@ class Journal:
         """Writes and syncs the block. After an error the block may be retried."""
         size_bytes = block.size_bytes
         file = self._file
-        is_left = self.is_low or self.left_number == self.number
+        is_left = self.is_reserve or self.left_number == self.number
         if file is not None and (not self._has_room(size_bytes) or (is_left and self.spare is not None)):
             if not is_left:
                 self.full.add(self.number)
-            elif self.spare is None and self.is_low:
+            elif self.spare is None and self.is_reserve:
                 raise DiskFullError(f"the disk is full, and so is the reserve {journal_path(self.number)}")
             file = None
         if file is None:
@@ -148,6 +148,11 @@ class Journal:
         return [(known, ends[known]) for known in sorted(self.numbers) if ends.get(known)]
 
     @property
+    def is_low(self) -> bool:
+        """Only the reserve is left to write to."""
+        return self.is_reserve and (self.spare is None or self.spare.number < self.number)
+
+    @property
     def is_reserve_half_used(self) -> bool:
         """Half of what is for entries that free space, and for the checkpoints that release their files."""
         return self.is_low and 2 * self._position >= self._limit_bytes
@@ -184,11 +189,11 @@ class Journal:
             self._file = self._disk.open(journal_path(number))
             self.number = number
             self._position = position
-            self.is_low = True
+            self.is_reserve = True
 
     def limit_reserve(self) -> None:
         """After the first block: half of the reserve is for entries that free space."""
-        if self.is_low:
+        if self.is_reserve:
             self._limit_bytes = self._options.reserve_bytes // 2
 
     def create_reserve(self) -> None:
@@ -214,7 +219,7 @@ class Journal:
             # The writer created a later file meanwhile: the spare stays empty.
             spare.file.close()
             spare = None
-        self.is_low = False
+        self.is_reserve = False
         self._limit_bytes = self._options.journal_bytes
         if spare is None:
             number = next(self._next_number)
@@ -234,7 +239,7 @@ class Journal:
         self._disk.rename(RESERVE_PATH, journal_path(number))
         self.has_reserve = False
         file = _allocated(self._disk, journal_path(number), self._options.reserve_bytes)
-        self.is_low = True
+        self.is_reserve = True
         self._limit_bytes = self._options.reserve_bytes
         if self._has_synced:
             self.limit_reserve()
