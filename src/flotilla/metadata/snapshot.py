@@ -21,7 +21,7 @@ from flotilla.types.errors import CorruptionError, InvalidArgumentError
 from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.snapshot_data import SnapshotData, whole
 
-VERSION: Final = 5
+VERSION: Final = 6
 
 _Value = TypeVar("_Value")
 

@@ -74,6 +74,8 @@ class StreamGroup:
     rebalanced_at_ms: int = 0
     cause: str = ""
     moved: int = 0
+    #: The partitions that the topic had when the group was founded: in younger ones it begins at the start.
+    first_partitions: int = 0
 
     def has_member(self, name: str) -> bool:
         return any(member.name == name for member in self.members)
@@ -177,7 +179,7 @@ class StreamGroupTable:
         now_ms: int,
     ) -> StreamGroup:
         """The first member decides about strategy and session; those of later members are ignored."""
-        group = self.find(topic_id, name) or self._found(topic_id, name)
+        group = self.find(topic_id, name) or self._found(topic_id, name, partition_count)
         if group.has_member(member.name):
             return group
         if not group.members:
@@ -185,13 +187,14 @@ class StreamGroupTable:
         members = (*group.members, member)
         return self._rebalance(group, members, partition_count, f"{member.name} joined", now_ms)
 
-    def _found(self, topic_id: int, name: str) -> StreamGroup:
+    def _found(self, topic_id: int, name: str, partition_count: int) -> StreamGroup:
         groups = self.topics.get(topic_id, {})
         if len(groups) >= GROUP_COUNT_MAX:
             # The oldest group without members makes room.
             forgotten = next(known for known in groups.values() if not known.members)
             self._forget(forgotten)
-        return StreamGroup(topic_id, name, STICKY, SESSION_MS_DEFAULT, self.forgotten_generation)
+        generation = self.forgotten_generation
+        return StreamGroup(topic_id, name, STICKY, SESSION_MS_DEFAULT, generation, first_partitions=partition_count)
 
     def remove(self, topic_id: int, name: str, members: Sequence[str], why: str, now_ms: int) -> StreamGroup | None:
         """Members leave, or are removed. Their partitions go to others at once. None: there is no such group."""

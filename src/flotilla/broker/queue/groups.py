@@ -9,6 +9,7 @@ and delays there is no timer, and idle groups write nothing.
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import NamedTuple, Protocol
 
@@ -17,6 +18,7 @@ from flotilla.broker.log_reads import find_time
 from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
 from flotilla.broker.queue.dead_letters import DeadLetters
 from flotilla.broker.queue.delivery import BatchCache, QueueReader, ReadResult
+from flotilla.broker.queue.elder_partitions import ElderPartitions
 from flotilla.broker.queue.rate_limit import TOKEN_PARTITION, TokenShares
 from flotilla.broker.queue.settlement_log import SettlementLog
 from flotilla.broker.queue.waiting_room import WaitingRoom
@@ -38,6 +40,7 @@ from flotilla.types.errors import (
     NotLeaderError,
     NotLoadedError,
     OffsetOutOfRangeError,
+    UnavailableError,
 )
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset, Term
@@ -215,22 +218,40 @@ class PartitionQueue:
         if waiting is not None:
             waiting.append(opened)
             return
-        if start.kind == FROM_OFFSET and start.value > self.machine.next_offset:
-            # One offset for all partitions of a topic: in one that is shorter the group begins at its end.
-            start = Start(LATEST)
-        command = OpenGroup(group, self.offset_of(start), self.now_ms())
-
-        def answered(result: object) -> None:
-            error = result if isinstance(result, FlotillaError) else None
-            for one in self._opening.pop(group, ()):
-                one(error)
-
         self._opening[group] = [opened]
+        if start.kind != EARLIEST and self.number >= self.topic.key_partitions:
+            found = partial(self._open_by_age, group, start)
+            ElderPartitions(self._ports.elsewhere, self.topic.name, self.number, group, found)
+            return
         try:
-            self.propose(command, answered)
+            self._propose_open(group, start)
         except FlotillaError:
             del self._opening[group]
             raise
+
+    def _open_by_age(self, group: str, start: Start, is_older: bool | FlotillaError) -> None:
+        """Opens a group in a partition that its topic has got later: an older group begins at the start."""
+        try:
+            if isinstance(is_older, FlotillaError):
+                raise UnavailableError(f"it is not known whether group {group!r} is older: {is_older}")
+            self._propose_open(group, FROM_EARLIEST if is_older else start)
+        except NotLoadedError as missing:
+            opened = partial(self._opened, group)
+            self.loads.wait(missing, lambda: self._propose_open(group, start), opened)
+        except FlotillaError as error:
+            self._opened(group, error)
+
+    def _propose_open(self, group: str, start: Start) -> None:
+        if start.kind == FROM_OFFSET and start.value > self.machine.next_offset:
+            # One offset for all partitions of a topic: in one that is shorter the group begins at its end.
+            start = Start(LATEST)
+        command = OpenGroup(group, self.offset_of(start), self.now_ms(), len(self.topic.partitions))
+        self.propose(command, partial(self._opened, group))
+
+    def _opened(self, group: str, result: object) -> None:
+        error = result if isinstance(result, FlotillaError) else None
+        for one in self._opening.pop(group, ()):
+            one(error)
 
     def offset_of(self, start: Start) -> Offset:
         """Raises InvalidArgumentError or OffsetOutOfRangeError."""

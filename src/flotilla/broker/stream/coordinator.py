@@ -339,7 +339,7 @@ def _is_news(request: Heartbeat, assignment: list[Owned]) -> bool:
 
 
 def _assigned(group: StreamGroup, assignment: list[Owned]) -> GroupAssignment:
-    return GroupAssignment(group.generation, assignment, group.session_ms, group.topic_id)
+    return GroupAssignment(group.generation, assignment, group.session_ms, group.topic_id, group.first_partitions)
 
 
 def _not_a_member(request: Heartbeat) -> StaleGenerationError:

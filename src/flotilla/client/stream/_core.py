@@ -24,8 +24,16 @@ from flotilla.client._core.timers import Alarm, Timer
 from flotilla.client.stream.options import StreamOptions
 from flotilla.types.errors import FlotillaError, StaleGenerationError, TopicReplacedError
 from flotilla.types.ids import Offset
-from flotilla.types.operations import EARLIEST, LATEST, ListOffsets, OffsetCommitted, OffsetFound, Request
-from flotilla.types.operations.queue import FROM_OFFSET, FROM_TIME
+from flotilla.types.operations import (
+    EARLIEST,
+    LATEST,
+    CommitOffset,
+    ListOffsets,
+    OffsetCommitted,
+    OffsetFound,
+    Request,
+)
+from flotilla.types.operations.queue import FROM_OFFSET, FROM_TIME, Start
 from flotilla.types.operations.stream import (
     HEARTBEAT_WAIT_MS_MAX,
     SESSION_MS_DEFAULT,
@@ -129,6 +137,8 @@ class StreamMember:
         self._is_joined = False
         #: Of the topic whose group it has joined; 0: none, or it is about to join that of another topic of the name.
         self._topic_id = 0
+        #: In partitions from this number on, which are younger than the group, it begins at the start; 0: in none.
+        self._first_partitions = 0
 
     # For the shells.
 
@@ -289,6 +299,7 @@ class StreamMember:
         assert isinstance(result, GroupAssignment)
         self.generation = result.generation
         self._topic_id = result.topic_id
+        self._first_partitions = result.first_partitions
         self._session_ms = result.session_ms or self._session_ms
         self._target = target = {owned.partition: owned.epoch for owned in result.partitions}
         # Another epoch of the same partition: a move was cancelled, and no other member owned it in between.
@@ -356,6 +367,8 @@ class StreamMember:
             return
         assert isinstance(result, OffsetCommitted)
         start = self._options.start
+        if 0 < self._first_partitions <= part.partition:
+            start = Start()
         if result.offset >= 0:
             self._own(part, result.offset, is_committed=True)
         elif start.kind == FROM_OFFSET:
@@ -376,8 +389,26 @@ class StreamMember:
         if result.offset < 0 and position not in (EARLIEST, LATEST):
             # All records are older.
             self._find(part, LATEST)
-        else:
+        elif position == EARLIEST:
             self._own(part, result.offset, is_committed=False)
+        else:
+            self._begin_at(part, result.offset)
+
+    def _begin_at(self, part: _Partition, offset: Offset) -> None:
+        """Commits where the group begins, before anything is read: a later owner would find another place."""
+        request = CommitOffset(
+            self._group, self._topic, part.partition, offset, epoch=part.epoch, topic_id=part.topic_id
+        )
+
+        def begun(result: CallResult) -> None:
+            part.call = None
+            if isinstance(result, FlotillaError):
+                self._refused(part, result)
+            else:
+                assert isinstance(result, OffsetCommitted)
+                self._own(part, result.offset, is_committed=True)
+
+        part.call = self._submit(request, begun, self._options.timeout_ms)
 
     def _own(self, part: _Partition, offset: Offset, *, is_committed: bool) -> None:
         part.state = _OWNED

@@ -907,7 +907,7 @@ class Member(_message.Message):
     def __init__(self, name: _Optional[str] = ..., leased: _Optional[int] = ..., last_poll_ms_ago: _Optional[int] = ...) -> None: ...
 
 class GroupDescription(_message.Message):
-    __slots__ = ("kind", "floor", "next_offset", "log_start", "lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total", "expired_total", "cancelled_total", "is_paused", "members", "trimmed_total", "unburied")
+    __slots__ = ("kind", "floor", "next_offset", "log_start", "lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total", "expired_total", "cancelled_total", "is_paused", "members", "trimmed_total", "unburied", "partition_count")
     KIND_FIELD_NUMBER: _ClassVar[int]
     FLOOR_FIELD_NUMBER: _ClassVar[int]
     NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -927,6 +927,7 @@ class GroupDescription(_message.Message):
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     TRIMMED_TOTAL_FIELD_NUMBER: _ClassVar[int]
     UNBURIED_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_COUNT_FIELD_NUMBER: _ClassVar[int]
     kind: str
     floor: int
     next_offset: int
@@ -946,7 +947,8 @@ class GroupDescription(_message.Message):
     members: _containers.RepeatedCompositeFieldContainer[Member]
     trimmed_total: int
     unburied: int
-    def __init__(self, kind: _Optional[str] = ..., floor: _Optional[int] = ..., next_offset: _Optional[int] = ..., log_start: _Optional[int] = ..., lag: _Optional[int] = ..., oldest_age_ms: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., dead_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., failed_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., cancelled_total: _Optional[int] = ..., is_paused: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., trimmed_total: _Optional[int] = ..., unburied: _Optional[int] = ...) -> None: ...
+    partition_count: int
+    def __init__(self, kind: _Optional[str] = ..., floor: _Optional[int] = ..., next_offset: _Optional[int] = ..., log_start: _Optional[int] = ..., lag: _Optional[int] = ..., oldest_age_ms: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., dead_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., failed_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., cancelled_total: _Optional[int] = ..., is_paused: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., trimmed_total: _Optional[int] = ..., unburied: _Optional[int] = ..., partition_count: _Optional[int] = ...) -> None: ...
 
 class ResetGroup(_message.Message):
     __slots__ = ("topic", "partition", "group", "start", "is_dry_run", "epoch")
@@ -1309,18 +1311,20 @@ class LeaveGroup(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class GroupAssignment(_message.Message):
-    __slots__ = ("generation", "partitions", "epochs", "session_ms", "topic_id")
+    __slots__ = ("generation", "partitions", "epochs", "session_ms", "topic_id", "first_partitions")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
     SESSION_MS_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     generation: int
     partitions: _containers.RepeatedScalarFieldContainer[int]
     epochs: _containers.RepeatedScalarFieldContainer[int]
     session_ms: int
     topic_id: int
-    def __init__(self, generation: _Optional[int] = ..., partitions: _Optional[_Iterable[int]] = ..., epochs: _Optional[_Iterable[int]] = ..., session_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    first_partitions: int
+    def __init__(self, generation: _Optional[int] = ..., partitions: _Optional[_Iterable[int]] = ..., epochs: _Optional[_Iterable[int]] = ..., session_ms: _Optional[int] = ..., topic_id: _Optional[int] = ..., first_partitions: _Optional[int] = ...) -> None: ...
 
 class ClaimPartition(_message.Message):
     __slots__ = ("group", "topic", "partition", "epoch", "topic_id")

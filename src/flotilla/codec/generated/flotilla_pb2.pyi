@@ -523,7 +523,7 @@ class LeaveGroupReply(_message.Message):
     def __init__(self) -> None: ...
 
 class GroupAssignment(_message.Message):
-    __slots__ = ("generation", "partitions", "session_ms", "topic_id")
+    __slots__ = ("generation", "partitions", "session_ms", "topic_id", "first_partitions")
     class Owned(_message.Message):
         __slots__ = ("partition", "epoch")
         PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -535,11 +535,13 @@ class GroupAssignment(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     SESSION_MS_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     generation: int
     partitions: _containers.RepeatedCompositeFieldContainer[GroupAssignment.Owned]
     session_ms: int
     topic_id: int
-    def __init__(self, generation: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[GroupAssignment.Owned, _Mapping]]] = ..., session_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    first_partitions: int
+    def __init__(self, generation: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[GroupAssignment.Owned, _Mapping]]] = ..., session_ms: _Optional[int] = ..., topic_id: _Optional[int] = ..., first_partitions: _Optional[int] = ...) -> None: ...
 
 class ClaimPartitionRequest(_message.Message):
     __slots__ = ("group", "topic", "partition", "epoch", "topic_id")

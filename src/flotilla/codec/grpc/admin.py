@@ -74,7 +74,9 @@ def write_group_descriptions(
     return found
 
 
-_DESCRIPTION = fields_of(queue.GroupDescription, pb.DescribeGroupReply.Partition.DESCRIPTOR, is_paused="paused")
+_DESCRIPTION = fields_of(
+    queue.GroupDescription, pb.DescribeGroupReply.Partition.DESCRIPTOR, is_paused="paused", partition_count=None
+)
 
 
 def read_reset_group(body: pb.ResetGroupRequest) -> GroupMove:

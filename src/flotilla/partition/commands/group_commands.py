@@ -74,6 +74,8 @@ class OpenGroup:
     group: str
     offset: Offset
     now_ms: int
+    #: How many partitions the topic had, as far as the leader knew: those from this number on are younger.
+    partition_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,6 +208,7 @@ _STAMP_TIME: Final = 1
 _COMMIT_OFFSET: Final = 2
 _TRIM_TO: Final = 4
 _CONFIGURE_DEDUP: Final = 5
+_OPEN_GROUP: Final = 6
 _SETTLE_RUNS: Final = 7
 _BURY_DEATHS: Final = 8
 _CANCEL_RECORDS: Final = 10
@@ -218,7 +219,6 @@ _HAND_OVER: Final = 20
 _NAMED: Final[dict[int, type[Any]]] = {3: DeleteGroup, 13: DropStage, 15: ConcludeStage}
 #: Commands whose fields are a name, a number and `now_ms`.
 _NUMBERED: Final[dict[int, type[Any]]] = {
-    6: OpenGroup,
     9: ResetGroup,
     11: ReserveTokens,
     16: ClaimPartition,
@@ -250,6 +250,9 @@ def encode_command(command: Command) -> bytes:
             body = encode_held(command.groups)
             flags = _VOID if command.is_void else 0
             return _pack(_HAND_OVER, command.now_ms, len(command.groups), flags, body=body)
+        case OpenGroup():
+            rest = _U64.pack(command.partition_count)
+            return _pack(_OPEN_GROUP, command.now_ms, command.offset, name=command.group, rest=rest)
         case StampTime():
             return _pack(_STAMP_TIME, command.now_ms)
         case TrimTo():
@@ -303,6 +306,8 @@ def decode_command(data: bytes | memoryview) -> Command:
     rest = bytes(data[rest_at:body_at])
     if kind == _COMMIT_OFFSET:
         return CommitOffset(name, value, now_ms, bool(flags & _RESET), rest, _epoch(data[body_at:]))
+    if kind == _OPEN_GROUP and rest_bytes == _U64.size:
+        return OpenGroup(name, value, now_ms, _U64.unpack(rest)[0])
     if kind in _NUMBERED:
         numbered: Command = _NUMBERED[kind](name, value, now_ms)
         return numbered

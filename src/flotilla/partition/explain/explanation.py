@@ -78,6 +78,7 @@ def describe_group(leader: QueueLeader, name: str, now_ms: int) -> GroupDescript
         trimmed_total=totals.trimmed,
         is_paused=bool(rules.paused),
         members=members,
+        partition_count=state.partition_count,
     )
 
 

@@ -88,13 +88,16 @@ class GroupState:
         "floor",
         "generation",
         "next_death",
+        "partition_count",
         "reserved_tat_us",
         "settled",
         "start",
         "totals",
     )
 
-    def __init__(self, start: Offset, born: Index) -> None:
+    def __init__(self, start: Offset, born: Index, partition_count: int = 0) -> None:
+        #: How many partitions the topic had when the group was opened: in younger ones it begins at the start.
+        self.partition_count = partition_count
         #: The index of the entry that opened the group: it tells groups of the same name apart.
         self.born = born
         #: The index of the entry that opened or reset it last. Earlier leases are void.

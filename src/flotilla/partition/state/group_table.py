@@ -39,7 +39,7 @@ from flotilla.types.errors import (
 from flotilla.types.ids import Index, Offset
 from flotilla.types.limits import CANCEL_COUNT_MAX, REASON_BYTES_MAX
 from flotilla.types.operations.stream import NO_OFFSET
-from flotilla.types.topics import COMMIT_METADATA_BYTES_MAX, GROUP_COUNT_MAX, check_group_name
+from flotilla.types.topics import COMMIT_METADATA_BYTES_MAX, GROUP_COUNT_MAX, PARTITION_COUNT_MAX, check_group_name
 
 #: The snapshot of a group stores 64 bits.
 _NUMBER_MAX = 2**63 - 1
@@ -192,6 +192,8 @@ class GroupTable:
 
     def _check_open(self, command: OpenGroup) -> None:
         self._check_offset(command.offset)
+        if not 0 <= command.partition_count <= PARTITION_COUNT_MAX:
+            raise InvalidArgumentError(f"a topic does not have {command.partition_count} partitions")
         if command.group in self.positions or command.group in self.fences:
             raise GroupModeError(f"group {command.group!r} commits offsets: it cannot be a queue group too")
         if command.group not in self.queues:
@@ -265,7 +267,8 @@ class GroupTable:
         """The group's floor, also of a group that existed before."""
         queue = self.queues.get(command.group)
         if queue is None:
-            queue = GroupState(max(command.offset, self._log.log_start), self._log.applied)
+            start = max(command.offset, self._log.log_start)
+            queue = GroupState(start, self._log.applied, command.partition_count)
             self.queues[command.group] = queue
             self._settle_cancelled(queue)
         return queue.floor

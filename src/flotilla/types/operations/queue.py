@@ -325,6 +325,8 @@ class GroupDescription(Reply):
     members: list[MemberInfo] = field(default_factory=list)
     #: Of `dying`: the dead-letter topic has refused them, and they are tried again.
     unburied: int = 0
+    #: How many partitions the topic had when the queue group was opened: those from this number on are younger.
+    partition_count: int = 0
 
 
 @dataclass(slots=True)

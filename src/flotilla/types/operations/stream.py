@@ -52,6 +52,9 @@ class GroupAssignment(Reply):
     session_ms: int = SESSION_MS_DEFAULT
     #: Of the topic; requests of the member name it.
     topic_id: int = 0
+    #: The partitions that the topic had when the group was founded; 0: not known. In those from this number on, which
+    #: are younger, the group begins at the start, whatever its members wish.
+    first_partitions: int = 0
 
 
 @dataclass(slots=True)
