@@ -273,7 +273,7 @@ def trim(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove the messages below an offset of each given partition, whoever needs them.
+    """Remove the messages below an offset of each given partition, also those that a group still needs.
 
     If a partition or an offset does not exist, nothing is removed.
 

@@ -63,8 +63,8 @@ class AsyncSchedules:
         cron: five fields, as in `"0 3 * * *"`, or six with the seconds first; also `@hourly`, `@daily` and the like
         time_zone: the IANA name of the zone in which the expression is meant; by default UTC
         every_ms: an interval from a second on, counted from `start_at`, or from now
-        missed: what becomes of occurrences that nobody could produce in time: `skip` leaves them out, with `one` a
-            single message stands for all of them, `all` makes up for the newest `missed_max`
+        missed: what becomes of occurrences that the cluster could not produce in time: `skip` leaves them out,
+            with `one` a single message stands for all of them, `all` makes up for the newest `missed_max`
         update: a schedule of that name gets this definition; one that has it stays as it is
         """
         fields: RecordFields = {"headers": headers, "priority": priority, "content_type": content_type}

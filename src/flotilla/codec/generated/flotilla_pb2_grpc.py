@@ -459,7 +459,7 @@ class FlotillaServicer:
         raise NotImplementedError('Method not implemented!')
 
     def TrimTopic(self, request, context):
-        """Removes every message below an offset of each named partition, whoever needs it. OUT_OF_RANGE for an offset past
+        """Removes every message below an offset of each named partition, needed or not. OUT_OF_RANGE for an offset past
         the end; then nothing is removed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

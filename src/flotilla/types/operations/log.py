@@ -100,7 +100,7 @@ class PartitionTrimmed(Reply):
 
 @dataclass(slots=True)
 class TrimPartition(Request[PartitionTrimmed], to=PARTITION_LEADER, effect=REPEATABLE):
-    """Removes every message below an offset, whoever needs it. Raises OffsetOutOfRangeError past the end."""
+    """Removes every message below an offset, needed by a group or not. Raises OffsetOutOfRangeError past the end."""
 
     topic: str
     partition: int

@@ -41,7 +41,7 @@ _DEFINITION: Final[dict[str, Any]] = {
         "type": "string",
         "enum": list(MISSED_POLICIES),
         "default": ONE,
-        "description": "What becomes of occurrences that nobody could produce in time.",
+        "description": "What becomes of occurrences that the cluster could not produce in time.",
     },
     "missed_max": integer(1, MISSED_COUNT_MAX, "The most that `all` makes up for.", default=MISSED_COUNT),
     "message": _MESSAGE,
