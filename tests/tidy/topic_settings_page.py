@@ -19,7 +19,7 @@ _HEAD = """\
 ```console
 $ flotilla topic create orders --partitions 3 --set retention_ms=30d --set payload_bytes_max=4MiB
 $ flotilla topic alter orders --set max_deliveries=10        # at any time; --unset returns to the default
-$ flotilla group alter orders billing --set visibility_ms=5m --set holds_retention=1
+$ flotilla group alter orders billing --set visibility_ms=5m --set lease_ms_max=2h
 $ flotilla topic describe orders                             # what is set, and what follows from the defaults
 ```
 
@@ -61,8 +61,8 @@ _ELSEWHERE = """\
 
 #: What the one sentence in the table of the code leaves out.
 _NOTES: Final = {
-    "partitions": "They can be added and never removed. Keys and idempotency keys are placed by their hash modulo this "
-    "number, so adding some moves keys: order by key and deduplication do not reach across the change.",
+    "partitions": "They can be added and never removed. Keys and idempotency keys are spread over the partitions that "
+    "the topic was created with, so adding some moves no key.",
     "replication_factor": "The default is lowered to the number of brokers, and missing replicas are added when "
     "brokers can take them; a factor that is asked for by name and cannot be kept is refused. It can be altered.",
     "max_deliveries": "A nack, an expired lease and a lost consumer count as attempts; a release does not. A record "
@@ -70,8 +70,8 @@ _NOTES: Final = {
     "visibility_ms": "Consumers of this package renew their leases while a handler runs, so this is how long a message "
     "of a worker that died can stay unavailable, not how long a handler may take.",
     "nack_backoff_ms": "Jitter is added. `nack(delay_ms=...)` replaces it for one failure.",
-    "retention_messages": "Any of the three retention limits suffices to remove a message, except what a group with "
-    "`holds_retention` still needs.",
+    "retention_messages": "Any of the three retention limits suffices to remove a message, except what a queue group "
+    "owes (`holds_retention`).",
     "payload_bytes_max": "A larger one is refused with `INVALID_ARGUMENT`.",
     "rate_limit_per_minute": "It covers all partitions and workers of the group, and never limits producing.",
     "dedup_window_entries": "As many idempotency keys are remembered; a key that was pushed out is stored again.",
@@ -80,7 +80,9 @@ _NOTES: Final = {
     "lease_ms_max": "After that the lease expires, whatever the consumer does.",
     "dead_letters": "The topic is `dlq.<group>.<topic>`.",
     "paused": "`flotilla group pause` and `resume` set it. Leases that exist can still be settled.",
-    "holds_retention": "The hold takes effect within 10 s on all partitions, even if the group has never polled.",
+    "holds_retention": "By default a queue group holds from its first poll of a partition on; a stream group, a "
+    "reader and a redrive hold nothing. 1 that is set holds within 10 s on all partitions, even if the group has never "
+    "polled, and for groups that commit offsets too. 0 lets retention take what the group owes.",
 }
 
 

@@ -1,4 +1,6 @@
-"""Retention of a partition: removes the oldest messages by age, count and bytes, except what a holder needs.
+"""Retention of a partition: removes the oldest messages by age, count and bytes, except what a group holds.
+
+Every queue group holds what it owes, unless its settings say otherwise; other groups hold if that was chosen for them.
 
 The leader decides and proposes one TrimTo, so that every replica trims at the same offset; each replica then shortens
 its own log, which frees the disk. That needs a snapshot past the new start, so it waits for the next scheduled one and
@@ -18,6 +20,7 @@ from flotilla.metadata.values import Topic
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.waiting import first_waiting
 from flotilla.replica.replica import Replica
+from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import GroupId, Offset
 from flotilla.types.topics import TopicSettings
 
@@ -29,9 +32,23 @@ RELEASE_MS = 60_000
 _STAMPS = 64
 
 
-def holders_of(topic: Topic) -> list[str]:
-    """Groups that hold retention, also those that have never polled."""
+def chosen_holders(topic: Topic) -> list[str]:
+    """Groups for which the hold was chosen: they hold also before they have come, and when they commit offsets."""
     return [name for name, chosen in topic.groups if dict(chosen).get("holds_retention")]
+
+
+def holds_of(topic: Topic, machine: PartitionMachine, rules_of: Callable[[str], GroupRules]) -> dict[str, Offset]:
+    """The groups that hold retention, each with the first message that must stay for it.
+
+    A queue group holds what it owes, unless it was told not to. A chosen holder that has never come to this partition
+    will begin with the oldest message, so it holds all of them.
+    """
+    groups, positions = machine.groups, machine.positions
+    held = {name: group.floor for name, group in groups.items() if rules_of(name).holds_retention}
+    for name in chosen_holders(topic):
+        if name not in groups:
+            held[name] = positions[name].offset if name in positions else machine.log_start
+    return held
 
 
 class Snapshots(Protocol):

@@ -42,7 +42,7 @@ _OWN: Final = (
     ),
     Setting("paused", whole(0, 1), 0, "1 delivers nothing to the group until it is set to 0."),
     Setting(
-        "holds_retention", whole(0, 1), 0, "1 keeps retention from deleting messages that the group has not settled."
+        "holds_retention", whole(0, 1), 1, "1 keeps retention from deleting messages that the group has not settled."
     ),
 )
 GROUP_SETTINGS: Final = SettingTable("group", (*(SETTINGS[name] for name in _INHERITED), *_OWN))
@@ -64,6 +64,7 @@ class GroupRules:
     #: Empty: that of its name.
     dead_letter_topic: str
     paused: int
+    #: By default a queue group holds what it owes. A group that commits offsets holds only if this was chosen for it.
     holds_retention: int
 
 
@@ -71,13 +72,14 @@ def resolve_rules(topic: TopicSettings, chosen: Iterable[tuple[str, int | str]] 
     """What is in force when `chosen` was set for the group and everything else was left to its topic.
 
     Dead letters stay until someone deals with them: their topic has no last attempt, unless the group sets one. A
-    redrive fails because it was stopped, not because of the message: its next attempt need not wait.
+    redrive fails because it was stopped, not because of the message: its next attempt need not wait. And it owes nobody
+    the letters that it leaves: those go by the retention of their topic.
     """
     values: dict[str, Any] = {name: getattr(topic, name) for name in _INHERITED}
     values.update((row.name, row.default) for row in _OWN)
     if topic.holds_dead_letters or is_redrive_group(group):
         values.update(max_deliveries=0, dead_letters=0)
     if is_redrive_group(group):
-        values.update(nack_backoff_ms=0)
+        values.update(nack_backoff_ms=0, holds_retention=0)
     values.update(chosen)
     return GroupRules(**values)

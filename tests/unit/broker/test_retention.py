@@ -213,19 +213,67 @@ def test_messages_go_by_bytes(node: Node) -> None:
     assert len(values(polled(node, poll(1_000)))) == kept
 
 
-def test_without_a_holder_retention_does_not_wait(node: Node) -> None:
+def test_a_group_that_was_told_not_to_hold_loses_what_it_owes(node: Node) -> None:
     node.fleet.create(TOPIC, retention_messages="1")
+    node.call(AlterGroup(TOPIC, GROUP, {"holds_retention": "0"}))
     fill(node, 5)
     polled(node, poll(2))
     look(node)
     assert log_start(node) == 4
     described = describe(node)
-    assert (described.floor, described.lag) == (4, 1)
+    assert (described.floor, described.lag, described.trimmed_total) == (4, 1, 4)
+
+
+@pytest.mark.parametrize("limit", [{"retention_ms": "60s"}, {"retention_bytes": "100KiB"}, {"retention_messages": "1"}])
+def test_a_group_without_settings_is_owed_everything_whatever_the_limit(node: Node, limit: dict[str, str]) -> None:
+    node.fleet.create(TOPIC, **limit)
+    polled(node)
+    fill(node, 200, 1_000)
+    # A setting of another kind changes nothing.
+    node.call(AlterGroup(TOPIC, GROUP, {"visibility_ms": "1s"}))
+    first = polled(node, poll(50))
+    node.fleet.advance(90_000)
+    assert log_start(node) == 0
+    ack(node, first)
+    again = polled(node, poll(1_000))
+    look(node)
+    assert log_start(node) == 50
+    ack(node, again)
+    look(node)
+    assert log_start(node) > 50
+    assert (describe(node).lag, describe(node).trimmed_total) == (0, 0)
+
+
+def test_what_waits_for_its_next_attempt_is_held_however_long(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_ms="60s", retention_messages="2")
+    fill(node, 1)
+    node.call(replace(settle(polled(node), FAIL), delay_ms=600_000))
+    fill(node, 10)
+    node.fleet.advance(590_000)
+    assert log_start(node) == 0
+    node.fleet.advance(100_000)
+    assert values(polled(node, poll(1))) == [b"0" + b"x" * 10]
+
+
+def test_stream_groups_and_readers_hold_nothing(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_messages="1")
+    node.call(CommitOffset("reports", TOPIC, 0, 0))
+    node.call(AlterGroup(TOPIC, "reports", {"visibility_ms": "1s"}))
+    fill(node, 5)
+    look(node)
+    assert log_start(node) == 4
+
+
+def test_a_redrive_leaves_the_letters_to_their_retention(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_messages="1", holds_dead_letters="1")
+    fill(node, 5)
+    assert polled(node, replace(poll(2), group="flotilla.redrive"))
+    look(node)
+    assert log_start(node) == 4
 
 
 def test_a_group_that_holds_retention_gets_everything_first(node: Node) -> None:
     node.fleet.create(TOPIC, retention_messages="1")
-    node.call(AlterGroup(TOPIC, GROUP, {"holds_retention": "1"}))
     polled(node)
     fill(node, 5)
     first = polled(node, poll(2))
@@ -348,7 +396,9 @@ def test_the_dying_stay_until_they_are_buried(node: Node) -> None:
     elsewhere = node.elsewhere
     ask = elsewhere.ask
     elsewhere.ask = lambda request, done: None  # type: ignore[method-assign]
-    node.call(settle(polled(node, poll(1)), REJECT))
+    first, *rest = polled(node)
+    node.call(settle([first], REJECT))
+    ack(node, rest)
     look(node)
     assert log_start(node) == 0
     assert describe(node).dying == 1

@@ -22,7 +22,7 @@ from flotilla.broker.queue.elder_partitions import ElderPartitions
 from flotilla.broker.queue.rate_limit import TOKEN_PARTITION, TokenShares
 from flotilla.broker.queue.settlement_log import SettlementLog
 from flotilla.broker.queue.waiting_room import WaitingRoom
-from flotilla.broker.retention import holders_of
+from flotilla.broker.retention import holds_of
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.partition_commands import Command, HandOver, OpenGroup, SettleRuns, encode_command
@@ -557,19 +557,10 @@ class PartitionQueue:
     # Retention.
 
     def held_from(self) -> Offset | None:
-        """Retention must keep everything from here on: a group holds it, or it is moving to the dead letters.
-
-        A holder that has never polled this partition will begin with the oldest message, so it holds all of them.
-        """
-        groups, positions = self.machine.groups, self.machine.positions
-        dying = [group.lowest_dying() for group in groups.values()]
+        """Retention must keep everything from here on: a group holds it, or it is moving to the dead letters."""
+        dying = [group.lowest_dying() for group in self.machine.groups.values()]
         held = [offset for offset in dying if offset is not None]
-        for name in holders_of(self.topic):
-            if name in groups:
-                held.append(groups[name].floor)
-            else:
-                held.append(positions[name].offset if name in positions else self.machine.log_start)
-        return min(held, default=None)
+        return min([*held, *holds_of(self.topic, self.machine, self.rules).values()], default=None)
 
     # Leadership that is transferred.
 

@@ -16,6 +16,7 @@ from flotilla.types.operations import AlterTopic
 from flotilla.types.operations.queue import (
     FAIL,
     REJECT,
+    AlterGroup,
     CancelRecords,
     DeleteGroup,
     ExplainMessage,
@@ -289,6 +290,7 @@ def test_a_message_that_was_trimmed(node: Node) -> None:
     node.call(settle(polled(node), FAIL, "first", delay_ms=0))
     store(node, b"b")
     node.call(settle(polled(node), FAIL, "second", delay_ms=0))
+    node.call(AlterGroup(TOPIC, GROUP, {"holds_retention": "0"}))
     node.call(AlterTopic(TOPIC, settings={"retention_messages": "1"}))
     node.fleet.advance(2 * LOOK_MS)
     assert texts(why(node))[-1] == "retention removed it"

@@ -1,7 +1,7 @@
 """Task queues: each is a topic with one queue group, created at its first use.
 
-A queue is created with its first task or worker if the cluster creates topics automatically. Its group holds retention
-from the beginning: a task that waits for long is not removed because of its age.
+A queue is created with its first task or worker if the cluster creates topics automatically. A queue group holds what
+it owes from its first poll on; this one is told to hold from the beginning, because tasks may come long before workers.
 """
 
 import asyncio

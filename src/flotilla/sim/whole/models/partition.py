@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from flotilla.broker.partition.host import WatchedMachine
-from flotilla.broker.retention import holders_of
+from flotilla.broker.retention import chosen_holders
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import Describe
 from flotilla.raft.messages import Entry
@@ -62,7 +62,7 @@ class PartitionWatch(Ways):
         return self.topic.rules_of(name)
 
     def holders(self) -> Iterable[str]:
-        return holders_of(self.topic)
+        return chosen_holders(self.topic)
 
     def identity_of(self, record: Record) -> tuple[Hashable, bool]:
         """By its idempotency key no other record is stored; equal payloads may be two messages."""
