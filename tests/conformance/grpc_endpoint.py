@@ -209,6 +209,7 @@ async def _poll(stub: Any, request: queue.Poll) -> Reply:
             start=_start(request.start),
             batches=True,
             types=request.types,
+            headers=[pb.Header(name=name, value=value) for name, value in request.headers],
         )
     )
     deliveries = [

@@ -1,6 +1,6 @@
 """The HTTP endpoint, as scenarios play at it: requests become paths and JSON, answers become replies again."""
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
 from itertools import groupby
 from struct import Struct
@@ -193,6 +193,7 @@ class Http:
             "ordered_by_key": request.is_ordered_by_key,
             "start": _start(request.start),
             "types": request.types,
+            "headers": [{"name": name, "value": b64encode(value).decode()} for name, value in request.headers],
         }
         if request.visibility_ms:
             body["visibility_ms"] = request.visibility_ms

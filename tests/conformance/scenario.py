@@ -109,6 +109,8 @@ class Play:
             given["nodes"] = {int(node): peer for node, peer in given["nodes"].items()}
         if "leases" in given:
             given["leases"] = [LeaseRange(*run) for run in given["leases"]]
+        if "headers" in given:
+            given["headers"] = [(name, to_bytes(value)) for name, value in given["headers"]]
         if "start" in given:
             given["start"] = Start(*given["start"])
         if "definition" in given:

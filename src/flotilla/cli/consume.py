@@ -14,6 +14,7 @@ import typer
 
 from flotilla.cli.terminal.message_formats import Format, formatter
 from flotilla.cli.terminal.output import note
+from flotilla.cli.terminal.pairs import read_pairs
 from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
 from flotilla.cli.terminal.start_point import StartPoint, now_ms, read_start_point
 from flotilla.types.errors import InvalidArgumentError
@@ -61,6 +62,16 @@ def consume(
             "--types", metavar="TYPE,...", help="Only messages of these types, in a queue group.", show_default="all"
         ),
     ] = None,
+    header: Annotated[
+        list[str],
+        typer.Option(
+            "--header",
+            "-H",
+            metavar="NAME=VALUE",
+            help="Only messages with this header, in a queue group; repeatable.",
+            show_default="all",
+        ),
+    ] = [],  # noqa: B006 - typer copies it.
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.", show_default="no limit")
     ] = None,
@@ -78,8 +89,9 @@ def consume(
     if mode is GroupMode.STREAM and (partition or not group):
         raise InvalidArgumentError("--mode stream needs --group and takes no --partition: the group assigns partitions")
     wanted = tuple(filter(None, (types or "").split(",")))
-    if wanted and (mode is GroupMode.STREAM or not group):
-        raise InvalidArgumentError("--types needs --group, and does not go with --mode stream")
+    headers = read_pairs(header, "--header")
+    if (wanted or headers) and (mode is GroupMode.STREAM or not group):
+        raise InvalidArgumentError("--types and --header need --group, and do not go with --mode stream")
     with cluster.connect() as client:
         find_topic(client, topic)
         batches: Iterator[list[Any]]
@@ -94,6 +106,7 @@ def consume(
                 timestamp_ms=begin.timestamp_ms,
                 partitions=partition or None,
                 types=wanted or None,
+                headers=headers or None,
             )
             batches = _of_group(queue, queue.ack, count, is_following=follow)
         else:

@@ -19,6 +19,7 @@ import typer
 
 from flotilla.cli.terminal.exit_codes import FAILED, INTERRUPTED
 from flotilla.cli.terminal.output import complain, note
+from flotilla.cli.terminal.pairs import read_pairs
 from flotilla.cli.terminal.reloading import run_reloading
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, Servers, read_duration, report_silence
 from flotilla.types.errors import InvalidArgumentError
@@ -70,6 +71,16 @@ def worker(
         str | None,
         typer.Option("--types", metavar="TYPE,...", help="Only messages or tasks of these types.", show_default="all"),
     ] = None,
+    header: Annotated[
+        list[str],
+        typer.Option(
+            "--header",
+            "-H",
+            metavar="NAME=VALUE",
+            help="Only messages with this header; repeatable.",
+            show_default="all",
+        ),
+    ] = [],  # noqa: B006 - typer copies it.
     burst: Annotated[bool, typer.Option("--burst", help="End when nothing is ready; of an App.")] = False,
     reload: Annotated[bool, typer.Option("--reload", help="Start again when a Python file here changes.")] = False,
 ) -> None:
@@ -84,11 +95,12 @@ def worker(
     if reload:
         raise typer.Exit(run_reloading(Path.cwd(), sys.argv[1:]))
     chosen = tuple(filter(None, (types or "").split(",")))
+    headers = read_pairs(header, "--header")
     duration_ms = None if visibility is None else read_duration(visibility, "--visibility")
     if http is not None:
-        if topic is not None or group is not None or ordered or at_most_once:
+        if topic is not None or group is not None or ordered or at_most_once or headers:
             raise InvalidArgumentError(
-                "--http goes with --queue and --types, not with --topic, --group, --ordered or --at-most-once"
+                "--http goes with --queue and --types, not with --topic, --group, --header, --ordered or --at-most-once"
             )
         _run(
             _http_worker(http, queue, handler, chosen, concurrency, duration_ms),
@@ -99,7 +111,7 @@ def worker(
     from flotilla.client.app.app import App
 
     if isinstance(found, App):
-        if group is not None or ordered or at_most_once or visibility is not None or chosen:
+        if group is not None or ordered or at_most_once or visibility is not None or chosen or headers:
             raise InvalidArgumentError("an App says itself how its messages are handled; --topic chooses some of them")
         _run_app(found, topic, concurrency, read_duration(drain, "--drain"), servers, burst=burst)
         return
@@ -116,6 +128,8 @@ def worker(
         settings["visibility_ms"] = duration_ms
     if chosen:
         settings["types"] = chosen
+    if headers:
+        settings["headers"] = headers
     made = Worker(
         servers,
         topic,

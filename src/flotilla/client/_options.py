@@ -13,6 +13,7 @@ from flotilla.client._duration import Duration, milliseconds
 from flotilla.machine import here
 from flotilla.types.address import Address
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.filters import MessageFilter, WantedHeaders, checked_filter
 from flotilla.types.limits import TIME_MS_MAX
 from flotilla.types.version import __version__
 
@@ -119,6 +120,16 @@ def read_timeout(timeout_ms: Duration | None, default_ms: int) -> int:
     if limit_ms < 1:
         raise InvalidArgumentError("timeout_ms is at least 1")
     return limit_ms
+
+
+def read_filter(types: Sequence[str] | None, headers: WantedHeaders | None) -> MessageFilter:
+    """What a consumer asks for; None: everything. Raises InvalidArgumentError."""
+    wanted = checked_filter(() if types is None else types, () if headers is None else headers)
+    if types is not None and not wanted.types:
+        raise InvalidArgumentError("types names at least one type; without it a consumer gets messages of all types")
+    if headers is not None and not wanted.headers:
+        raise InvalidArgumentError("headers names at least one header; without it a consumer gets messages with any")
+    return wanted
 
 
 def time_ms(moment: datetime) -> int:

@@ -79,6 +79,9 @@ CUT_REASON_BYTES_MAX = 64
 GROUP_FAILED_COUNT_MAX = 1_000_000
 GROUP_DYING_COUNT_MAX = 1_000_000
 GROUP_SETTLED_RUN_COUNT_MAX = 1_000_000
+#: Headers in the filter of a consumer, and their names and values together.
+FILTER_HEADER_COUNT_MAX = 16
+FILTER_HEADER_BYTES_MAX = 4 * KIB
 #: Messages of one cancellation.
 CANCEL_COUNT_MAX = 1_000
 #: Schedules of a cluster: how many, the message of each, and the messages of all together.

@@ -158,7 +158,84 @@ def test_the_consume_command_takes_types_of_a_queue_group(broker, client):
     assert client.describe_group(TOPIC, "g").lag == 1
     for words in (["--types", "mail"], ["--types", "mail", "--group", "s", "--mode", "stream"]):
         refused = runner.invoke(app, ["consume", TOPIC, *words])
-        assert (refused.exit_code, "--types needs --group" in refused.output) == (USAGE.code, True), refused.output
+        assert (refused.exit_code, "need --group" in refused.output) == (USAGE.code, True), refused.output
+
+
+# Headers.
+
+
+def produce_with(client, *headers):
+    client.produce_many(
+        TOPIC, [Record(b"%d" % place, headers=tuple(each.items())) for place, each in enumerate(headers)]
+    )
+
+
+EU, US = {"region": b"eu"}, {"region": b"us"}
+
+
+def test_a_member_gets_messages_that_have_all_its_headers(client):
+    produce_with(client, EU, {**EU, "plan": b"free"}, US, {"plan": b"free"}, {"plan": b"free", **EU})
+    with client.queue(TOPIC, "g", headers={"region": "eu", "plan": b"free"}) as some:
+        found = some.poll(100)
+        assert payloads(found) == [b"1", b"4"]
+        some.ack(found)
+    with client.queue(TOPIC, "g", headers={"region": "eu"}) as europe:
+        found = europe.poll(100)
+        assert payloads(found) == [b"0"]
+        europe.ack(found)
+    with client.queue(TOPIC, "g") as everything:
+        assert payloads(everything.poll(100)) == [b"2", b"3"]
+
+
+def test_headers_and_types_go_together(client):
+    produce_with(client, {TYPE: b"mail"}, {TYPE: b"mail", **EU}, {TYPE: b"fax", **EU})
+    with client.queue(TOPIC, "g", types=["mail", "text"], headers=[("region", "eu")]) as some:
+        assert payloads(some.poll(100)) == [b"1"]
+
+
+def test_a_waiting_member_gets_a_message_with_its_header_as_soon_as_it_is_there(client):
+    produce_with(client, *[US] * 3_000)
+    with client.queue(TOPIC, "g", headers=EU) as europe:
+        assert europe.poll(wait_ms=0) == []
+        produce_with(client, US, EU)
+        assert payloads(europe.poll(wait_ms=60_000)) == [b"1"]
+
+
+def test_why_says_that_no_member_takes_a_message(broker, client):
+    produce_with(client, US, EU)
+    with client.queue(TOPIC, "g", headers=EU) as europe, client.queue(TOPIC, "g", types=["mail"]) as mails:
+        assert europe.poll(wait_ms=0)
+        assert mails.poll(wait_ms=0) == []
+        said = client.explain(TOPIC, "g", 0, 0).next
+        assert "waits for a member that takes it" in said
+        assert "region='eu'" in said
+        assert "types 'mail'" in said
+        with client.queue(TOPIC, "g") as everything:
+            assert payloads(everything.poll(wait_ms=0)) == [b"0"]
+
+
+def test_the_consume_command_takes_headers(broker, client):
+    produce_with(client, US, EU)
+    runner = CliRunner(env={"FLOTILLA_SERVERS": broker.address})
+    found = runner.invoke(app, ["consume", TOPIC, "--group", "g", "-H", "region=eu"])
+    assert (found.exit_code, found.stdout) == (0, "1\n"), found.output
+
+
+@pytest.mark.parametrize(
+    ("headers", "says"),
+    [
+        ({}, "at least one"),
+        ("region=eu", "as in"),
+        ({"region": 1}, "as in"),
+        ({b"region": b"eu"}, "as in"),
+        ({"\ud800": "eu"}, "as in"),
+        ({str(number): "" for number in range(17)}, "16 headers"),
+        ({"region": "x" * 4_096}, "4096 bytes"),
+    ],
+)
+def test_bad_headers_are_refused_at_once(client, headers, says):
+    with pytest.raises(InvalidArgumentError, match=says):
+        client.queue(TOPIC, "g", headers=headers)
 
 
 def test_coroutines_ask_for_types_too(broker, client):

@@ -3,7 +3,7 @@
 A lease that covers a stored batch gets its very bytes; a smaller one a piece that is cut out of it (codec/batch/cut),
 and one that spans several batches is split at their borders. Expired records are set apart, and leases that do not fit
 into the bytes of a poll are returned, so that the caller can release them. Facts that only a batch has are read here,
-too: keys, task types and max_deliveries. Everything raises CorruptionError when the log cannot be read there,
+too: keys, what a filter takes and max_deliveries. Everything raises CorruptionError when the log cannot be read there,
 and NotLoadedError.
 """
 
@@ -13,15 +13,16 @@ from typing import NamedTuple
 
 from flotilla.codec.batch.columns import DIRECTORY, MAX_DELIVERIES, TTLS
 from flotilla.codec.batch.cut import cut_columns
+from flotilla.codec.batch.matching import matching
 from flotilla.codec.batch.view import BatchView
 from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.replica.replica import Replica
 from flotilla.types.errors import CorruptionError, InvalidArgumentError, NotLoadedError
+from flotilla.types.filters import MessageFilter
 from flotilla.types.ids import GroupId, Offset
 from flotilla.types.limits import MIB
 from flotilla.types.operations.queue import Delivery
-from flotilla.types.records import Record
-from flotilla.types.tasks import TASK_TYPE_HEADER
+from flotilla.types.records import Headers, Record
 
 #: base_offset and count of a batch's header (codec/batch/header.py), which was checked when it was produced.
 _PLACE = Struct("<Q16xI")
@@ -106,11 +107,9 @@ class StoredBatch:
                 runs.append((offset, offset + 1, bound))
         return runs
 
-    def task_type(self, offset: Offset) -> str:
-        for name, value in self.view.headers(offset - self.base):
-            if name == TASK_TYPE_HEADER:
-                return value.decode("utf-8", "replace")
-        return ""
+    def matching(self, wanted: MessageFilter, first: Offset, end: Offset) -> list[bool]:
+        """Whether the filter takes the records [first, end), one by one."""
+        return matching(self.view, wanted, first - self.base, end - self.base)
 
 
 class ReadResult(NamedTuple):
@@ -254,13 +253,13 @@ class QueueReader:
             first = stop
         return found
 
-    def task_types(self, first: Offset, end: Offset) -> list[str]:
-        """Empty for a record that is no task."""
-        found: list[str] = []
+    def matching(self, wanted: MessageFilter, first: Offset, end: Offset) -> list[bool]:
+        """Whether the filter takes the records [first, end), one by one."""
+        found: list[bool] = []
         while first < end:
             batch = self.batch(first)
             stop = min(end, batch.end)
-            found += [batch.task_type(offset) for offset in range(first, stop)]
+            found += batch.matching(wanted, first, stop)
             first = stop
         return found
 
@@ -281,6 +280,10 @@ class QueueReader:
     def time_ms(self, offset: Offset) -> int:
         batch = self.batch(offset)
         return batch.view.timestamp_ms(offset - batch.base)
+
+    def headers(self, offset: Offset) -> Headers:
+        batch = self.batch(offset)
+        return batch.view.headers(offset - batch.base)
 
     def record(self, offset: Offset) -> Record:
         batch = self.batch(offset)

@@ -27,8 +27,8 @@ from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.partition_commands import Command, HandOver, OpenGroup, SettleRuns, encode_command
 from flotilla.partition.leader.group_delivery import LeasedMessages
+from flotilla.partition.leader.poll_filter import PollFilter
 from flotilla.partition.leader.queue_leader import QueueLeader
-from flotilla.partition.leader.type_filter import TypeFilter
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import StagedAcks
 from flotilla.replica.replica import Replica
@@ -42,6 +42,7 @@ from flotilla.types.errors import (
     OffsetOutOfRangeError,
     UnavailableError,
 )
+from flotilla.types.filters import NO_FILTER, MessageFilter
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset, Term
 from flotilla.types.operations import EARLIEST, LATEST
@@ -71,15 +72,15 @@ class Taker(NamedTuple):
     is_ordered: bool
     #: At most once: the ack commits before the message leaves.
     is_auto_ack: bool
-    #: Only messages of these types, in order and each once; empty: all.
-    types: tuple[str, ...] = ()
+    #: Only messages that it takes.
+    wanted: MessageFilter = NO_FILTER
     #: Where the group begins in a partition that does not know it yet.
     start: Start = FROM_EARLIEST
 
     @property
-    def row(self) -> tuple[bool, tuple[str, ...]]:
+    def row(self) -> tuple[bool, MessageFilter]:
         """Waiters with the same filter share one row of the waiting room."""
-        return self.is_ordered, self.types
+        return self.is_ordered, self.wanted
 
 
 class Room:
@@ -297,14 +298,14 @@ class PartitionQueue:
         self.catch_up()
         now_ms = self.now_ms()
         keys_of = self.reader.keys if taker.is_ordered else None
-        type_filter = TypeFilter(taker.types, self.reader.task_types) if taker.types else None
+        poll_filter = None if taker.wanted.takes_all else PollFilter(taker.wanted, self.reader.matching)
         for _ in range(_EXPIRED_ROUNDS_MAX):
             leases = self.leader.poll(
-                taker.group, taker.member, room.messages, taker.visibility_ms, now_ms, keys_of, type_filter
+                taker.group, taker.member, room.messages, taker.visibility_ms, now_ms, keys_of, poll_filter
             )
             leases = self._within_limit(taker, leases, now_ms)
             if not leases:
-                if type_filter is not None and self.leader.has_unseen(taker.group, type_filter):
+                if poll_filter is not None and self.leader.has_unseen(taker.group, poll_filter):
                     # It has looked at as many as one poll may; a waiter goes on from there.
                     self.wake_soon(taker.group)
                 if keys_of is not None and self.leader.has_unseen_keys(taker.group):

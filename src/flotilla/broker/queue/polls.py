@@ -21,10 +21,10 @@ from flotilla.types.errors import (
     NotLeaderError,
     UnavailableError,
 )
+from flotilla.types.filters import NO_FILTER, checked_filter
 from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import GroupId
 from flotilla.types.operations.queue import Poll, Subscribe
-from flotilla.types.tasks import checked_types
 from flotilla.types.topics import check_group_name
 
 MEMBER_LENGTH_MAX = 256
@@ -107,12 +107,12 @@ class QueuePolls:
 
     def _taker(self, request: Poll | Subscribe, queues: list[PartitionQueue]) -> Taker:
         visibility_ms = request.visibility_ms or queues[0].rules(request.group).visibility_ms
-        types = checked_types(request.types) if isinstance(request, Poll) else ()
-        if types and request.is_ordered_by_key:
-            raise InvalidArgumentError("a poll filters by type or orders by key, not both")
+        wanted = checked_filter(request.types, request.headers) if isinstance(request, Poll) else NO_FILTER
+        if request.is_ordered_by_key and not wanted.takes_all:
+            raise InvalidArgumentError("a poll has a filter or orders by key, not both")
         is_ordered = request.is_ordered_by_key
         return Taker(
-            request.group, request.member, visibility_ms, is_ordered, request.is_auto_ack, types, request.start
+            request.group, request.member, visibility_ms, is_ordered, request.is_auto_ack, wanted, request.start
         )
 
     # From a request to a waiter.

@@ -233,7 +233,10 @@ class QueueRequests:
             # Like a lease of an earlier leader: its max_deliveries may not have been read here yet.
             queue.recall_limits(request.group, [LeaseRange(0, request.offset, request.offset + 1)])
         token_ms = queue.retry_after_ms(request.group)
-        explanation = explain_message(queue.leader, request.group, request.offset, queue.now_ms(), token_ms, past)
+        headers_of = queue.reader.headers if is_there else None
+        explanation = explain_message(
+            queue.leader, request.group, request.offset, queue.now_ms(), token_ms, past, headers_of
+        )
         obstacle = queue.dead_letters.obstacle(request.group, request.offset)
         if obstacle:
             explanation.next = f"its dead letter is tried again: {obstacle}"

@@ -2,7 +2,7 @@
 
 When something may be ready for a group, its waiters are offered it one after the other until one finds nothing: one
 message wakes one waiter, not all. All events of one turn of the loop wake a group once, and an event of one group wakes
-no other. Waiters with order by key or with a type filter stand in rows of their own, because there may be nothing for
+no other. Waiters with order by key or with a filter stand in rows of their own, because there may be nothing for
 them while there is for others.
 """
 

@@ -312,8 +312,9 @@ class QueueCore(Generic[Message]):
             options.is_auto_ack,
             options.is_ordered_by_key,
             options.start,
-            list(options.types),
+            list(options.wanted.types),
             topic_id=self._polls.topic_id,
+            headers=list(options.wanted.headers),
         )
 
     def _failed(self, error: FlotillaError) -> None:

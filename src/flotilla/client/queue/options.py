@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Literal, TypeAlias, TypedDict
 
 from flotilla.client._duration import Duration, milliseconds
-from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription, checked_time, read_timeout, time_ms
+from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription, checked_time, read_filter, read_timeout, time_ms
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.filters import NO_FILTER, MessageFilter, WantedHeaders
 from flotilla.types.limits import MIB
 from flotilla.types.operations import EARLIEST, LATEST
 from flotilla.types.operations.queue import FROM_EARLIEST, FROM_OFFSET, FROM_TIME, Start
-from flotilla.types.tasks import checked_types
 
 #: Where a group begins: an offset, a time, or one of two places that move.
 StartAt: TypeAlias = int | datetime | Literal["earliest", "latest"]
@@ -34,6 +34,7 @@ class QueueSettings(TypedDict, total=False):
     timestamp_ms: int | None
     partitions: Sequence[int] | None
     types: Sequence[str] | None
+    headers: WantedHeaders | None
     visibility_ms: Duration | None
     prefetch: int | None
     push: bool
@@ -48,8 +49,8 @@ class QueueSettings(TypedDict, total=False):
 class QueueOptions:
     start: Start = FROM_EARLIEST
     partitions: tuple[int, ...] | None = None
-    #: Empty: all.
-    types: tuple[str, ...] = ()
+    #: Only messages that it takes.
+    wanted: MessageFilter = NO_FILTER
     #: 0: as the group is set.
     visibility_ms: int = 0
     #: None: follows the handler.
@@ -71,6 +72,7 @@ def queue_parameters(
     timestamp_ms: int | None = None,
     partitions: Sequence[int] | None = None,
     types: Sequence[str] | None = None,
+    headers: WantedHeaders | None = None,
     visibility_ms: Duration | None = None,
     prefetch: int | None = None,
     push: bool = True,
@@ -92,6 +94,8 @@ def queue_parameters(
     partitions: the partitions to take messages from. None: all.
     types: only messages of these types: the value of their header `flotilla-task-type`, "" for those without one. The
         broker passes over others, which wait for a member that asks for them. Not with `ordered`. None: all messages.
+    headers: only messages that have all of these headers, names with values: {"region": "eu"}. As with `types`, and
+        beside it.
     visibility_ms: how long a lease lasts without a renewal. None: as the group is set, 30 s by default.
     prefetch: unsettled messages that an iteration may hold, those in handlers included. None: adapts to the speed of
         the handler, from 16 on.
@@ -108,14 +112,13 @@ def queue_parameters(
         raise InvalidArgumentError(f"ack_mode is manual or auto, not {ack_mode!r}")
     if ordered not in ("none", "key"):
         raise InvalidArgumentError(f"ordered is none or key, not {ordered!r}")
-    if types is not None and not types:
-        raise InvalidArgumentError("types names at least one type; without it a member gets all messages")
-    if types is not None and ordered == "key":
-        raise InvalidArgumentError("a consumer filters by type or orders by key, not both")
+    wanted = read_filter(types, headers)
+    if ordered == "key" and not wanted.takes_all:
+        raise InvalidArgumentError("a consumer has a filter or orders by key, not both")
     options = QueueOptions(
         start=read_start(start, timestamp_ms),
         partitions=None if partitions is None else tuple(dict.fromkeys(partitions)),
-        types=() if types is None else checked_types(types),
+        wanted=wanted,
         visibility_ms=0 if visibility_ms is None else _at_least(1, "visibility_ms", milliseconds(visibility_ms)),
         prefetch=None if prefetch is None else _at_least(1, "prefetch", prefetch),
         is_push=push,

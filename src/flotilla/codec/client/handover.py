@@ -92,6 +92,7 @@ def _is_ordinary_poll(request: Poll) -> bool:
         and abs(request.start.value) <= _U63_MAX
         and 0 <= request.topic_id <= _U63_MAX
         and _are_ordinary_names(request.types)
+        and not request.headers
     )
 
 

@@ -111,6 +111,15 @@ def _read_start(body: Any) -> Start:
     return Start(body.start.kind, body.start.value) if body.HasField("start") else Start()
 
 
+def write_headers(body: Any, headers: list[tuple[str, bytes]]) -> None:
+    for name, value in headers:
+        body.add(name=name, value=value)
+
+
+def read_headers(body: Any) -> list[tuple[str, bytes]]:
+    return [(pair.name, pair.value) for pair in body]
+
+
 #: These parts in derived rows.
 LEASES = Part(lambda body, leases: write_leases(body.leases, leases), lambda body: read_leases(body.leases))
 _START = Part(lambda body, start: _write_start(body.start, start), _read_start)
@@ -133,6 +142,8 @@ def _write_poll(body: client_pb2.Poll, value: Poll) -> Sequence[Buffer]:
     _write_start(body.start, value.start)
     body.types.extend(value.types)
     body.topic_id = value.topic_id
+    if value.headers:
+        write_headers(body.headers, value.headers)
     return ()
 
 
@@ -151,6 +162,7 @@ def _read_poll(body: client_pb2.Poll, attachment: memoryview) -> Poll:
         _read_start(body),
         body.types[:],
         body.topic_id,
+        read_headers(body.headers) if body.headers else [],
     )
 
 

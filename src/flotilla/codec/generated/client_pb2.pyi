@@ -666,7 +666,7 @@ class Start(_message.Message):
     def __init__(self, kind: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
 
 class Poll(_message.Message):
-    __slots__ = ("topic", "group", "member", "partitions", "max_messages", "max_bytes", "visibility_ms", "wait_ms", "is_auto_ack", "is_ordered_by_key", "start", "types", "topic_id")
+    __slots__ = ("topic", "group", "member", "partitions", "max_messages", "max_bytes", "visibility_ms", "wait_ms", "is_auto_ack", "is_ordered_by_key", "start", "types", "topic_id", "headers")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
@@ -680,6 +680,7 @@ class Poll(_message.Message):
     START_FIELD_NUMBER: _ClassVar[int]
     TYPES_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
     member: str
@@ -693,7 +694,16 @@ class Poll(_message.Message):
     start: Start
     types: _containers.RepeatedScalarFieldContainer[str]
     topic_id: int
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., visibility_ms: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_auto_ack: _Optional[bool] = ..., is_ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., types: _Optional[_Iterable[str]] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    headers: _containers.RepeatedCompositeFieldContainer[HeaderPair]
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., visibility_ms: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_auto_ack: _Optional[bool] = ..., is_ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., types: _Optional[_Iterable[str]] = ..., topic_id: _Optional[int] = ..., headers: _Optional[_Iterable[_Union[HeaderPair, _Mapping]]] = ...) -> None: ...
+
+class HeaderPair(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: bytes
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class Deliveries(_message.Message):
     __slots__ = ("partitions", "lease_ids", "firsts", "counts", "attempts", "batch_bytes", "topic_ids")

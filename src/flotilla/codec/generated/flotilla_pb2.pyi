@@ -268,7 +268,7 @@ class Start(_message.Message):
     def __init__(self, place: _Optional[_Union[Start.Place, str]] = ..., value: _Optional[int] = ...) -> None: ...
 
 class PollRequest(_message.Message):
-    __slots__ = ("topic", "group", "member", "partitions", "max_messages", "max_bytes", "visibility_ms", "wait_ms", "auto_ack", "ordered_by_key", "start", "batches", "types")
+    __slots__ = ("topic", "group", "member", "partitions", "max_messages", "max_bytes", "visibility_ms", "wait_ms", "auto_ack", "ordered_by_key", "start", "batches", "types", "headers")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
@@ -282,6 +282,7 @@ class PollRequest(_message.Message):
     START_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     TYPES_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
     member: str
@@ -295,7 +296,8 @@ class PollRequest(_message.Message):
     start: Start
     batches: bool
     types: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., visibility_ms: _Optional[int] = ..., wait_ms: _Optional[int] = ..., auto_ack: _Optional[bool] = ..., ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., batches: _Optional[bool] = ..., types: _Optional[_Iterable[str]] = ...) -> None: ...
+    headers: _containers.RepeatedCompositeFieldContainer[Header]
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., visibility_ms: _Optional[int] = ..., wait_ms: _Optional[int] = ..., auto_ack: _Optional[bool] = ..., ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., batches: _Optional[bool] = ..., types: _Optional[_Iterable[str]] = ..., headers: _Optional[_Iterable[_Union[Header, _Mapping]]] = ...) -> None: ...
 
 class PollReply(_message.Message):
     __slots__ = ("messages", "deliveries", "visibility_ms", "retry_after_ms")

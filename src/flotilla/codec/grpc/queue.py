@@ -156,6 +156,7 @@ def read_poll(body: pb.PollRequest) -> PollMessages:
         is_ordered_by_key=body.ordered_by_key,
         start=read_start(body.start),
         types=list(body.types),
+        headers=[(header.name, header.value) for header in body.headers],
     )
     return PollMessages(request, body.batches)
 

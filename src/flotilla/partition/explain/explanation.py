@@ -4,7 +4,7 @@ The history of a message from the log (`history`) is an argument. Nothing here c
 of `delivery_states`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from flotilla.partition.explain import delivery_states as states
@@ -28,7 +28,11 @@ from flotilla.types.errors import OffsetOutOfRangeError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset
 from flotilla.types.operations.queue import Explanation, GroupDescription, MemberInfo
+from flotilla.types.records import Headers
 
+#: A member that has polled this recently counts as live when a message waits for one that takes it.
+MEMBER_LIVE_MS = 60_000
+_FILTERS_SHOWN = 8
 _SETTLING = {
     ACKING: "the ack is being committed",
     FAILING: "the failure is being committed",
@@ -132,12 +136,18 @@ def _count_taken(group: GroupDelivery) -> tuple[int, int, int]:
 
 
 def explain_message(
-    leader: QueueLeader, name: str, offset: Offset, now_ms: int, token_ms: int = 0, past: MessageHistory | None = None
+    leader: QueueLeader,
+    name: str,
+    offset: Offset,
+    now_ms: int,
+    token_ms: int = 0,
+    past: MessageHistory | None = None,
+    headers_of: Callable[[Offset], Headers] | None = None,
 ) -> Explanation:
     """Where one message is for one group, why, and what comes next. Raises NotFoundError, OffsetOutOfRangeError.
 
     `token_ms` is how long a rate limit that is kept elsewhere delivers nothing. `past` is the message's history from
-    the log; without it the history is what the state remembers.
+    the log; without it the history is what the state remembers. `headers_of` reads the headers of a message.
     """
     group, machine, _, rules, now_ms = leader.inspect(name, now_ms)
     group.rate_limit.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
@@ -157,7 +167,22 @@ def explain_message(
     if past is not None:
         remembered = [] if past.agrees(group.state) else found.history
         found.history = past.lines(group.state, last) + remembered
+    if found.state == states.READY and not rules.paused and headers_of is not None:
+        found.next = _unwanted(group, lambda: headers_of(offset), now_ms) or found.next
     return found
+
+
+def _unwanted(group: GroupDelivery, read_headers: Callable[[], Headers], now_ms: int) -> str:
+    """Who passes the message over, if all members do; empty: some member takes it, or there are none."""
+    seen = [one for one in group.leases.members.values() if one.last_poll_ms + MEMBER_LIVE_MS > now_ms]
+    if not seen or any(one.wanted.takes_all for one in seen):
+        return ""
+    headers = read_headers()
+    if any(one.wanted.matches(headers) for one in seen):
+        return ""
+    asked = list(dict.fromkeys([str(one.wanted) for one in seen]))
+    shown = "; ".join(asked[:_FILTERS_SHOWN]) + ("; ..." if len(asked) > _FILTERS_SHOWN else "")
+    return f"it waits for a member that takes it: those that polled in the last minute ask only for {shown}"
 
 
 def _explain_settled(group: GroupDelivery, machine: PartitionMachine, offset: Offset) -> Explanation:

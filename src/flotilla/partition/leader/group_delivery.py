@@ -35,14 +35,15 @@ from flotilla.partition.leader.places import (
     RETRYING,
     STAGED,
 )
+from flotilla.partition.leader.poll_filter import PollFilter, choose_matching
 from flotilla.partition.leader.rate_limit import RateLimit
 from flotilla.partition.leader.ready_messages import Chosen, ReadyMessages
 from flotilla.partition.leader.settlement_outbox import Piece, SettlementOutbox
-from flotilla.partition.leader.type_filter import TypeFilter, choose_by_type
 from flotilla.partition.offset_runs import Run, RunMap, RunSet, filled
 from flotilla.partition.state import endings
 from flotilla.partition.state.group import Failure, GroupState
 from flotilla.partition.state.machine import PartitionMachine
+from flotilla.types.filters import NO_FILTER, MessageFilter
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset
 from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, LeaseRange
@@ -143,11 +144,11 @@ class GroupDelivery:
         deadline_ms: int,
         now_ms: int,
         keys_of: KeysOf | None = None,
-        type_filter: TypeFilter | None = None,
+        poll_filter: PollFilter | None = None,
     ) -> list[LeasedMessages]:
         """Leases up to `max_messages` messages, all under one new lease."""
-        self.leases.see(member, now_ms)
-        chosen = self._choose(max_messages, now_ms, keys_of, type_filter)
+        self.leases.see(member, now_ms, NO_FILTER if poll_filter is None else poll_filter.wanted)
+        chosen = self._choose(max_messages, now_ms, keys_of, poll_filter)
         if not chosen:
             return []
         runs = _by_offset(chosen)
@@ -157,10 +158,10 @@ class GroupDelivery:
         return self._leased_messages(lease_id, chosen)
 
     def _choose(
-        self, max_messages: int, now_ms: int, keys_of: KeysOf | None, type_filter: TypeFilter | None
+        self, max_messages: int, now_ms: int, keys_of: KeysOf | None, poll_filter: PollFilter | None
     ) -> list[Chosen]:
         # A poll that skips messages may need all that are due.
-        wanted = max_messages if keys_of is None and type_filter is None else DUE_LIMIT
+        wanted = max_messages if keys_of is None and poll_filter is None else DUE_LIMIT
         ready = self._offered(now_ms, wanted)
         if ready is self._fresh and keys_of is not None:
             # A message of the same key may be leased from the last leader.
@@ -173,13 +174,13 @@ class GroupDelivery:
             self._token_ms = now_ms + (self.rate_limit.next_token_ms(now_ms) or _RESERVATION_MS)
             return []
         if keys_of is not None:
-            assert type_filter is None
+            assert poll_filter is None
             chosen = self._choose_ordered(count_max, keys_of)
         else:
-            if type_filter is None:
+            if poll_filter is None:
                 chosen = ready.choose(count_max, self._polls)
             else:
-                chosen = choose_by_type(ready, type_filter, count_max, self._polls, self._delays.now_ms)
+                chosen = choose_matching(ready, poll_filter, count_max, self._polls, self._delays.now_ms)
             if self._keys is not None:
                 for first, end, _ in chosen:
                     self._keys.unknown.add(first, end)
@@ -205,9 +206,9 @@ class GroupDelivery:
         """The highest priority of what `has_ready` finds; -1: there is nothing."""
         return self._offered(now_ms, DUE_LIMIT).best_priority()
 
-    def has_unseen(self, types: tuple[str, ...]) -> bool:
-        """Whether there are ready messages that polls for these types have not looked at."""
-        return (self._fresh or self.ready).branch(types).has_any()
+    def has_unseen(self, wanted: MessageFilter) -> bool:
+        """Whether there are ready messages that polls with this filter have not looked at."""
+        return (self._fresh or self.ready).branch(wanted).has_any()
 
     def has_unseen_keys(self) -> bool:
         """The same for ordered polls."""

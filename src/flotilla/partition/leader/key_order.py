@@ -33,7 +33,7 @@ BLOCKED_COUNT_MAX: Final = 262_144
 _LOOK_AHEAD: Final = 1_024
 #: Keys that a round passes over before it ends.
 _PASSED_COUNT_MAX: Final = 65_536
-#: The name of the branch; no type filter is empty.
+#: The name of the branch; no filter is empty.
 _AHEAD: Final = ()
 
 

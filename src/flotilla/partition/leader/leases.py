@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from flotilla.partition.commands.hand_over import HeldLease, HeldRun
 from flotilla.partition.offset_runs import Run
+from flotilla.types.filters import NO_FILTER, MessageFilter
 from flotilla.types.ids import Offset, Term
 
 NUMBER_BITS: Final = 40
@@ -101,12 +102,14 @@ class Lease:
 class Member:
     """A consumer of the group that has polled or holds leases."""
 
-    __slots__ = ("last_poll_ms", "leased", "leases")
+    __slots__ = ("last_poll_ms", "leased", "leases", "wanted")
 
     def __init__(self) -> None:
         self.leases: dict[int, Lease] = {}
         self.leased = 0
         self.last_poll_ms = 0
+        #: The filter of its last poll.
+        self.wanted = NO_FILTER
 
 
 class LeaseTable:
@@ -136,9 +139,12 @@ class LeaseTable:
 
     # Members.
 
-    def see(self, member: str, now_ms: int) -> None:
-        """The member has polled."""
-        self._member(member, now_ms).last_poll_ms = now_ms
+    def see(self, member: str, now_ms: int, wanted: MessageFilter | None = None) -> None:
+        """The member is there, and has polled if there is a filter."""
+        found = self._member(member, now_ms)
+        found.last_poll_ms = now_ms
+        if wanted is not None:
+            found.wanted = wanted
 
     def _member(self, name: str, now_ms: int) -> Member:
         member = self.members.get(name)

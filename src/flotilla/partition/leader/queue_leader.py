@@ -21,14 +21,15 @@ from flotilla.partition.leader.group_delivery import GroupDelivery, LeasedMessag
 from flotilla.partition.leader.key_order import KeysOf
 from flotilla.partition.leader.leases import NUMBER_BITS, LeaseIds
 from flotilla.partition.leader.outcome import CONSUMER_LOST, LEASE_EXPIRED, LastAttemptOf, Outcome
+from flotilla.partition.leader.poll_filter import PollFilter
 from flotilla.partition.leader.settlement_outbox import Piece, settlement_of
-from flotilla.partition.leader.type_filter import TypeFilter
 from flotilla.partition.offset_runs import Run
 from flotilla.partition.state.batch_index import Stretch
 from flotilla.partition.state.group import Death
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import StagedAcks
 from flotilla.types.errors import NotFoundError, UnavailableError
+from flotilla.types.filters import NO_FILTER
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Index, Offset, Term
 from flotilla.types.limits import REASON_BYTES_MAX
@@ -207,7 +208,7 @@ class QueueLeader:
         visibility_ms: int,
         now_ms: int,
         keys_of: KeysOf | None = None,
-        type_filter: TypeFilter | None = None,
+        poll_filter: PollFilter | None = None,
     ) -> list[LeasedMessages]:
         """Leases up to `max_messages` messages, all under one lease; with `keys_of` in key order.
 
@@ -220,11 +221,11 @@ class QueueLeader:
         found = self._get(group)
         rules = self._rules_of(group)
         if rules.paused or self._is_handed_over:
-            found.leases.see(member, now_ms)
+            found.leases.see(member, now_ms, NO_FILTER if poll_filter is None else poll_filter.wanted)
             return []
         lasts_ms = min(visibility_ms or rules.visibility_ms, rules.lease_ms_max)
         self._limit(found, rules, now_ms)
-        leases = found.take(member, max_messages, now_ms + lasts_ms, now_ms, keys_of, type_filter)
+        leases = found.take(member, max_messages, now_ms + lasts_ms, now_ms, keys_of, poll_filter)
         self._watch(found)
         return leases
 
@@ -282,10 +283,10 @@ class QueueLeader:
         self._watch(group)
         return is_ready
 
-    def has_unseen(self, group: str, type_filter: TypeFilter) -> bool:
+    def has_unseen(self, group: str, poll_filter: PollFilter) -> bool:
         """Whether there are ready messages that polls with this filter have not looked at."""
         found = self._find(group)
-        return found is not None and found.has_unseen(type_filter.types)
+        return found is not None and found.has_unseen(poll_filter.wanted)
 
     def has_unseen_keys(self, group: str) -> bool:
         """Whether another ordered poll may find more, though the last one has found nothing."""

@@ -5,13 +5,14 @@ that came back are ready: released, due for a retry, or due for the first time. 
 costs no memory, and choosing does not take longer with it. A group whose state has reached a bound gets only messages
 that came back.
 
-Polls with a type filter choose from a branch, one for each filter: a message that a branch has passed over is not
+Polls with a filter choose from a branch, one for each filter: a message that a branch has passed over is not
 looked at again for that filter, and stays ready for all others.
 
 Invariant: a message that came back lies before its priority's cursor, or has a time of delivery, which cursors skip.
 """
 
 from bisect import bisect_right
+from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
 from typing import Final, TypeAlias
 
@@ -26,7 +27,7 @@ Chosen: TypeAlias = tuple[Offset, Offset, int]
 _BY_PRIORITY: Final = tuple(range(PRIORITIES - 1, -1, -1))
 #: One part in this many of each poll goes to the oldest messages of any priority, so that none starves.
 _OLDEST_SHARE: Final = 4
-#: Type filters that are remembered. A poll with another one looks at all messages anew.
+#: Filters that are remembered. A poll with another one looks at all messages anew.
 BRANCHES_MAX: Final = 64
 
 
@@ -42,12 +43,12 @@ class ReadyMessages:
         self._taken = taken
         self._cursors = [max(group.floor, start)] * PRIORITIES
         self._returned = [RunSet() for _ in range(PRIORITIES)]
-        #: By types, the most recently used last.
-        self._branches: dict[tuple[str, ...], ReadyMessages] = {}
+        #: By filter, the most recently used last.
+        self._branches: dict[Hashable, ReadyMessages] = {}
 
-    def branch(self, types: tuple[str, ...]) -> "ReadyMessages":
-        """The ready messages that polls for these types have not passed over."""
-        found = self._branches.pop(types, None)
+    def branch(self, wanted: Hashable) -> "ReadyMessages":
+        """The ready messages that polls with this filter have not passed over."""
+        found = self._branches.pop(wanted, None)
         if found is None:
             found = ReadyMessages(self._index, self._group, self._taken)
             # The same messages are ready there, so copying needs no search.
@@ -55,12 +56,12 @@ class ReadyMessages:
             found._returned = [returned.copy() for returned in self._returned]
             if len(self._branches) >= BRANCHES_MAX:
                 del self._branches[next(iter(self._branches))]
-        self._branches[types] = found
+        self._branches[wanted] = found
         return found
 
-    def rewind_branch(self, types: tuple[str, ...], start: Offset) -> None:
+    def rewind_branch(self, wanted: Hashable, start: Offset) -> None:
         """The branch looks again at the messages from `start` on that are ready here."""
-        branch = self._branches[types]
+        branch = self._branches[wanted]
         branch._cursors = [min(cursor, max(start, self._group.floor)) for cursor in branch._cursors]
         for mine, other in zip(self._returned, branch._returned, strict=True):
             if mine and start < mine.end:

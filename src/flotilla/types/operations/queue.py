@@ -117,6 +117,8 @@ class Poll(Request[Polled], effect=READ):
     types: list[str] = field(default_factory=list)
     #: Refuses a later topic of the same name with TOPIC_REPLACED; 0: any.
     topic_id: int = 0
+    #: Deliver only messages that have all of these headers (types/filters.py).
+    headers: list[tuple[str, bytes]] = field(default_factory=list)
 
     @property
     def route(self) -> Route:

@@ -16,9 +16,10 @@ from flotilla.partition.leader import delays, due_cursor, group_delivery
 from flotilla.partition.leader.delays import Delays
 from flotilla.partition.leader.due_cursor import DUE_LIMIT
 from flotilla.partition.leader.group_delivery import LeasedMessages
+from flotilla.partition.leader.poll_filter import PollFilter
 from flotilla.partition.leader.ready_messages import ReadyMessages
-from flotilla.partition.leader.type_filter import TypeFilter
 from flotilla.partition.state.batch_index import BatchIndex
+from flotilla.types.filters import MessageFilter
 from flotilla.types.operations.queue import ACK, FAIL, RELEASE, LeaseRange
 from tests.unit.partition.leading import GROUP, RULES, Leading, offsets
 
@@ -215,10 +216,10 @@ def test_a_filter_begins_with_all_that_is_ready_without_looking_through_it(work:
     here.settle(here.poll(4), RELEASE, delay_ms=0)
     advance_all(here)
     work.take()
-    type_filter = TypeFilter(("a",), lambda first, end: ["a"] * (end - first))
-    assert offsets(here.leader.poll(GROUP, "m", 3, 0, here.now_ms, None, type_filter)) == [0, 1, 2]
+    poll_filter = PollFilter(MessageFilter(("a",)), lambda _, first, end: [True] * (end - first))
+    assert offsets(here.leader.poll(GROUP, "m", 3, 0, here.now_ms, None, poll_filter)) == [0, 1, 2]
     assert work.take() <= 20
-    rest = offsets(here.leader.poll(GROUP, "m", 2 * MANY, 0, here.now_ms, None, type_filter))
+    rest = offsets(here.leader.poll(GROUP, "m", 2 * MANY, 0, here.now_ms, None, poll_filter))
     assert sorted(rest) == list(range(3, 3 + len(rest)))
     assert sorted(rest + offsets(here.poll(2 * MANY))) == list(range(3, MANY + 2))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from flotilla.codec.batch.view import BatchView
-from flotilla.frontends.http.api.record_view import MESSAGE, show_record
+from flotilla.frontends.http.api.record_view import HEADER, MESSAGE, read_headers, show_record
 from flotilla.frontends.http.api.stream_credit import Place, Unsettled
 from flotilla.frontends.http.framework.operation import (
     INTEGER,
@@ -33,7 +33,7 @@ from flotilla.frontends.http.framework.parameters import (
 )
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.lease_tokens import LeasePlace, lease_token, leases_by_place, read_lease_token
-from flotilla.types.limits import MIB, REASON_BYTES_MAX
+from flotilla.types.limits import FILTER_HEADER_COUNT_MAX, MIB, REASON_BYTES_MAX
 from flotilla.types.operations.queue import (
     ACK,
     BY_BACKOFF,
@@ -71,6 +71,7 @@ POLL = obj(
         TASK_TYPES_MAX,
         "Only messages of these types: the value of their header flotilla-task-type, empty for those without one.",
     ),
+    headers=array(HEADER, 0, FILTER_HEADER_COUNT_MAX, "Only messages that have all of these headers; in base64."),
 )
 POLLED = obj(
     ("messages", "visibility_ms"),
@@ -135,6 +136,7 @@ class MessageApi:
             body["ordered_by_key"],
             read_start(body.get("start", {})),
             body.get("types", []),
+            headers=read_headers(body.get("headers", ()), "the body"),
         )
         polled = await self._gateway.poll(request)
         messages = [message for delivery in polled.deliveries for message in show_delivery(delivery)]

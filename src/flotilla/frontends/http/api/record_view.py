@@ -3,7 +3,7 @@
 import json
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from flotilla.codec.batch.view import BatchView
@@ -71,6 +71,14 @@ MESSAGE = obj(
 )
 
 
+def read_headers(given: Iterable[Mapping[str, str]], where: str) -> list[tuple[str, bytes]]:
+    """Raises InvalidArgumentError."""
+    return [
+        (pair["name"], read_base64(pair["value"], f"{where}.headers[{place}].value"))
+        for place, pair in enumerate(given)
+    ]
+
+
 def read_record(given: dict[str, Any], where: str, now_ms: int) -> Record:
     """A record from what NEW_RECORD has checked. Raises InvalidArgumentError."""
     payload, content_type = _read_payload(given, where)
@@ -81,14 +89,10 @@ def read_record(given: dict[str, Any], where: str, now_ms: int) -> Record:
         key = read_base64(given["key"], f"{where}.key")
     if given["delay_ms"] and given["deliver_at_ms"]:
         raise InvalidArgumentError(f"{where} has delay_ms or deliver_at_ms, not both")
-    headers = tuple(
-        (pair["name"], read_base64(pair["value"], f"{where}.headers[{place}].value"))
-        for place, pair in enumerate(given.get("headers", ()))
-    )
     return Record(
         payload,
         key,
-        headers,
+        tuple(read_headers(given.get("headers", ()), where)),
         given.get("timestamp_ms", 0) or now_ms,
         given["priority"],
         given.get("content_type", content_type),

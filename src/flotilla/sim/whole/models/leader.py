@@ -19,8 +19,8 @@ from flotilla.partition.commands.partition_commands import StageSettlement as St
 from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.partition.leader.key_order import KeysOf
 from flotilla.partition.leader.outcome import LastAttemptOf
+from flotilla.partition.leader.poll_filter import PollFilter
 from flotilla.partition.leader.queue_leader import QueueLeader
-from flotilla.partition.leader.type_filter import TypeFilter
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.sim.whole.models.partition import WatchedPartition
 from flotilla.types.errors import FlotillaError
@@ -64,9 +64,9 @@ class WatchedLeader(QueueLeader):
         visibility_ms: int,
         now_ms: int,
         keys_of: KeysOf | None = None,
-        type_filter: TypeFilter | None = None,
+        poll_filter: PollFilter | None = None,
     ) -> list[LeasedMessages]:
-        leases = super().poll(group, member, max_messages, visibility_ms, now_ms, keys_of, type_filter)
+        leases = super().poll(group, member, max_messages, visibility_ms, now_ms, keys_of, poll_filter)
         if leases:
             self.watch.check(self._leased, group, member, leases, visibility_ms, keys_of is not None)
         return leases

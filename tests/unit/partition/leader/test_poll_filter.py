@@ -1,4 +1,4 @@
-"""Polls for some types only: what they get, what they leave, and how far they look."""
+"""Polls with a filter: what they get, what they leave, and how far they look."""
 
 from dataclasses import dataclass, field
 
@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flotilla.partition.leader.group_delivery import LeasedMessages
+from flotilla.partition.leader.poll_filter import LOOK_AHEAD, PollFilter
 from flotilla.partition.leader.ready_messages import BRANCHES_MAX
-from flotilla.partition.leader.type_filter import LOOK_AHEAD, TypeFilter
 from flotilla.types.errors import CorruptionError
+from flotilla.types.filters import MessageFilter
 from flotilla.types.operations.queue import FAIL, RELEASE
 from tests.unit.partition.leading import GROUP, Leading
 
@@ -28,18 +29,18 @@ class Typed:
             self.here.append(1, priority=priority)
             self.types.append(kind)
 
-    def types_of(self, first: int, end: int) -> list[str]:
+    def matching(self, wanted: MessageFilter, first: int, end: int) -> list[bool]:
         if self.is_broken:
             raise CorruptionError("cannot be read")
         self.looks += end - first
-        return self.types[first:end]
+        return [kind in wanted.types for kind in self.types[first:end]]
 
     def poll(self, *types: str, count: int = 100) -> list[LeasedMessages]:
-        type_filter = TypeFilter(types, self.types_of) if types else None
-        return self.here.leader.poll(GROUP, "m", count, 0, self.here.now_ms, None, type_filter)
+        poll_filter = PollFilter(MessageFilter(types), self.matching) if types else None
+        return self.here.leader.poll(GROUP, "m", count, 0, self.here.now_ms, None, poll_filter)
 
     def has_unseen(self, *types: str) -> bool:
-        return self.here.leader.has_unseen(GROUP, TypeFilter(types, self.types_of))
+        return self.here.leader.has_unseen(GROUP, PollFilter(MessageFilter(types), self.matching))
 
 
 def offsets(leases: list[LeasedMessages]) -> list[int]:

@@ -1,8 +1,8 @@
-"""The type filter of a poll: it gets messages of some types only.
+"""The filter of a poll: it gets messages of some types, or with some headers, only.
 
-The poll chooses from a branch of the group's ready messages, in the usual order. Messages of other types are passed
-over: they stay ready, in their order, for other polls, and that does not count as an attempt. Each filter looks at a
-message once, however often members poll, and again when the message comes back.
+The poll chooses from a branch of the group's ready messages, in the usual order. Other messages are passed over: they
+stay ready, in their order, for other polls, and that does not count as an attempt. Each filter looks at a message once,
+however often members poll, and again when the message comes back.
 """
 
 from collections.abc import Callable
@@ -10,29 +10,30 @@ from typing import Final, NamedTuple, TypeAlias
 
 from flotilla.partition.leader.ready_messages import Chosen, ReadyMessages
 from flotilla.types.errors import FlotillaError
+from flotilla.types.filters import MessageFilter
 from flotilla.types.ids import Offset
 
-#: The types of the messages [first, end), in order; empty for one that has none. Raises CorruptionError.
-TypesOf: TypeAlias = Callable[[Offset, Offset], list[str]]
+#: Whether the filter takes the messages [first, end), one by one in order. Raises CorruptionError.
+Matching: TypeAlias = Callable[[MessageFilter, Offset, Offset], list[bool]]
 
 #: Messages that one poll looks at beyond those that it asked for. A waiting poll goes on from there at once.
 LOOK_AHEAD: Final = 1_024
 
 
-class TypeFilter(NamedTuple):
-    #: In order and each once, so that equal filters are equal.
-    types: tuple[str, ...]
-    types_of: TypesOf
+class PollFilter(NamedTuple):
+    wanted: MessageFilter
+    matching: Matching
 
 
-def choose_by_type(
-    ready: ReadyMessages, type_filter: TypeFilter, count_max: int, poll_number: int, due_ms: int
+def choose_matching(
+    ready: ReadyMessages, poll_filter: PollFilter, count_max: int, poll_number: int, due_ms: int
 ) -> list[Chosen]:
-    """Takes out up to `count_max` messages of the filter's types.
+    """Takes out up to `count_max` messages that the filter takes.
 
     Raises FlotillaError if the log cannot be read before anything is chosen.
     """
-    branch = ready.branch(type_filter.types)
+    wanted = poll_filter.wanted
+    branch = ready.branch(wanted)
     chosen: list[Chosen] = []
     left = count_max
     looks = LOOK_AHEAD + count_max
@@ -42,7 +43,7 @@ def choose_by_type(
             break
         for place, (first, end, priority) in enumerate(found):
             try:
-                types = type_filter.types_of(first, end)
+                matching = poll_filter.matching(wanted, first, end)
             except FlotillaError:
                 for unread_first, unread_end, _ in found[place:]:
                     branch.put(unread_first, unread_end, due_ms)
@@ -50,8 +51,8 @@ def choose_by_type(
                     raise
                 return chosen
             looks -= end - first
-            for offset, kind in enumerate(types, first):
-                if kind in type_filter.types:
+            for offset, is_match in enumerate(matching, first):
+                if is_match:
                     _append(chosen, offset, priority)
                     left -= 1
     return chosen
