@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from flotilla.codec.generated import log_pb2
 from flotilla.raft.messages import Configuration
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.ids import NO_NODE, NodeId
+from flotilla.types.ids import NO_NODE, NUMBER_MAX, NodeId
 
 
 def encode_configuration(configuration: Configuration) -> bytes:
@@ -44,6 +44,8 @@ def _nodes(ids: Iterable[NodeId]) -> tuple[NodeId, ...]:
     nodes = tuple(ids)
     if NO_NODE in nodes:
         raise InvalidArgumentError("a configuration names node 0, which does not exist")
+    if max(nodes, default=NO_NODE) > NUMBER_MAX:
+        raise InvalidArgumentError(f"a configuration names node {max(nodes)}, and no node id is over {NUMBER_MAX}")
     if len(nodes) != len(set(nodes)):
         raise InvalidArgumentError("a configuration names a node twice in one role")
     return nodes

@@ -196,7 +196,7 @@ def judge(
 
 def judge_data(known: KnownPeer, hello: PeerHello) -> int:
     """Whether the data directory of a member is the one that the cluster knows, as it left it."""
-    if known.data and hello.data and known.data != hello.data:
+    if known.data and known.data != hello.data:
         return REFUSED_DATA
     if known.data == hello.data and _is_older(known, hello):
         return REFUSED_OLDER

@@ -3,10 +3,12 @@
 A connection may send messages only after its PeerHello was accepted. There is at most one per peer: the
 same process dialling again replaces its own old connection; another process with the same id is
 refused while the first is alive. Connections without a handshake are few and short-lived, and their
-frames may not be longer than a handshake.
+frames may not be longer than a handshake. When they are too many, the address with the most of them loses its oldest:
+a node that dials finds a place, whoever else does.
 """
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -129,7 +131,9 @@ class PeerServer:
     def connection_made(self, connection: PeerConnection) -> None:
         self._strangers[connection] = None
         if len(self._strangers) > PEER_HANDSHAKE_COUNT_MAX:
-            connection.cut("too many handshakes at once")
+            hosts = {stranger: stranger.remote.rpartition(":")[0] for stranger in self._strangers}
+            [(busiest, _)] = Counter(hosts.values()).most_common(1)
+            next(stranger for stranger in hosts if hosts[stranger] == busiest).cut("too many handshakes at once")
 
     def frame_received(self, connection: PeerConnection, frame: Buffer) -> None:
         if not connection.is_open:

@@ -59,6 +59,9 @@ _STEPS: dict[int, dict[type[Message], Callable[[RaftState, Any], None]]] = {
 }
 
 
+#: Messages of terms further ahead are ignored: such a term is forged or broken, and would use up the group's terms for
+#: good. An election every tenth of a second takes thirteen years to get there.
+TERM_JUMP_MAX: Final = 1 << 32
 #: A reluctant node waits this many times longer before it stands for election.
 RELUCTANCE: Final = 4
 
@@ -74,7 +77,7 @@ class RaftNode(RaftState):
         """A message came in."""
         assert message.to == self.id
         kind = type(message)
-        if self.installing is not None:
+        if self.installing is not None or message.term > self.term + TERM_JUMP_MAX:
             return
         if kind is RepairRequest:
             if message.sender == self.leader:

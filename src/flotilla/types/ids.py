@@ -14,3 +14,5 @@ Offset: TypeAlias = int
 
 #: No node: no vote cast, no leader known. Real node ids start at 1.
 NO_NODE: NodeId = 0
+#: Ids, terms and positions count up from 0 and never get beyond it: a larger one is forged or damaged.
+NUMBER_MAX = (1 << 63) - 1

@@ -31,13 +31,13 @@ from flotilla.raft.messages import (
     VoteReply,
     VoteRequest,
 )
-from flotilla.types.ids import GroupId
+from flotilla.types.ids import NUMBER_MAX, GroupId
 
 SENDER = 3
-TARGET = 2**64 - 1
+TARGET = NUMBER_MAX
 
-# Small values often, and the largest that fit: varints of one and of ten bytes.
-numbers = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1), st.just(2**64 - 1))
+# Small values often, and the largest that fit: varints of one and of nine bytes.
+numbers = st.one_of(st.integers(0, 300), st.integers(0, NUMBER_MAX), st.just(NUMBER_MAX))
 bodies = st.one_of(
     st.binary(max_size=40),
     st.integers(4090, 4100).map(lambda size: b"\xa5" * size),
@@ -46,7 +46,7 @@ bodies = st.one_of(
 entries = st.lists(
     st.builds(Entry, index=numbers, term=numbers, kind=st.sampled_from([DATA, NOOP, CONFIG]), data=bodies), max_size=4
 )
-nodes = st.lists(st.integers(1, 2**64 - 1), max_size=5, unique=True).map(tuple)
+nodes = st.lists(st.integers(1, NUMBER_MAX), max_size=5, unique=True).map(tuple)
 configurations = st.builds(
     Configuration, voters=nodes, outgoing=nodes, learners=nodes, learners_next=nodes, auto_leave=st.booleans()
 )

@@ -12,7 +12,7 @@ from flotilla.peers.handshake import Introduction, KnownPeer, PeerHello, PeerWel
 CLUSTER = b"0123456789abcdef"
 OWN_ID = b"a cluster's id !"
 OTHER_ID = b"another's id   !"
-GOOD = PeerHello(cluster=CLUSTER, sender=2, to=1, process=77)
+GOOD = PeerHello(cluster=CLUSTER, sender=2, to=1, process=77, data=5)
 OWN = Introduction(CLUSTER, node=1, process=1, cluster_id=OWN_ID)
 MEMBERS = {2: KnownPeer(5, starts=7, process=77), 3: KnownPeer()}
 
@@ -32,6 +32,7 @@ MEMBERS = {2: KnownPeer(5, starts=7, process=77), 3: KnownPeer()}
         (replace(GOOD, sender=9), handshake.REFUSED_REMOVED),
         (replace(GOOD, data=5, starts=8), handshake.ACCEPTED),
         (replace(GOOD, data=6, starts=1), handshake.REFUSED_DATA),
+        (replace(GOOD, data=0), handshake.REFUSED_DATA),
         (replace(GOOD, sender=3, data=6), handshake.ACCEPTED),
         (replace(GOOD, sender=1), handshake.REFUSED_STRANGER),
         (replace(GOOD, cluster=b"another cluster!", version_min=2, version_max=2), handshake.REFUSED_VERSION),

@@ -19,6 +19,7 @@ from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
 from flotilla.codec.generated import peer_pb2
+from flotilla.codec.peer.bounds import check_cells, check_row
 from flotilla.codec.peer.messages import CODECS, COPY_BYTES_MAX, Buffer, Incoming, Outgoing
 from flotilla.codec.peer.short_frames import decode_short, encode_short
 from flotilla.raft.messages import Append, Message, Proposal, RepairReply, SnapshotChunk
@@ -132,8 +133,8 @@ def decode_frame(data: Buffer | bytearray) -> list[tuple[GroupId, Message]]:
         raise InvalidArgumentError("the envelope of a frame is malformed") from error
     if envelope.version != PROTOCOL_VERSION:
         raise InvalidArgumentError(f"protocol version {envelope.version} is not supported")
-    # Slices here and below: copying a repeated field to a list is faster than iterating over it.
-    incoming = Incoming(envelope.sender, envelope.target, envelope.entries[:], data, envelope_end)
+    check_cells((envelope.sender, envelope.target))
+    incoming = Incoming(envelope.sender, envelope.target, _field(envelope, "entries"), data, envelope_end)
     _read_runs(envelope, incoming)
     return incoming.finish()
 
@@ -175,6 +176,18 @@ def _reader(number: int) -> tuple[str, int, Callable[[Incoming, list[Any]], None
     return found
 
 
+def _field(envelope: peer_pb2.Frame, name: str) -> list[Any]:
+    """The cells of a field: numbers, or messages of their own. Raises InvalidArgumentError for one out of bounds."""
+    # Slices: copying a repeated field to a list is faster than iterating over it.
+    cells: list[Any] = getattr(envelope, name)[:]
+    if cells and isinstance(cells[0], int):
+        check_cells(cells)
+    else:
+        for row in cells:
+            check_row(row)
+    return cells
+
+
 def _read_runs(envelope: peer_pb2.Frame, incoming: Incoming) -> None:
     """Passes every run of messages to the reader of its kind, in order."""
     runs = envelope.runs[:]
@@ -185,7 +198,7 @@ def _read_runs(envelope: peer_pb2.Frame, incoming: Incoming) -> None:
     numbers = iter(runs)
     for number, count in zip(numbers, numbers, strict=True):
         name, width, read = _reader(number)
-        cells, start = fields.get(number) or (getattr(envelope, name)[:], 0)
+        cells, start = fields.get(number) or (_field(envelope, name), 0)
         end = start + count * width
         if not start < end <= len(cells):
             raise InvalidArgumentError("a frame announces other messages than it holds")

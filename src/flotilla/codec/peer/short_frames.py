@@ -10,6 +10,7 @@ Everything is big-endian. The meaning is that of the long form, which any messag
 
 import struct
 
+from flotilla.codec.peer.bounds import check_cells
 from flotilla.codec.peer.messages import COPY_BYTES_MAX, ENTRY_KINDS, Buffer
 from flotilla.raft.messages import Append, AppendReply, Entry, Message
 from flotilla.types.errors import InvalidArgumentError
@@ -83,9 +84,9 @@ def decode_short(data: Buffer, start: int) -> tuple[GroupId, Message]:
 
 
 def _decode_append(data: Buffer, start: int) -> tuple[GroupId, Append]:
-    _, sender, target, group, term, prev_index, prev_term, commit, index, entry_term, kind = _APPEND_LAYOUT.unpack_from(
-        data, start
-    )
+    cells = _APPEND_LAYOUT.unpack_from(data, start)
+    check_cells(cells)
+    _, sender, target, group, term, prev_index, prev_term, commit, index, entry_term, kind = cells
     if sender == NO_NODE or target == NO_NODE:
         raise InvalidArgumentError("a frame has no sender or target")
     if kind not in ENTRY_KINDS:
@@ -95,7 +96,9 @@ def _decode_append(data: Buffer, start: int) -> tuple[GroupId, Append]:
 
 
 def _decode_append_reply(data: Buffer, start: int) -> tuple[GroupId, AppendReply]:
-    _, sender, target, group, term, index, accepted, hint_index, hint_term = _REPLY_LAYOUT.unpack_from(data, start)
+    cells = _REPLY_LAYOUT.unpack_from(data, start)
+    check_cells(cells)
+    _, sender, target, group, term, index, accepted, hint_index, hint_term = cells
     if sender == NO_NODE or target == NO_NODE:
         raise InvalidArgumentError("a frame has no sender or target")
     if accepted > 1:

@@ -210,6 +210,27 @@ def test_an_entry_of_the_largest_size_fits():
 # Damage: found by the checksum.
 
 
+@pytest.mark.parametrize("number", [2**63, 2**64 - 1])
+@pytest.mark.parametrize(
+    "message",
+    [
+        lambda number: Heartbeat(1, 2, number, 40, 7),
+        lambda number: Heartbeat(1, 2, 5, number, 7),
+        lambda number: Append(1, 2, number, 3, 4, 3, [Entry(4, 5, DATA, b"short form")]),
+        lambda number: Append(1, 2, 5, 3, 4, 3, [Entry(number, 5, DATA, b"short form")]),
+        lambda number: Append(1, 2, 5, 3, 4, 3, [Entry(4, 5, DATA, b"a"), Entry(5, number, DATA, b"b")]),
+        lambda number: AppendReply(1, 2, 5, 3, False, number, 4),
+        lambda number: VoteReply(1, 2, number, True),
+        lambda number: SnapshotChunk(1, 2, 5, SnapshotMeta(9, number, 2, 1, Configuration((1,)), 10), 4, b"pieces"),
+        lambda number: SnapshotChunk(1, 2, 5, SnapshotMeta(9, 4, 2, 1, Configuration((1, number)), 10), 4, b"pieces"),
+        lambda number: Heartbeat(number, 2, 5, 40, 7),
+    ],
+)
+def test_a_number_that_nothing_counts_up_to_is_refused(message, number):
+    with pytest.raises(InvalidArgumentError, match="is over"):
+        decode_frame(joined([(1, message(number))]))
+
+
 def test_every_truncation_is_refused():
     data = joined(FRAME)
     for end in range(len(data)):
@@ -300,7 +321,7 @@ LIES = {
         "appends": [1, 1, 0, 0, 0, 1],
         "entries": [1, 1, 1, ENTRY_BYTES_MAX + 1],
     },
-    "an entry beyond all sizes": {"runs": [APPENDS, 1], "appends": [1, 1, 0, 0, 0, 1], "entries": [1, 1, 1, 2**64 - 1]},
+    "an entry beyond all sizes": {"runs": [APPENDS, 1], "appends": [1, 1, 0, 0, 0, 1], "entries": [1, 1, 1, 2**63 - 1]},
     "an entry of no kind": {"runs": [APPENDS, 1], "appends": [1, 1, 0, 0, 0, 1], "entries": [1, 1, 4, 0]},
     "accepted twice": {"runs": [APPEND_REPLIES, 1], "append_replies": [1, 1, 1, 2, 0, 0]},
     "a chunk too large": chunk(size_bytes=SNAPSHOT_CHUNK_BYTES_MAX + 1, snapshot_size_bytes=SNAPSHOT_BYTES_MAX),
