@@ -25,6 +25,7 @@ _REPLAYED_BROKER = (
     "broker.log_upkeep",
     "broker.queue.settlement_log",
     "broker.retention",
+    "broker.retention_holds",
 )
 
 #: For each folder (or module) of the package, what of the package it may import beside itself.

@@ -93,6 +93,9 @@ then has a vote again; the exit code of `cluster status` is 4 until then |
 | `DISK_STALLED` | the disk of this node does not return a read of these partitions within 3 s, led here or \
 not; the files are named | leadership goes to a replica that lacks nothing; `/ready` lists \
 them as `STALLED` |
+| `RETENTION_HELD` | for a minute or longer, groups have kept messages that are beyond the retention of their topic \
+| the log grows until they settle them, or up to `retention_bytes_hard`; work for such a group, \
+[move or delete it](../queues.md#how-long-messages-stay) |
 """
 
 _METRICS = """\

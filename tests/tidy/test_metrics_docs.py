@@ -12,6 +12,7 @@ from flotilla.types.operations.cluster import (
     REPLICA_BEHIND,
     REPLICA_DOWN,
     REPLICA_FORGETFUL,
+    RETENTION_HELD,
     UNDER_REPLICATED,
 )
 from tests.tidy.markdown import prose, table_rows
@@ -63,7 +64,7 @@ def test_every_reason_is_explained() -> None:
 
 
 def test_every_warning_is_explained() -> None:
-    codes = {DISK_STALLED, UNDER_REPLICATED, REPLICA_DOWN, REPLICA_BEHIND, REPLICA_FORGETFUL}
+    codes = {DISK_STALLED, UNDER_REPLICATED, REPLICA_DOWN, REPLICA_BEHIND, REPLICA_FORGETFUL, RETENTION_HELD}
     section = page().partition("### Warnings")[2].partition("## Metrics")[0]
     assert {code for row in table_rows(section) for code in re.findall(r"[A-Z_]{4,}", row[0])} == codes
 

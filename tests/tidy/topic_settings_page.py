@@ -70,6 +70,8 @@ _NOTES: Final = {
     "visibility_ms": "Consumers of this package renew their leases while a handler runs, so this is how long a message "
     "of a worker that died can stay unavailable, not how long a handler may take.",
     "nack_backoff_ms": "Jitter is added. `nack(delay_ms=...)` replaces it for one failure.",
+    "retention_bytes_hard": "It is at least `retention_bytes`. Without it, a queue group that nobody works for can "
+    "fill the disk. What goes is counted as `trimmed_total`.",
     "retention_messages": "Any of the three retention limits suffices to remove a message, except what a queue group "
     "owes (`holds_retention`).",
     "payload_bytes_max": "A larger one is refused with `INVALID_ARGUMENT`.",

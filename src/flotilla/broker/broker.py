@@ -24,6 +24,7 @@ from flotilla.broker.ports import Cancel, Consensus, Done, Outside
 from flotilla.broker.queue.requests import QueueRequests
 from flotilla.broker.replica_warnings import ReplicaWarnings
 from flotilla.broker.replicas import describe_replicas
+from flotilla.broker.retention_holds import hold_warnings
 from flotilla.raft import reasons
 from flotilla.types.errors import (
     AlreadyExistsError,
@@ -271,7 +272,8 @@ class Broker:
         replicas = hosted if metadata is None else [metadata, *hosted]
         clocks = clock_warnings(self.node, self._outside.clock, self.membership.hosts.values())
         disk = disk_warnings(self.node, self._consensus.stalled(), self._names)
-        done(NodeDescribed(self.node, [*self._warnings.take(replicas), *disk, *clocks]))
+        holds = hold_warnings(self.node, self.membership.hosts.items(), self._names)
+        done(NodeDescribed(self.node, [*self._warnings.take(replicas), *disk, *clocks, *holds]))
 
     def _lost(self, host: PartitionHost) -> tuple[NodeId, ...]:
         """Replicas that came back without their disk and have not started again in this partition."""

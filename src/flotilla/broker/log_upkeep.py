@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from flotilla.broker.retention import Retention
+from flotilla.broker.retention_holds import Holds
 from flotilla.partition.commands.partition_commands import Command, ConfigureDedup, StampTime, TrimTo
 from flotilla.partition.leader.log_time import LogTime
 from flotilla.partition.leader.produce_admission import ProduceAdmission
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.types.errors import CorruptionError
-from flotilla.types.ids import Offset
 from flotilla.types.topics import TopicSettings
 
 
@@ -36,14 +36,14 @@ class LogUpkeep:
         admission: ProduceAdmission,
         retention: Retention,
         time: Time,
-        held_from: Callable[[], Offset | None],
+        find_holds: Callable[[], Holds],
     ) -> None:
-        """`held_from`: messages from there on must stay; None: none must. It raises CorruptionError."""
+        """`find_holds`: what must stay. It raises CorruptionError."""
         self._machine = machine
         self._admission = admission
         self._retention = retention
         self._time = time
-        self._held_from = held_from
+        self._find_holds = find_holds
         self._log_time = LogTime(machine.clock_ms, time.steady_ms())
 
     @property
@@ -67,7 +67,7 @@ class LogUpkeep:
             return StampTime(log_ms)
         try:
             aged_ms = log_time.aged_ms if is_trusted else None
-            trim_to = self._retention.target(settings, self._held_from, now_ms, aged_ms)
+            trim_to = self._retention.target(settings, self._find_holds, now_ms, aged_ms)
         except CorruptionError:
             # Without reading the log, it is not known what must stay.
             return None

@@ -1,6 +1,6 @@
 """Retention of a partition: removes the oldest messages by age, count and bytes, except what a group holds.
 
-Every queue group holds what it owes, unless its settings say otherwise; other groups hold if that was chosen for them.
+What is held is in `retention_holds`. A second bound on bytes, `retention_bytes_hard`, passes over every group.
 
 The leader decides and proposes one TrimTo, so that every replica trims at the same offset; each replica then shortens
 its own log, which frees the disk. That needs a snapshot past the new start, so it waits for the next scheduled one and
@@ -16,11 +16,10 @@ transaction stay until it has ended.
 from collections.abc import Callable
 from typing import Protocol
 
-from flotilla.metadata.values import Topic
+from flotilla.broker.retention_holds import HeldBack, Holds
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.waiting import first_waiting
 from flotilla.replica.replica import Replica
-from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import GroupId, Offset
 from flotilla.types.topics import TopicSettings
 
@@ -30,25 +29,6 @@ LOOK_MS = 2_000
 RELEASE_MS = 60_000
 #: Resolution of age: a message may stay longer by this part of the retention.
 _STAMPS = 64
-
-
-def chosen_holders(topic: Topic) -> list[str]:
-    """Groups for which the hold was chosen: they hold also before they have come, and when they commit offsets."""
-    return [name for name, chosen in topic.groups if dict(chosen).get("holds_retention")]
-
-
-def holds_of(topic: Topic, machine: PartitionMachine, rules_of: Callable[[str], GroupRules]) -> dict[str, Offset]:
-    """The groups that hold retention, each with the first message that must stay for it.
-
-    A queue group holds what it owes, unless it was told not to. A chosen holder that has never come to this partition
-    will begin with the oldest message, so it holds all of them.
-    """
-    groups, positions = machine.groups, machine.positions
-    held = {name: group.floor for name, group in groups.items() if rules_of(name).holds_retention}
-    for name in chosen_holders(topic):
-        if name not in groups:
-            held[name] = positions[name].offset if name in positions else machine.log_start
-    return held
 
 
 class Snapshots(Protocol):
@@ -67,6 +47,8 @@ class Retention:
         self._machine = machine
         self._snapshots = snapshots
         self._is_informed = is_informed
+        #: What groups hold beyond the limits, while this node leads.
+        self.held_back = HeldBack()
         self._look_ms = 0
         #: Everything below was released; and since when the log holds entries that are not needed.
         self._released: Offset = 0
@@ -75,7 +57,7 @@ class Retention:
     # The leader's part.
 
     def target(
-        self, settings: TopicSettings, held_from: Callable[[], Offset | None], now_ms: int, aged_ms: int | None
+        self, settings: TopicSettings, find_holds: Callable[[], Holds], now_ms: int, aged_ms: int | None
     ) -> Offset | None:
         """Where the log should start; None: where it starts now, or it is too early to look again.
 
@@ -83,23 +65,30 @@ class Retention:
         when the log cannot be read there.
         """
         machine = self._machine
-        if now_ms < self._look_ms or machine.log_start == machine.next_offset:
+        if now_ms < self._look_ms:
             return None
         is_by_age = settings.retention_ms and aged_ms is not None
         old_ms = (aged_ms or 0) - settings.retention_ms
         aged = machine.stored.end_before(old_ms) if is_by_age else machine.log_start
         excess = self._excess(settings)
-        is_due = max(aged, excess) > machine.log_start
+        hard = self._beyond(settings.retention_bytes_hard)
+        limit = max(aged, excess)
+        is_due = max(limit, hard) > machine.log_start
         if is_due and not self._is_informed():
             return None
         self._look_ms = now_ms + LOOK_MS
         if not is_due:
+            self.held_back.clear()
             return None
-        held = held_from()
-        end = machine.next_offset if held is None else min(held, machine.next_offset)
-        # Delays are in cluster time, which log time may be ahead of.
+        holds = find_holds()
+        end = machine.next_offset if holds.first is None else min(holds.first, machine.next_offset)
+        # Delays are in cluster time, which log time may be ahead of. One message further than what is held: if that
+        # one waits for its time, nobody holds it back.
         due_ms = min(old_ms, now_ms - settings.retention_ms)
-        target = max(first_waiting(machine, due_ms, min(aged, end)), min(excess, end))
+        reach = max(first_waiting(machine, due_ms, min(aged, end + 1)), min(excess, end + 1))
+        self.held_back.note(holds.groups, machine.log_start, limit if reach > end else machine.log_start, now_ms)
+        # Messages on their way to the dead letters are needed still: nothing would be freed behind them.
+        target = max(min(reach, end), hard if holds.dying is None else min(hard, holds.dying))
         return target if target > machine.log_start else None
 
     def _excess(self, settings: TopicSettings) -> Offset:
@@ -108,9 +97,14 @@ class Retention:
         excess = machine.log_start
         if settings.retention_messages:
             excess = max(excess, machine.next_offset - settings.retention_messages)
-        if settings.retention_bytes and self._replica.log.size_bytes() > settings.retention_bytes:
-            excess = max(excess, self._replica.log.offset_within(settings.retention_bytes))
-        return excess
+        return max(excess, self._beyond(settings.retention_bytes))
+
+    def _beyond(self, bytes_max: int) -> Offset:
+        """Everything below exceeds that many bytes; 0: there is no limit."""
+        machine, log = self._machine, self._replica.log
+        if not bytes_max or machine.log_start == machine.next_offset or log.size_bytes() <= bytes_max:
+            return machine.log_start
+        return max(log.offset_within(bytes_max), machine.log_start)
 
     def wants_stamp(self, settings: TopicSettings, log_ms: int) -> bool:
         """Whether to write the time into the log, so that ages can be computed later. Idle partitions need none."""

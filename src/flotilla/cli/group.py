@@ -77,6 +77,7 @@ def describe(
         _show_stream(info, info.stream)
     else:
         _show_queue(info)
+    _show_held_back(info)
     if settings:
         typer.echo()
         rows = [(key, text, GROUP_SETTINGS[key].help) for key, text in settings.items()]
@@ -109,6 +110,12 @@ def _show_stream(info: "GroupInfo", stream: StreamGroupDescription) -> None:
     moved = f"{stream.moved} partition{'' if stream.moved == 1 else 's'} moved"
     rebalanced = f"last rebalance {age(stream.rebalanced_ms_ago)} ago: {stream.cause}; {moved}"
     typer.echo(f"generation {stream.generation}, {stream.strategy}, session {age(stream.session_ms)}; {rebalanced}")
+
+
+def _show_held_back(info: "GroupInfo") -> None:
+    if info.held_back:
+        typer.echo()
+        typer.echo(f"{info.held_back} messages stay for this group although they are beyond the topic's retention.")
 
 
 def _show_queue(info: "GroupInfo") -> None:
@@ -264,7 +271,7 @@ def as_plain(info: "GroupInfo") -> dict[str, Any]:
         "is_paused": info.is_paused,
         **{
             name: getattr(info, name)
-            for name in (*sums, "expired_total", "cancelled_total", "trimmed_total", "unburied")
+            for name in (*sums, "expired_total", "cancelled_total", "trimmed_total", "unburied", "held_back")
         },
         "members": [asdict(member) for member in info.members],
         "stream": None if info.stream is None else asdict(info.stream),

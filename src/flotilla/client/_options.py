@@ -83,6 +83,7 @@ class TopicOptions(TypedDict, total=False):
     nack_backoff_max_ms: Duration | str
     retention_ms: Duration | str
     retention_bytes: int | str
+    retention_bytes_hard: int | str
     retention_messages: int | str
     delay_max_ms: Duration | str
     payload_bytes_max: int | str

@@ -68,6 +68,12 @@ _ROWS: Final = (
         "Delete the oldest messages of a partition beyond this size. 0 sets no limit.",
     ),
     Setting(
+        "retention_bytes_hard",
+        size(0, UNBOUNDED),
+        0,
+        "Delete the oldest messages of a partition beyond this size although a group owes them. 0 sets no limit.",
+    ),
+    Setting(
         "retention_messages",
         whole(0, UNBOUNDED),
         0,
@@ -117,6 +123,7 @@ class TopicSettings:
     nack_backoff_max_ms: int
     retention_ms: int
     retention_bytes: int
+    retention_bytes_hard: int
     retention_messages: int
     delay_max_ms: int
     payload_bytes_max: int
@@ -141,6 +148,8 @@ def check_settings(chosen: Mapping[str, object]) -> tuple[tuple[str, int], ...]:
     settings = resolve_settings(checked)
     if settings.nack_backoff_max_ms < settings.nack_backoff_ms:
         raise InvalidArgumentError("nack_backoff_max_ms is below nack_backoff_ms")
+    if 0 < settings.retention_bytes_hard < settings.retention_bytes:
+        raise InvalidArgumentError("retention_bytes_hard is below retention_bytes")
     return checked
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from flotilla.broker.catalog import METADATA_GROUP
 from flotilla.broker.retention import LOOK_MS, RELEASE_MS
+from flotilla.broker.retention_holds import LASTING_MS
 from flotilla.codec.batch.records import encode_batch
 from flotilla.codec.batch.view import BatchView
 from flotilla.partition.commands.partition_commands import StampTime, TrimTo, encode_command
@@ -14,7 +15,17 @@ from flotilla.raft.messages import Append, Message
 from flotilla.types.errors import UnavailableError
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import LATEST, AlterTopic, CommitOffset, Fetch, Fetched, Produce
-from flotilla.types.operations.queue import ACK, FAIL, REJECT, AlterGroup, CancelRecords, Start
+from flotilla.types.operations.cluster import RETENTION_HELD, DescribeNode, NodeDescribed, NodeWarning
+from flotilla.types.operations.queue import (
+    ACK,
+    FAIL,
+    REJECT,
+    AlterGroup,
+    CancelRecords,
+    ExplainMessage,
+    Explanation,
+    Start,
+)
 from flotilla.types.records import Record
 from tests.unit.broker.fleet import Fleet, Node, single_node, three
 from tests.unit.broker.queue_driver import GROUP, TOPIC, ack, deliveries, describe, poll, polled, settle, store, values
@@ -253,6 +264,77 @@ def test_what_waits_for_its_next_attempt_is_held_however_long(node: Node) -> Non
     assert log_start(node) == 0
     node.fleet.advance(100_000)
     assert values(polled(node, poll(1))) == [b"0" + b"x" * 10]
+
+
+def test_a_hard_limit_of_bytes_passes_over_every_group(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_bytes="50KiB", retention_bytes_hard="200KiB")
+    node.call(AlterGroup(TOPIC, "archive", {"holds_retention": "1"}))
+    node.call(CommitOffset("archive", TOPIC, 0, 0))
+    polled(node)
+    fill(node, 150, 1_000)
+    look(node)
+    assert log_start(node) == 0
+    fill(node, 150, 1_000)
+    look(node)
+    assert 100 <= log_start(node) <= 200
+    found = describe(node)
+    assert (found.trimmed_total, found.lag, found.floor) == (log_start(node), 300 - log_start(node), log_start(node))
+    assert len(values(polled(node, poll(1_000)))) == found.lag
+    assert explained(node, 0).state == "trimmed"
+
+
+def test_a_hard_limit_leaves_the_dying_where_they_are(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_bytes_hard="100KiB")
+    fill(node, 1, 1_000)
+    node.elsewhere.ask = lambda request, done: None  # type: ignore[method-assign]
+    node.call(settle(polled(node), REJECT))
+    fill(node, 300, 1_000)
+    look(node)
+    assert log_start(node) == 0
+
+
+def test_what_a_group_keeps_beyond_the_limits_is_shown_and_warned_of(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_messages="2")
+    fill(node, 10)
+    first = polled(node, poll(1))
+    look(node)
+    held = node.partition(TOPIC)
+    assert (describe(node).held_back, held.held_messages(), held.held_back()) == (8, {GROUP: 8}, {})
+    reasons = [explained(node, offset).history for offset in (0, 7, 8)]
+    assert ["because the group owes it" in "".join(lines) for lines in reasons] == [True, True, False]
+    node.fleet.advance(LASTING_MS)
+    (warning,) = warnings(node)
+    assert warning.code == RETENTION_HELD
+    assert f"{GROUP} of {TOPIC}/0 (8 messages)" in warning.message
+    ack(node, first)
+    ack(node, polled(node))
+    look(node)
+    assert (describe(node).held_back, held.held_messages(), warnings(node)) == (0, {}, [])
+    assert log_start(node) == 8
+
+
+def explained(node: Node, offset: int) -> Explanation:
+    found = node.call(ExplainMessage(TOPIC, 0, offset, GROUP)).result
+    assert isinstance(found, Explanation)
+    return found
+
+
+def warnings(node: Node) -> list[NodeWarning]:
+    found = node.call(DescribeNode()).result
+    assert isinstance(found, NodeDescribed)
+    return found.warnings
+
+
+def test_a_message_that_waits_for_its_next_attempt_holds_nothing_back(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_ms="60s")
+    fill(node, 1)
+    node.call(replace(settle(polled(node), FAIL), delay_ms=600_000))
+    fill(node, 5)
+    node.fleet.advance(300_000)
+    assert (log_start(node), describe(node).held_back) == (0, 0)
+    # It has been ready for a while, and nobody has come for it.
+    node.fleet.advance(400_000)
+    assert (log_start(node), describe(node).held_back) == (0, 6)
 
 
 def test_stream_groups_and_readers_hold_nothing(node: Node) -> None:

@@ -94,6 +94,7 @@ def test_chosen_settings_come_back_in_the_order_of_the_table():
         {"max_deliveries": 0},
         {"payload_bytes_max": 16 * MIB + 1},
         {"nack_backoff_ms": 2_000, "nack_backoff_max_ms": 1_000},
+        {"retention_bytes": 2_000, "retention_bytes_hard": 1_999},
         {"nack_backoff_ms": 600_000},
     ],
 )

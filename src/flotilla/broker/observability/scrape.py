@@ -79,6 +79,12 @@ class QueueMeter(Protocol):
 
     def measure_queue(self, group: str) -> GroupDescription | None: ...
 
+    def held_messages(self) -> dict[str, int]:
+        """Messages that groups hold beyond the topic's retention, by group."""
+
+    def held_back(self) -> dict[str, int]:
+        """The same, of groups that have held them for long."""
+
     @property
     def retention_behind_ms(self) -> int: ...
 
@@ -177,6 +183,8 @@ class Measurements:
     async def _add_queues(self, out: Exposition) -> None:
         measured = 0
         for group, host in list(self._hosts.items()):
+            for name, count in host.held_messages().items():
+                out.add(metrics.RETENTION_HELD_MESSAGES, count, f"{self._labels_of(group)},{label('group', name)}")
             names = host.queue_groups()
             for name in names:
                 found = host.measure_queue(name)

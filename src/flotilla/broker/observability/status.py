@@ -16,6 +16,7 @@ from flotilla.broker.group_names import GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.scrape import Build, Measurements, Peers, QueueMeter
 from flotilla.broker.replica_warnings import ReplicaWarnings
+from flotilla.broker.retention_holds import hold_warnings
 from flotilla.machine import steady_ms
 from flotilla.replica.replica import Replica
 from flotilla.runtime.node import NodeRuntime
@@ -188,7 +189,8 @@ class NodeStatus:
     def warnings(self) -> list[NodeWarning]:
         """Troubles that do not stop this node from serving."""
         clocks = clock_warnings(self._node, self._clock, self._hosts.values())
-        return [*self._warnings.take(self._driver.replicas.values()), *clocks]
+        holds = hold_warnings(self._node, self._hosts.items(), self._names)
+        return [*self._warnings.take(self._driver.replicas.values()), *clocks, *holds]
 
     async def metrics(self) -> bytes:
         """In the text format of Prometheus."""

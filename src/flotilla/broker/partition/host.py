@@ -192,7 +192,8 @@ class PartitionHost:
             self._serving,
         )
         self._queue_requests = QueueRequests(self._queue, self._explain)
-        self._upkeep = LogUpkeep(self.machine, self._leader, self._retention, self._outside, self._queue.held_from)
+        self._upkeep = LogUpkeep(self.machine, self._leader, self._retention, self._outside, self._queue.holds)
+        self._queue.held_back = self._retention.held_back
         self._queue_ports.began(self._queue)
         self._transactions = PartitionTransactions(
             self.replica,
@@ -217,6 +218,7 @@ class PartitionHost:
             self._queue.end(reason)
             self._transactions.end(reason)
             self._queue = self._queue_requests = self._transactions = self._upkeep = None
+            self._retention.held_back.clear()
 
     # Writing.
 
@@ -453,6 +455,14 @@ class PartitionHost:
         """How much later than asked for messages go by age: retention removes a backlog step by step."""
         return self._upkeep.behind_ms if self._upkeep is not None and self._settings.retention_ms else 0
 
+    def held_messages(self) -> dict[str, int]:
+        """Messages that groups hold although they are beyond the topic's retention, by group. Of a leader."""
+        return self._retention.held_back.messages
+
+    def held_back(self) -> dict[str, int]:
+        """The same, of groups that have held them for long."""
+        return self._retention.held_back.lasting(self._outside.now_ms())
+
     def check(self, now_ms: int) -> None:
         """Ends a lost leadership; on a leader, proposes the upkeep of the log."""
         raft = self.replica.raft
@@ -470,6 +480,7 @@ class PartitionHost:
                 self._is_upkeep_in_flight = True
                 # Retention works on a full disk too, or it would stay full.
                 self._consensus.propose(self.group, encode_command(command), self._kept_up, frees_space=True)
+            self._log_holds()
             assert self._queue is not None
             assert self._transactions is not None
             if self._queue.leader.is_handed_over and raft.transferee == NO_NODE:
@@ -492,6 +503,17 @@ class PartitionHost:
             below=offset,
             behind_s=behind_ms // 1000,
         )
+
+    def _log_holds(self) -> None:
+        """Once when a group begins to hold retention back, and once when it ends."""
+        held_back = self._retention.held_back
+        begun, ended = held_back.news(self._outside.now_ms())
+        for group in begun:
+            place = {"topic": self._topic.name, "partition": self.number, "group": group}
+            log.warning("a group keeps more than the retention", **place, messages=held_back.messages[group])
+        for group in ended:
+            place = {"topic": self._topic.name, "partition": self.number, "group": group}
+            log.info("a group keeps no more than the retention", **place)
 
     def _may_begin(self) -> bool:
         return self.replica.is_serving() and self._outside.is_time_set()

@@ -41,7 +41,13 @@ RETRY_MS_MAX: Final = 30_000
 #: Refusals of one group that are remembered for explanations.
 REFUSED_COUNT_MAX: Final = 1_000
 #: Settings that a new dead-letter topic takes from its source.
-_INHERITED: Final = ("retention_ms", "retention_bytes", "retention_messages", "payload_bytes_max")
+_INHERITED: Final = (
+    "retention_ms",
+    "retention_bytes",
+    "retention_bytes_hard",
+    "retention_messages",
+    "payload_bytes_max",
+)
 #: About one letter, not about the topic: others may still arrive.
 _REFUSALS: Final = (InvalidArgumentError, CorruptionError)
 

@@ -22,7 +22,7 @@ from flotilla.broker.queue.elder_partitions import ElderPartitions
 from flotilla.broker.queue.rate_limit import TOKEN_PARTITION, TokenShares
 from flotilla.broker.queue.settlement_log import SettlementLog
 from flotilla.broker.queue.waiting_room import WaitingRoom
-from flotilla.broker.retention import holds_of
+from flotilla.broker.retention_holds import HeldBack, Holds, holds_of
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.partition_commands import Command, HandOver, OpenGroup, SettleRuns, encode_command
@@ -164,6 +164,8 @@ class PartitionQueue:
         self._opening: dict[str, list[Callable[[FlotillaError | None], None]]] = {}
         self._is_ended = False
         self._is_taking_back = False
+        #: What retention has left to groups, for descriptions.
+        self.held_back = HeldBack()
         self._shares = TokenShares(ports.elsewhere, ports.outside, self.now_ms, lambda: self.topic.name, self.wake_soon)
         self.dead_letters = DeadLetters(self, ports.elsewhere, ports.outside)
         self.dead_letters.look()
@@ -557,11 +559,9 @@ class PartitionQueue:
 
     # Retention.
 
-    def held_from(self) -> Offset | None:
-        """Retention must keep everything from here on: a group holds it, or it is moving to the dead letters."""
-        dying = [group.lowest_dying() for group in self.machine.groups.values()]
-        held = [offset for offset in dying if offset is not None]
-        return min([*held, *holds_of(self.topic, self.machine, self.rules).values()], default=None)
+    def holds(self) -> Holds:
+        """What retention must keep."""
+        return holds_of(self.topic, self.machine, self.rules)
 
     # Leadership that is transferred.
 

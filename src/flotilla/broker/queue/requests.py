@@ -64,6 +64,7 @@ from flotilla.types.operations.transactions import StageSettlement
 #: Histories read at once: each takes a slice of every turn of the loop.
 HISTORIES_MAX = 4
 
+_HELD_BACK = "the topic's retention has passed it; it stays because the group owes it"
 _KINDS = (ACK, RELEASE, FAIL, REJECT)
 _VISIBILITY = GROUP_SETTINGS["visibility_ms"]
 
@@ -240,9 +241,18 @@ class QueueRequests:
         obstacle = queue.dead_letters.obstacle(request.group, request.offset)
         if obstacle:
             explanation.next = f"its dead letter is tried again: {obstacle}"
+        if self._is_held_back(request):
+            explanation.history.append(_HELD_BACK)
         if request.has_record and is_there:
             explanation.batch = bytes(queue.reader.piece(request.offset))
         return explanation
+
+    def _is_held_back(self, request: ExplainMessage) -> bool:
+        queue = self._queue
+        held_back = queue.held_back
+        if request.group not in held_back.messages or request.offset >= held_back.below:
+            return False
+        return not queue.machine.groups[request.group].is_settled(request.offset)
 
     # Groups.
 
@@ -258,11 +268,9 @@ class QueueRequests:
         if not queue.leader.has_group(request.group) and position is not None:
             lag = machine.next_offset - max(position.offset, machine.log_start)
             age_ms = self._age_ms(position.offset) if lag > 0 else 0
-            done(
-                GroupDescription(
-                    OFFSET_KIND, position.offset, machine.next_offset, machine.log_start, max(lag, 0), age_ms
-                )
-            )
+            ends = (position.offset, machine.next_offset, machine.log_start)
+            held_back = queue.held_back.messages.get(request.group, 0)
+            done(GroupDescription(OFFSET_KIND, *ends, max(lag, 0), age_ms, held_back=held_back))
             return
         self._check_open(request.group)
         done(self._describe(request.group))
@@ -272,6 +280,7 @@ class QueueRequests:
         queue.catch_up()
         description = describe_group(queue.leader, group, queue.now_ms())
         description.unburied = queue.dead_letters.refused_count(group)
+        description.held_back = queue.held_back.messages.get(group, 0)
         if description.lag > 0:
             description.oldest_age_ms = self._oldest_age_ms(group)
         return description

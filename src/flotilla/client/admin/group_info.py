@@ -78,6 +78,11 @@ class GroupInfo:
         return self._sum("unburied")
 
     @property
+    def held_back(self) -> int:
+        """Messages that stay for the group although they are beyond the topic's retention."""
+        return self._sum("held_back")
+
+    @property
     def is_paused(self) -> bool:
         return any(part.is_paused for part in self.partitions.values())
 

@@ -651,7 +651,7 @@ class DescribeGroupReply(_message.Message):
         last_poll_ms_ago: int
         def __init__(self, name: _Optional[str] = ..., leased: _Optional[int] = ..., last_poll_ms_ago: _Optional[int] = ...) -> None: ...
     class Partition(_message.Message):
-        __slots__ = ("kind", "floor", "next_offset", "log_start", "lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total", "expired_total", "cancelled_total", "paused", "members", "trimmed_total", "unburied")
+        __slots__ = ("kind", "floor", "next_offset", "log_start", "lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total", "expired_total", "cancelled_total", "paused", "members", "trimmed_total", "unburied", "held_back")
         KIND_FIELD_NUMBER: _ClassVar[int]
         FLOOR_FIELD_NUMBER: _ClassVar[int]
         NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -671,6 +671,7 @@ class DescribeGroupReply(_message.Message):
         MEMBERS_FIELD_NUMBER: _ClassVar[int]
         TRIMMED_TOTAL_FIELD_NUMBER: _ClassVar[int]
         UNBURIED_FIELD_NUMBER: _ClassVar[int]
+        HELD_BACK_FIELD_NUMBER: _ClassVar[int]
         kind: str
         floor: int
         next_offset: int
@@ -690,7 +691,8 @@ class DescribeGroupReply(_message.Message):
         members: _containers.RepeatedCompositeFieldContainer[DescribeGroupReply.Member]
         trimmed_total: int
         unburied: int
-        def __init__(self, kind: _Optional[str] = ..., floor: _Optional[int] = ..., next_offset: _Optional[int] = ..., log_start: _Optional[int] = ..., lag: _Optional[int] = ..., oldest_age_ms: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., dead_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., failed_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., cancelled_total: _Optional[int] = ..., paused: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[DescribeGroupReply.Member, _Mapping]]] = ..., trimmed_total: _Optional[int] = ..., unburied: _Optional[int] = ...) -> None: ...
+        held_back: int
+        def __init__(self, kind: _Optional[str] = ..., floor: _Optional[int] = ..., next_offset: _Optional[int] = ..., log_start: _Optional[int] = ..., lag: _Optional[int] = ..., oldest_age_ms: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., dead_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., failed_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., cancelled_total: _Optional[int] = ..., paused: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[DescribeGroupReply.Member, _Mapping]]] = ..., trimmed_total: _Optional[int] = ..., unburied: _Optional[int] = ..., held_back: _Optional[int] = ...) -> None: ...
     class PartitionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]

@@ -124,6 +124,11 @@ MESSAGES_TRIMMED = _queue(
     "flotilla_messages_trimmed_total",
     "Messages that retention removed before the group had settled them.",
 )
+RETENTION_HELD_MESSAGES = _queue(
+    GAUGE,
+    "flotilla_retention_held_messages",
+    "Messages that stay for the group although they are beyond the topic's retention; only of groups that hold some.",
+)
 GROUP_LAG_MESSAGES = _queue(GAUGE, "flotilla_group_lag_messages", "Unsettled messages of the group.")
 GROUP_LAG_SECONDS = _queue(
     GAUGE,

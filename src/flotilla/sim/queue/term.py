@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from flotilla.broker.log_upkeep import LogUpkeep
 from flotilla.broker.queue.settlement_log import SettlementLog
 from flotilla.broker.retention import Retention
+from flotilla.broker.retention_holds import Holds, lowest_dying
 from flotilla.codec.batch.check import validate
 from flotilla.codec.batch.facts import facts_of_view
 from flotilla.codec.batch.header import patch_base_offset
@@ -163,7 +164,7 @@ class QueueTerm:
         self._at = ports.checker.begin(node, term)
         self._admission = ProduceAdmission(self.machine)
         retention = Retention(ports.replica, self.machine, _NoSnapshots(), lambda: True)
-        self._upkeep = LogUpkeep(self.machine, self._admission, retention, ports, self._held_from)
+        self._upkeep = LogUpkeep(self.machine, self._admission, retention, ports, self._find_holds)
         self._is_keeping_up = False
         self.queue = QueueLeader(
             self.machine, term, ports.now_ms(), random, GRACE_MS, ports.rules_of, ports.replica.term_start()
@@ -570,12 +571,10 @@ class QueueTerm:
     def _kept_up(self, _: object) -> None:
         self._is_keeping_up = False
 
-    def _held_from(self) -> Offset | None:
-        """What a group holds or what is dying must stay."""
-        groups = self.machine.groups
-        held = [group.lowest_dying() for group in groups.values()]
-        held += [groups[name].floor if name in groups else self.machine.log_start for name in self._ports.holders()]
-        return min([offset for offset in held if offset is not None], default=None)
+    def _find_holds(self) -> Holds:
+        groups, log_start = self.machine.groups, self.machine.log_start
+        held = {name: groups[name].floor if name in groups else log_start for name in self._ports.holders()}
+        return Holds(held, lowest_dying(self.machine))
 
     def end(self) -> None:
         self.is_over = True

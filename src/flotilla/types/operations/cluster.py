@@ -196,6 +196,8 @@ DISK_STALLED: Final = "DISK_STALLED"
 CLOCK_OFF: Final = "CLOCK_OFF"
 CLOCKS_DISAGREE: Final = "CLOCKS_DISAGREE"
 RETENTION_BEHIND: Final = "RETENTION_BEHIND"
+#: A group keeps messages that are beyond the retention of their topic.
+RETENTION_HELD: Final = "RETENTION_HELD"
 
 
 @dataclass(slots=True)

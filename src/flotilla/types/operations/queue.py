@@ -329,6 +329,8 @@ class GroupDescription(Reply):
     unburied: int = 0
     #: How many partitions the topic had when the queue group was opened: those from this number on are younger.
     partition_count: int = 0
+    #: Messages that stay for the group although they are beyond the topic's retention.
+    held_back: int = 0
 
 
 @dataclass(slots=True)

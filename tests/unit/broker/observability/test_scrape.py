@@ -51,6 +51,12 @@ class Workers:
 
     retention_behind_ms = 90_000
 
+    def held_messages(self) -> dict[str, int]:
+        return {"workers": 7}
+
+    def held_back(self) -> dict[str, int]:
+        return {}
+
     def queue_groups(self) -> list[str]:
         return ["gone", "workers"]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from flotilla.broker.partition.host import WatchedMachine
-from flotilla.broker.retention import chosen_holders
+from flotilla.broker.retention_holds import chosen_holders
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import Describe
 from flotilla.raft.messages import Entry
