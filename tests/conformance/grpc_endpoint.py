@@ -40,6 +40,7 @@ class Grpc:
         ops.InitCluster,
         ops.JoinCluster,
         ops.RemoveNode,
+        queue.LeaveQueue,
         queue.TakeTokens,
         DescribeNode,
         DescribeReplicas,
@@ -270,7 +271,9 @@ async def _describe_group(stub: Any, request: queue.DescribeGroup) -> Reply:
     found = (await stub.DescribeGroup(message)).partitions[request.partition]
     values = {field.name: getattr(found, field.name) for field in found.DESCRIPTOR.fields}
     values["is_paused"] = values.pop("paused")
-    values["members"] = [queue.MemberInfo(each.name, each.leased, each.last_poll_ms_ago) for each in values["members"]]
+    values["members"] = [
+        queue.MemberInfo(each.name, each.leased, each.last_poll_ms_ago, each.live) for each in values["members"]
+    ]
     return queue.GroupDescription(**values)
 
 
@@ -287,8 +290,8 @@ async def _reset_group(stub: Any, request: queue.ResetGroup) -> Reply:
 
 
 async def _delete_group(stub: Any, request: queue.DeleteGroup) -> Reply:
-    message = pb.DeleteGroupRequest(topic=request.topic, group=request.group, partitions=[request.partition])
-    await stub.DeleteGroup(message)
+    place = {"topic": request.topic, "group": request.group, "partitions": [request.partition]}
+    await stub.DeleteGroup(pb.DeleteGroupRequest(**place, force=request.is_forced))
     return ops.Done()
 
 

@@ -53,6 +53,7 @@ class Http:
         ops.InitCluster,
         ops.JoinCluster,
         ops.RemoveNode,
+        queue.LeaveQueue,
         queue.TakeTokens,
     )
 
@@ -251,7 +252,8 @@ class Http:
         return queue.GroupReset(moved["from_offset"], moved["to_offset"])
 
     async def _delete_group(self, request: queue.DeleteGroup) -> ops.Done:
-        await self._ask("DELETE", f"topics/{_name(request.topic)}/groups/{_name(request.group)}")
+        force = "?force=true" if request.is_forced else ""
+        await self._ask("DELETE", f"topics/{_name(request.topic)}/groups/{_name(request.group)}{force}")
         return ops.Done()
 
     async def _alter_group(self, request: queue.AlterGroup) -> queue.GroupReply:

@@ -139,8 +139,11 @@ def _show_queue(info: "GroupInfo") -> None:
     )
     if info.members:
         typer.echo()
-        members = [(each.name, each.leased, ago(each.last_poll_ms_ago)) for each in info.members]
-        print_table(("member", "leased", "last poll"), members)
+        members = [
+            (each.name, each.leased, ago(each.last_poll_ms_ago), "yes" if each.is_live else "no")
+            for each in info.members
+        ]
+        print_table(("member", "leased", "last poll", "live"), members)
 
 
 @group_app.command("reset")
@@ -250,14 +253,15 @@ def delete(
     cluster: Cluster,
     topic: Topic,
     name: Name,
+    force: Annotated[bool, typer.Option("--force", help="Also while it has live members.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a group with everything it has settled; messages stay. A stream group must have no members.
+    """Delete a group with everything it has settled; messages stay. It must have no live members, unless forced.
 
     Example: `flotilla group delete orders billing`
     """
     with cluster.connect() as client:
-        client.delete_group(topic, name)
+        client.delete_group(topic, name, force=force)
     print_done({"topic": topic, "group": name, "is_deleted": True}, f"{name} is deleted", as_json=as_json)
 
 

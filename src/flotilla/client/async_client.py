@@ -405,9 +405,15 @@ class AsyncClient:
         """Changes settings of one group; "" returns to the topic's value. Returns all settings of the group."""
         return await self._groups(topic, timeout_ms).alter(group, read_settings(settings))
 
-    async def delete_group(self, topic: str, group: str, *, timeout_ms: Duration | None = None) -> None:
-        """Deletes a group and its progress. Raises NotFoundError, and GroupInUseError as `reset_group` does."""
-        await self._groups(topic, timeout_ms).delete(group)
+    async def delete_group(
+        self, topic: str, group: str, *, force: bool = False, timeout_ms: Duration | None = None
+    ) -> None:
+        """Deletes a group with its progress and settings. Raises NotFoundError.
+
+        Raises GroupInUseError, which says how many, while it has live members; a consumer that was closed is none. With
+        `force` the group is deleted all the same: members that go on found it anew, at its start and without settings.
+        """
+        await self._groups(topic, timeout_ms).delete(group, is_forced=force)
 
     async def cancel(
         self,

@@ -277,8 +277,15 @@ def _change_stream_group(state: ClusterState, command: RemoveStreamMembers | Rel
     """Always valid: unknown members and partitions of others are skipped."""
 
 
-def _empty_stream_group(state: ClusterState, command: FenceStreamGroup | ForgetStreamGroup) -> None:
+def _fence_stream_group(state: ClusterState, command: FenceStreamGroup) -> None:
     state.streams.check_empty(command.topic_id, command.group)
+
+
+def _forget_stream_group(state: ClusterState, command: ForgetStreamGroup) -> None:
+    if command.is_forced:
+        state.streams.check_known(command.topic_id, command.group)
+    else:
+        state.streams.check_empty(command.topic_id, command.group)
 
 
 def _put_schedule(state: ClusterState, command: PutSchedule) -> None:
@@ -359,8 +366,8 @@ _RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
     JoinStreamGroup: _join_stream_group,
     RemoveStreamMembers: _change_stream_group,
     ReleasePartitions: _change_stream_group,
-    FenceStreamGroup: _empty_stream_group,
-    ForgetStreamGroup: _empty_stream_group,
+    FenceStreamGroup: _fence_stream_group,
+    ForgetStreamGroup: _forget_stream_group,
     PutSchedule: _put_schedule,
     PauseSchedule: _pause_schedule,
     RemoveSchedule: _remove_schedule,

@@ -52,8 +52,9 @@ class FenceStreamGroup:
 
 @dataclass(frozen=True, slots=True)
 class ForgetStreamGroup:
-    """Removes a group without members."""
+    """Removes a group without members; if it is forced, its members before."""
 
     topic_id: int
     group: str
+    is_forced: bool
     now_ms: int

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from flotilla.metadata.assignment import NO_OWNER, STRATEGY_BY_NAME
-from flotilla.types.errors import GroupInUseError, InvalidArgumentError, NotFoundError, OverloadedError
+from flotilla.types.errors import InvalidArgumentError, NotFoundError, OverloadedError, group_in_use, some_names
 from flotilla.types.operations.stream import (
     MEMBER_COUNT_MAX,
     SESSION_MS_DEFAULT,
@@ -36,8 +36,6 @@ from flotilla.types.topics import GROUP_COUNT_MAX, check_group_name
 
 MEMBER_NAME_LENGTH_MAX: Final = 256
 CLIENT_LENGTH_MAX: Final = 256
-#: Names in the cause of a rebalance; the rest is counted.
-_NAMED_MAX: Final = 3
 
 
 class Share(NamedTuple):
@@ -206,7 +204,7 @@ class StreamGroupTable:
         if not gone:
             return group
         left = tuple(member for member in group.members if member.name not in leaving)
-        return self._rebalance(group, left, len(group.shares), f"{_name(gone)} {why}", now_ms)
+        return self._rebalance(group, left, len(group.shares), f"{some_names(gone)} {why}", now_ms)
 
     def release(
         self, topic_id: int, name: str, member: str, generation: int, partitions: Sequence[int]
@@ -230,13 +228,16 @@ class StreamGroupTable:
 
     def check_empty(self, topic_id: int, name: str) -> StreamGroup:
         """Raises NotFoundError, or the GroupInUseError that `fence` and `forget` would be refused with."""
+        group = self.check_known(topic_id, name)
+        if group.members:
+            raise group_in_use(name, [member.name for member in group.members])
+        return group
+
+    def check_known(self, topic_id: int, name: str) -> StreamGroup:
+        """Raises NotFoundError."""
         group = self.find(topic_id, name)
         if group is None:
             raise NotFoundError(f"there is no stream group {name!r}")
-        if group.members:
-            names = [member.name for member in group.members]
-            count = "one member" if len(names) == 1 else f"{len(names)} members"
-            raise GroupInUseError(f"group {name!r} has {count}, to leave first: {_name(names)}")
         return group
 
     def fence(self, topic_id: int, name: str) -> StreamGroup:
@@ -246,9 +247,8 @@ class StreamGroupTable:
         return self.put(replace(group, generation=group.generation + 1))
 
     def forget(self, topic_id: int, name: str) -> None:
-        group = self.topics[topic_id][name]
-        assert not group.members, "members would be removed without notice"
-        self._forget(group)
+        """Members that it has are told when they send their next heartbeat, and found it anew."""
+        self._forget(self.topics[topic_id][name])
 
     # Topics.
 
@@ -305,9 +305,3 @@ def check_member_name(name: str) -> None:
     """Raises InvalidArgumentError."""
     if not (1 <= len(name) <= MEMBER_NAME_LENGTH_MAX and name.isprintable()):
         raise InvalidArgumentError(f"the name of a member has 1 to {MEMBER_NAME_LENGTH_MAX} printable characters")
-
-
-def _name(names: list[str]) -> str:
-    if len(names) > _NAMED_MAX:
-        return f"{', '.join(names[:_NAMED_MAX])} and {len(names) - _NAMED_MAX} more"
-    return ", ".join(names)

@@ -41,6 +41,7 @@ succeed later without a repair. HTTP and gRPC statuses stand here so that no end
 own.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId
@@ -256,3 +257,17 @@ class UnknownError(FlotillaError):
 
 
 ALL_ERRORS: tuple[type[FlotillaError], ...] = tuple(FlotillaError.__subclasses__())
+
+#: Names in a text for people; the rest is counted.
+_NAMED_MAX = 3
+
+
+def some_names(names: Sequence[str]) -> str:
+    if len(names) > _NAMED_MAX:
+        return f"{', '.join(names[:_NAMED_MAX])} and {len(names) - _NAMED_MAX} more"
+    return ", ".join(names)
+
+
+def group_in_use(group: str, members: Sequence[str]) -> GroupInUseError:
+    count = "one live member" if len(members) == 1 else f"{len(members)} live members"
+    return GroupInUseError(f"group {group!r} has {count}, to leave first: {some_names(members)}")

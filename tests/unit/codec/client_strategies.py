@@ -49,7 +49,7 @@ starts = st.builds(
 deliveries = st.lists(
     st.builds(queue.Delivery, partition=u32, lease_id=u64, first=u64, count=u32, attempt=u32, batch=batches), max_size=3
 )
-members = st.builds(queue.MemberInfo, name=text, leased=u64, last_poll_ms_ago=u64)
+members = st.builds(queue.MemberInfo, name=text, leased=u64, last_poll_ms_ago=u64, is_live=st.booleans())
 polls = {
     "topic": text,
     "group": text,
@@ -157,7 +157,8 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     queue.ListGroups: st.builds(queue.ListGroups, **partition),
     queue.DescribeGroup: st.builds(queue.DescribeGroup, group=text, **partition),
     queue.ResetGroup: st.builds(queue.ResetGroup, group=text, start=starts, is_dry_run=flags, epoch=u64, **partition),
-    queue.DeleteGroup: st.builds(queue.DeleteGroup, group=text, **partition),
+    queue.DeleteGroup: st.builds(queue.DeleteGroup, group=text, is_forced=st.booleans(), **partition),
+    queue.LeaveQueue: st.builds(queue.LeaveQueue, group=text, member=text, **partition),
     queue.AlterGroup: st.builds(queue.AlterGroup, topic=text, group=text, settings=settings),
     queue.ExplainMessage: st.builds(
         queue.ExplainMessage, offset=u64, group=text, topic_id=u64, has_record=flags, **partition
@@ -202,7 +203,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     streams.DescribeStreamGroup: st.builds(streams.DescribeStreamGroup, topic=text, group=text),
     streams.ListStreamGroups: st.builds(streams.ListStreamGroups, topic=text),
     streams.FenceGroup: st.builds(streams.FenceGroup, topic=text, group=text),
-    streams.ForgetGroup: st.builds(streams.ForgetGroup, topic=text, group=text),
+    streams.ForgetGroup: st.builds(streams.ForgetGroup, topic=text, group=text, is_forced=st.booleans()),
     schedules.CreateSchedule: st.builds(schedules.CreateSchedule, name=text, definition=definitions, is_update=flags),
     schedules.PauseSchedule: st.builds(schedules.PauseSchedule, name=text, is_paused=flags),
     schedules.DeleteSchedule: st.builds(schedules.DeleteSchedule, name=text),

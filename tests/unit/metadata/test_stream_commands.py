@@ -1,5 +1,6 @@
 """Commands of stream groups survive their bytes, and what the machine makes of them."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -33,14 +34,14 @@ COMMANDS = st.one_of(
     st.builds(RemoveStreamMembers, U64, TEXT, st.lists(TEXT, max_size=4).map(tuple), st.booleans(), U64),
     st.builds(ReleasePartitions, U64, TEXT, TEXT, U64, st.lists(U64, max_size=4).map(tuple), U64),
     st.builds(FenceStreamGroup, U64, TEXT, U64),
-    st.builds(ForgetStreamGroup, U64, TEXT, U64),
+    st.builds(ForgetStreamGroup, U64, TEXT, st.booleans(), U64),
 )
 EXAMPLES = [
     (20, JoinStreamGroup(3, "g", "m", "c", "sticky", 300, 5), "030167016d016306737469636b79ac02"),
     (21, RemoveStreamMembers(3, "g", ("m", "n"), True, 5), "03016702016d016e01"),
     (22, ReleasePartitions(3, "g", "m", 300, (1, 2), 5), "030167016dac02020102"),
     (23, FenceStreamGroup(3, "g", 5), "030167"),
-    (24, ForgetStreamGroup(3, "g", 5), "030167"),
+    (24, ForgetStreamGroup(3, "g", True, 5), "03016701"),
 ]
 
 
@@ -147,16 +148,16 @@ def test_a_snapshot_that_is_cut_short_is_not_read():
             MetadataMachine().restore(snapshot[:size])
 
 
-@pytest.mark.parametrize("kind", [FenceStreamGroup, ForgetStreamGroup])
+@pytest.mark.parametrize("kind", [FenceStreamGroup, partial(ForgetStreamGroup, is_forced=False)])
 def test_only_a_group_without_members_is_fenced_or_forgotten(kind):
     log = Log()
-    command = kind(log.topic.topic_id, "g", 5)
+    command = kind(log.topic.topic_id, "g", now_ms=5)
     assert isinstance(log.apply(command), NotFoundError)
     for name in "abcde":
         log.join(name)
     before = log.group
     assert isinstance(log.machine.check(command), GroupInUseError)
-    assert str(log.apply(command)) == "group 'g' has 5 members, to leave first: a, b, c and 2 more"
+    assert str(log.apply(command)) == "group 'g' has 5 live members, to leave first: a, b, c and 2 more"
     assert log.group is before
 
 
@@ -173,6 +174,16 @@ def test_a_group_that_was_forgotten_and_is_founded_again_never_repeats_an_epoch(
     log = Log()
     log.join("a")
     log.apply(RemoveStreamMembers(log.topic.topic_id, "g", ("a",), False, 9))
-    assert log.apply(ForgetStreamGroup(log.topic.topic_id, "g", 9)) is None
+    assert log.apply(ForgetStreamGroup(log.topic.topic_id, "g", False, 9)) is None
     assert log.group is None
     assert log.join("a").assignments() == {"a": [Owned(number, 3) for number in range(4)]}
+
+
+def test_a_group_with_members_is_forgotten_by_force_and_never_repeats_an_epoch():
+    log = Log()
+    assert isinstance(log.apply(ForgetStreamGroup(log.topic.topic_id, "g", True, 9)), NotFoundError)
+    log.join("a")
+    generation = log.join("b").generation
+    assert log.apply(ForgetStreamGroup(log.topic.topic_id, "g", True, 9)) is None
+    assert log.group is None
+    assert log.join("a").assignments() == {"a": [Owned(number, generation + 1) for number in range(4)]}

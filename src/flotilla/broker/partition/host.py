@@ -442,6 +442,11 @@ class PartitionHost:
         if self._queue is not None:
             self._queue.release_member(member)
 
+    def leave_queue(self, group: str, member: str) -> None:
+        """A consumer is closed."""
+        if self._queue is not None:
+            self._queue.leave(group, member)
+
     def queue_groups(self) -> list[str]:
         return [] if self._queue is None else self._queue.leader.groups()
 

@@ -438,6 +438,16 @@ class PartitionQueue:
             self.settlements.push()
             self.changed()
 
+    def leave(self, group: str, member: str) -> None:
+        """A consumer is closed."""
+        if self.leader.leave(group, member, self.now_ms()):
+            self.changed(group)
+
+    def live_members(self, group: str) -> list[str]:
+        """Members that hold messages, wait for some, or have polled a short time ago; in the order of names."""
+        waiting = [waiter.taker.member for waiter in self._waiting.of(group)]
+        return sorted({*self.leader.live_members(group, self.now_ms()), *waiting})
+
     # Timers and waiters.
 
     def changed(self, group: str | None = None) -> None:

@@ -24,7 +24,8 @@ from flotilla.types.errors import (
 from flotilla.types.filters import NO_FILTER, checked_filter
 from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import GroupId
-from flotilla.types.operations.queue import Poll, Subscribe
+from flotilla.types.operations import Done as DoneReply
+from flotilla.types.operations.queue import LeaveQueue, Poll, Subscribe
 from flotilla.types.topics import check_group_name
 
 MEMBER_LENGTH_MAX = 256
@@ -44,6 +45,8 @@ class QueueHost(Protocol):
         """Its queue groups. Raises NotLeaderError or UnavailableError."""
 
     def release_member(self, member: str) -> None: ...
+
+    def leave_queue(self, group: str, member: str) -> None: ...
 
 
 class QueuePolls:
@@ -236,6 +239,18 @@ class QueuePolls:
         for member in members:
             if member not in self._lost:
                 self._lost[member] = self.outside.later(LOST_MS, partial(self._take_back, member))
+
+    def leave_queue(self, request: LeaveQueue, done: Done) -> None:
+        """Only what this node leads is concerned; of other partitions their leaders are told."""
+        topic = self._catalog.topic(request.topic)
+        for waiter in list(self._waiters.get(topic.topic_id, ())):
+            if waiter.taker.group == request.group and waiter.taker.member == request.member:
+                waiter.dismiss()
+        for partition in topic.partitions:
+            host = self.hosts.get(partition.group)
+            if host is not None:
+                host.leave_queue(request.group, request.member)
+        done(DoneReply())
 
     def _take_back(self, member: str) -> None:
         del self._lost[member]

@@ -27,6 +27,7 @@ from flotilla.types.errors import (
     OutcomeUnknownError,
     OverloadedError,
     StaleGenerationError,
+    group_in_use,
 )
 from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import Offset
@@ -281,6 +282,9 @@ class QueueRequests:
         description = describe_group(queue.leader, group, queue.now_ms())
         description.unburied = queue.dead_letters.refused_count(group)
         description.held_back = queue.held_back.messages.get(group, 0)
+        live = dict.fromkeys(queue.live_members(group))
+        for member in description.members:
+            member.is_live = member.name in live
         if description.lag > 0:
             description.oldest_age_ms = self._oldest_age_ms(group)
         return description
@@ -335,6 +339,9 @@ class QueueRequests:
         return machine.log_start if position is None else position.offset
 
     def delete_group(self, request: DeleteGroup, done: Done) -> None:
+        live = self._queue.live_members(request.group)
+        if live and not request.is_forced:
+            raise group_in_use(request.group, live)
         self._propose(commands.DeleteGroup(request.group, self._queue.now_ms()), done, lambda _: DoneReply())
 
     def _propose(

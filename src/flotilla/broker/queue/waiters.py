@@ -11,7 +11,7 @@ from typing import Protocol
 from flotilla.broker.log_loads import too_slow
 from flotilla.broker.ports import Cancel, Done, Outside
 from flotilla.broker.queue.groups import PartitionQueue, Room, Taker
-from flotilla.types.errors import FlotillaError, NotLoadedError
+from flotilla.types.errors import FlotillaError, NotLoadedError, UnavailableError
 from flotilla.types.limits import LOAD_MS_MAX, MIB
 from flotilla.types.operations.queue import Delivery, Poll, Polled, Pushed, Start, Subscribe
 
@@ -88,6 +88,10 @@ class QueueWaiter(ABC):
     def fail(self, reason: FlotillaError) -> None:
         if self._leave():
             self._done(self._owner.explain(reason))
+
+    def dismiss(self) -> None:
+        """Its consumer is closed."""
+        self.fail(UnavailableError("the consumer has left its group"))
 
     def _leave(self) -> bool:
         """False: it was over already."""
@@ -198,6 +202,9 @@ class WaitingPoll(QueueWaiter):
             return
         waits = [queue.retry_after_ms(self.taker.group) for queue in self.queues]
         self._answer(Polled([], retry_after_ms=min(waits, default=0)))
+
+    def dismiss(self) -> None:
+        self._answer(Polled([]))
 
     def _answer(self, answer: Polled) -> None:
         if self._leave():

@@ -48,6 +48,10 @@ class WaitingRoom(Generic[W]):
                 if not rows:
                     del self._rows[group]
 
+    def of(self, group: str) -> list[W]:
+        """All waiters of a group."""
+        return [waiter for row in self._rows.get(group, {}).values() for waiter in row]
+
     def empty(self) -> None:
         self._rows.clear()
 

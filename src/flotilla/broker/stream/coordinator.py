@@ -220,7 +220,7 @@ class StreamCoordinator:
 
     def forget_group(self, request: ForgetGroup, done: Done) -> None:
         topic = self._lead(request.topic)
-        command = ForgetStreamGroup(topic.topic_id, request.group, self._outside.now_ms())
+        command = ForgetStreamGroup(topic.topic_id, request.group, request.is_forced, self._outside.now_ms())
         self._catalog.propose(command, partial(self._answer_done, done))
 
     # Leading.

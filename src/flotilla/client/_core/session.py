@@ -181,6 +181,10 @@ class Session:
         """A broker may lag behind; a topic that the controller does not know does not exist."""
         self.submit(ClientCall(request, deadline_ms, done, route=CONTROLLER), self.now_ms)
 
+    def has_open_link(self, address: Address) -> bool:
+        link = self._by_address.get(address)
+        return link is not None and link.connection.is_open
+
     def next_place(self) -> int:
         """Consecutive numbers for readers, from a random start."""
         self._place += 1

@@ -107,7 +107,8 @@ class GroupInfo:
                     found[member.name] = member
                 else:
                     quietest = min(known.last_poll_ms_ago, member.last_poll_ms_ago)
-                    found[member.name] = MemberInfo(member.name, known.leased + member.leased, quietest)
+                    is_live = known.is_live or member.is_live
+                    found[member.name] = MemberInfo(member.name, known.leased + member.leased, quietest, is_live)
         return [found[name] for name in sorted(found)]
 
     def _sum(self, name: str) -> int:

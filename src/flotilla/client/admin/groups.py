@@ -11,7 +11,7 @@ from flotilla.client.admin.group_info import GroupInfo
 from flotilla.client.queue.options import StartAt, read_start
 from flotilla.client.reader.message import Message, messages_of
 from flotilla.codec.batch.view import BatchView
-from flotilla.types.errors import GroupInUseError, InvalidArgumentError, NotFoundError
+from flotilla.types.errors import InvalidArgumentError, NotFoundError, group_in_use
 from flotilla.types.ids import Offset
 from flotilla.types.limits import KIB
 from flotilla.types.operations import EARLIEST, LATEST, Fetch, ListOffsets, Reply, Request
@@ -118,8 +118,7 @@ class Groups:
         if dry_run:
             found = await self._describe_stream(group)
             if found is not None and found.members:
-                names = ", ".join([member.name for member in found.members])
-                raise GroupInUseError(f"group {group!r} has members, to leave first: {names}")
+                raise group_in_use(group, [member.name for member in found.members])
             return 0 if found is None else found.generation
         try:
             fenced = await self._ask(FenceGroup(self._topic, group))
@@ -127,19 +126,22 @@ class Groups:
             return 0
         return fenced.generation
 
-    async def delete(self, group: str, partitions: Sequence[int] | None = None) -> None:
-        """Raises NotFoundError when no partition knows the group, and GroupInUseError for a stream group with members.
+    async def delete(self, group: str, partitions: Sequence[int] | None = None, *, is_forced: bool = False) -> None:
+        """Raises NotFoundError when no partition knows the group, and GroupInUseError when it has live members.
 
-        The coordinator is asked first, so that a member that joins meanwhile creates the group anew. Settings of the
-        group are removed last, so that a paused group gets no messages meanwhile. They stay if only some partitions are
+        All partitions are asked for members before anything is deleted, and each leader looks once more. The
+        coordinator is asked first, so that a member that joins meanwhile creates the group anew. Settings of the group
+        are removed last, so that a paused group gets no messages meanwhile. They stay if only some partitions are
         deleted.
         """
         numbers = await self._numbers(partitions)
-        is_known = await self._forget_stream(group) if partitions is None else False
+        if not is_forced:
+            await self._check_unused(group, numbers)
+        is_known = await self._forget_stream(group, is_forced=is_forced) if partitions is None else False
         missing: list[NotFoundError] = []
         for number in numbers:
             try:
-                await self._ask(DeleteGroup(self._topic, number, group))
+                await self._ask(DeleteGroup(self._topic, number, group, is_forced))
             except NotFoundError as error:
                 missing.append(error)
         if partitions is None and await self._forget_settings(group):
@@ -147,10 +149,22 @@ class Groups:
         if len(missing) == len(numbers) and not is_known:
             raise missing[0]
 
-    async def _forget_stream(self, group: str) -> bool:
+    async def _check_unused(self, group: str, numbers: list[int]) -> None:
+        """Raises GroupInUseError for a queue group with live members."""
+        asked = [self._ask(DescribeGroup(self._topic, number, group)) for number in numbers]
+        live: set[str] = set()
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(answer, GroupDescription):
+                live.update(member.name for member in answer.members if member.is_live)
+            elif not isinstance(answer, NotFoundError):
+                raise answer
+        if live:
+            raise group_in_use(group, sorted(live))
+
+    async def _forget_stream(self, group: str, *, is_forced: bool) -> bool:
         """Whether the coordinator knew the group."""
         try:
-            await self._ask(ForgetGroup(self._topic, group))
+            await self._ask(ForgetGroup(self._topic, group, is_forced))
         except NotFoundError:
             return False
         return True

@@ -260,6 +260,15 @@ class QueueCore(Generic[Message]):
         if self._link_lost in self._session.watchers:
             self._session.watchers.remove(self._link_lost)
 
+    def leave(self, now_ms: int) -> None:
+        """Tells the brokers that this consumer is no member any more: after everything is settled."""
+        self._session.now_ms = now_ms
+        self._polls.leave(self._group, self._member, self.notify)
+
+    @property
+    def is_leaving(self) -> bool:
+        return self._polls.is_leaving
+
     # Polling.
 
     def _pump(self) -> None:

@@ -13,6 +13,7 @@ from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.positions import chosen_partitions, find_topic
 from flotilla.client.queue._core import QueueCore
 from flotilla.client.queue._leases import Lease
+from flotilla.client.queue._polls import LEAVE_MS_MAX
 from flotilla.client.queue.message import Message
 from flotilla.client.queue.options import QueueOptions
 from flotilla.client.queue.outcome import Outcome
@@ -149,6 +150,10 @@ class QueueLoop(Generic[Message]):
         self._network.perform()
         limit_ms = self._options.timeout_ms if timeout_ms is None else timeout_ms
         await self._wait_while(lambda: bool(reader.unconfirmed), limit_ms)
+        if not self._network.session.is_closed:
+            reader.leave(steady_ms())
+            self._network.perform()
+            await self._wait_while(lambda: reader.is_leaving, min(limit_ms, LEAVE_MS_MAX))
         if reader.unconfirmed and not reader.errors:
             text = f"{reader.unconfirmed} messages were settled without an answer within {limit_ms} ms"
             raise OutcomeUnknownError(text)

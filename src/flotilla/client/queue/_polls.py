@@ -17,8 +17,10 @@ from flotilla.client._core.calls import CallResult, ClientCall, is_passing
 from flotilla.client._core.session import Session
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError, NotLeaderError, TopicReplacedError, UnavailableError
-from flotilla.types.operations import GetMetadata, Metadata, Poll, Polled, Route
+from flotilla.types.operations import GetMetadata, LeaveQueue, Metadata, Poll, Polled, Route
 
+#: How long a consumer that is closed waits for the leaders that it leaves.
+LEAVE_MS_MAX = 1_000
 #: How often metadata are refreshed while polling.
 REFRESH_MS = 10_000
 #: The pause of a leader that answers a long poll with nothing at once, doubling.
@@ -86,6 +88,10 @@ class Polls:
         #: Partitions that are still to be polled in this round.
         self._round: dict[int, None] = {}
         self._rotation = rotation
+        #: The leaders that were polled: to them the consumer is a member.
+        self._met: dict[Address, None] = {}
+        #: Answers to `leave` that are missing.
+        self._leaving = 0
         self._refreshed_ms = session.now_ms
         self._is_refreshing = False
         self.adapt()
@@ -118,6 +124,31 @@ class Polls:
             return None
         now_ms = self._session.now_ms
         return min([each.pause_ms for each in self._failures.values() if each.pause_ms > now_ms], default=None)
+
+    @property
+    def is_leaving(self) -> bool:
+        """A leader has not answered that the consumer has left."""
+        return self._leaving > 0
+
+    def leave(self, group: str, member: str, ended: Callable[[], None]) -> None:
+        """Tells the leaders that the consumer is closed. One that cannot be reached now notices the lost connection."""
+        session = self._session
+        told: dict[Address, None] = {}
+
+        def returned(_: CallResult) -> None:
+            self._leaving -= 1
+            ended()
+
+        for number in self._partitions:
+            route = Route(self._topic, number)
+            leader = session.routes.find(route)
+            if leader is None or leader in told or leader not in self._met or not session.has_open_link(leader):
+                continue
+            told[leader] = None
+            self._leaving += 1
+            request = LeaveQueue(self._topic, group, member, number)
+            call = ClientCall(request, session.now_ms + LEAVE_MS_MAX, returned, is_single=True)
+            session.submit(call, session.now_ms)
 
     @property
     def topic_id(self) -> int:
@@ -205,7 +236,12 @@ class Polls:
             request, deadline_ms, lambda result: self._returned(call, result), route=route, is_single=True
         )
         self._in_flight[call] = asked
+        self._meet(asked.leader)
         session.submit(call, session.now_ms)
+
+    def _meet(self, leader: Address | None) -> None:
+        if leader is not None:
+            self._met[leader] = None
 
     def _returned(self, call: ClientCall, result: CallResult) -> None:
         asked = self._in_flight.pop(call)
@@ -221,6 +257,7 @@ class Polls:
         is_hasty = not polled.deliveries and now_ms - asked.sent_ms < asked.wait_ms // 2
         for number in asked.partitions:
             self._answered(number)
+            self._meet(self._session.routes.find(Route(self._topic, number)))
             if not polled.deliveries:
                 self._dry_until_ms[number] = now_ms + _DRY_MS
             elif self._dry_until_ms:

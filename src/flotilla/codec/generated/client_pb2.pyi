@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Request(_message.Message):
-    __slots__ = ("correlation_id", "metadata_index", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership", "poll", "settle", "extend", "subscribe", "add_credit", "unsubscribe", "cancel_records", "list_groups", "describe_group", "reset_group", "delete_group", "alter_group", "explain_message", "take_tokens", "stage", "commit_transaction", "abort_transaction", "transaction_outcome", "stage_settlement", "list_transactions", "list_open_transactions", "forget_transaction", "join_group", "heartbeat", "leave_group", "claim_partition", "describe_stream_group", "list_stream_groups", "fence_group", "forget_group", "withdraw", "ping", "enter_cluster", "drain_node", "rebalance", "cancel_moves", "describe_replicas", "describe_node", "trim_partition", "create_schedule", "pause_schedule", "delete_schedule", "run_schedule", "list_schedules")
+    __slots__ = ("correlation_id", "metadata_index", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership", "poll", "settle", "extend", "subscribe", "add_credit", "unsubscribe", "cancel_records", "list_groups", "describe_group", "reset_group", "delete_group", "alter_group", "explain_message", "take_tokens", "stage", "commit_transaction", "abort_transaction", "transaction_outcome", "stage_settlement", "list_transactions", "list_open_transactions", "forget_transaction", "join_group", "heartbeat", "leave_group", "claim_partition", "describe_stream_group", "list_stream_groups", "fence_group", "forget_group", "withdraw", "leave_queue", "ping", "enter_cluster", "drain_node", "rebalance", "cancel_moves", "describe_replicas", "describe_node", "trim_partition", "create_schedule", "pause_schedule", "delete_schedule", "run_schedule", "list_schedules")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_INDEX_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,7 @@ class Request(_message.Message):
     FENCE_GROUP_FIELD_NUMBER: _ClassVar[int]
     FORGET_GROUP_FIELD_NUMBER: _ClassVar[int]
     WITHDRAW_FIELD_NUMBER: _ClassVar[int]
+    LEAVE_QUEUE_FIELD_NUMBER: _ClassVar[int]
     PING_FIELD_NUMBER: _ClassVar[int]
     ENTER_CLUSTER_FIELD_NUMBER: _ClassVar[int]
     DRAIN_NODE_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +116,7 @@ class Request(_message.Message):
     fence_group: FenceGroup
     forget_group: ForgetGroup
     withdraw: Withdraw
+    leave_queue: LeaveQueue
     ping: Ping
     enter_cluster: EnterCluster
     drain_node: DrainNode
@@ -128,7 +130,7 @@ class Request(_message.Message):
     delete_schedule: DeleteSchedule
     run_schedule: RunSchedule
     list_schedules: ListSchedules
-    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ..., poll: _Optional[_Union[Poll, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., add_credit: _Optional[_Union[AddCredit, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., cancel_records: _Optional[_Union[CancelRecords, _Mapping]] = ..., list_groups: _Optional[_Union[ListGroups, _Mapping]] = ..., describe_group: _Optional[_Union[DescribeGroup, _Mapping]] = ..., reset_group: _Optional[_Union[ResetGroup, _Mapping]] = ..., delete_group: _Optional[_Union[DeleteGroup, _Mapping]] = ..., alter_group: _Optional[_Union[AlterGroup, _Mapping]] = ..., explain_message: _Optional[_Union[ExplainMessage, _Mapping]] = ..., take_tokens: _Optional[_Union[TakeTokens, _Mapping]] = ..., stage: _Optional[_Union[Stage, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., abort_transaction: _Optional[_Union[AbortTransaction, _Mapping]] = ..., transaction_outcome: _Optional[_Union[TransactionOutcome, _Mapping]] = ..., stage_settlement: _Optional[_Union[StageSettlement, _Mapping]] = ..., list_transactions: _Optional[_Union[ListTransactions, _Mapping]] = ..., list_open_transactions: _Optional[_Union[ListOpenTransactions, _Mapping]] = ..., forget_transaction: _Optional[_Union[ForgetTransaction, _Mapping]] = ..., join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., claim_partition: _Optional[_Union[ClaimPartition, _Mapping]] = ..., describe_stream_group: _Optional[_Union[DescribeStreamGroup, _Mapping]] = ..., list_stream_groups: _Optional[_Union[ListStreamGroups, _Mapping]] = ..., fence_group: _Optional[_Union[FenceGroup, _Mapping]] = ..., forget_group: _Optional[_Union[ForgetGroup, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., enter_cluster: _Optional[_Union[EnterCluster, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., rebalance: _Optional[_Union[Rebalance, _Mapping]] = ..., cancel_moves: _Optional[_Union[CancelMoves, _Mapping]] = ..., describe_replicas: _Optional[_Union[DescribeReplicas, _Mapping]] = ..., describe_node: _Optional[_Union[DescribeNode, _Mapping]] = ..., trim_partition: _Optional[_Union[TrimPartition, _Mapping]] = ..., create_schedule: _Optional[_Union[CreateSchedule, _Mapping]] = ..., pause_schedule: _Optional[_Union[PauseSchedule, _Mapping]] = ..., delete_schedule: _Optional[_Union[DeleteSchedule, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedules, _Mapping]] = ...) -> None: ...
+    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ..., poll: _Optional[_Union[Poll, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., add_credit: _Optional[_Union[AddCredit, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., cancel_records: _Optional[_Union[CancelRecords, _Mapping]] = ..., list_groups: _Optional[_Union[ListGroups, _Mapping]] = ..., describe_group: _Optional[_Union[DescribeGroup, _Mapping]] = ..., reset_group: _Optional[_Union[ResetGroup, _Mapping]] = ..., delete_group: _Optional[_Union[DeleteGroup, _Mapping]] = ..., alter_group: _Optional[_Union[AlterGroup, _Mapping]] = ..., explain_message: _Optional[_Union[ExplainMessage, _Mapping]] = ..., take_tokens: _Optional[_Union[TakeTokens, _Mapping]] = ..., stage: _Optional[_Union[Stage, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., abort_transaction: _Optional[_Union[AbortTransaction, _Mapping]] = ..., transaction_outcome: _Optional[_Union[TransactionOutcome, _Mapping]] = ..., stage_settlement: _Optional[_Union[StageSettlement, _Mapping]] = ..., list_transactions: _Optional[_Union[ListTransactions, _Mapping]] = ..., list_open_transactions: _Optional[_Union[ListOpenTransactions, _Mapping]] = ..., forget_transaction: _Optional[_Union[ForgetTransaction, _Mapping]] = ..., join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., claim_partition: _Optional[_Union[ClaimPartition, _Mapping]] = ..., describe_stream_group: _Optional[_Union[DescribeStreamGroup, _Mapping]] = ..., list_stream_groups: _Optional[_Union[ListStreamGroups, _Mapping]] = ..., fence_group: _Optional[_Union[FenceGroup, _Mapping]] = ..., forget_group: _Optional[_Union[ForgetGroup, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., leave_queue: _Optional[_Union[LeaveQueue, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., enter_cluster: _Optional[_Union[EnterCluster, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., rebalance: _Optional[_Union[Rebalance, _Mapping]] = ..., cancel_moves: _Optional[_Union[CancelMoves, _Mapping]] = ..., describe_replicas: _Optional[_Union[DescribeReplicas, _Mapping]] = ..., describe_node: _Optional[_Union[DescribeNode, _Mapping]] = ..., trim_partition: _Optional[_Union[TrimPartition, _Mapping]] = ..., create_schedule: _Optional[_Union[CreateSchedule, _Mapping]] = ..., pause_schedule: _Optional[_Union[PauseSchedule, _Mapping]] = ..., delete_schedule: _Optional[_Union[DeleteSchedule, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedules, _Mapping]] = ...) -> None: ...
 
 class Response(_message.Message):
     __slots__ = ("correlation_id", "metadata_index", "error", "welcome", "produced", "fetched", "offset_found", "offset_committed", "metadata", "topic_reply", "cluster_reply", "done", "polled", "settled", "pushed", "records_cancelled", "group_list", "group_description", "group_reset", "group_reply", "explanation", "tokens_granted", "staged", "transaction_decided", "transaction_shown", "transaction_list", "open_transaction_list", "group_assignment", "stream_group_description", "stream_group_list", "moves_planned", "replicas_described", "node_described", "partition_trimmed", "schedule_reply", "schedule_list")
@@ -833,6 +835,18 @@ class Withdraw(_message.Message):
     request: int
     def __init__(self, request: _Optional[int] = ...) -> None: ...
 
+class LeaveQueue(_message.Message):
+    __slots__ = ("topic", "group", "member", "partition")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    group: str
+    member: str
+    partition: int
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+
 class Ping(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -907,14 +921,16 @@ class DescribeGroup(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
 
 class Member(_message.Message):
-    __slots__ = ("name", "leased", "last_poll_ms_ago")
+    __slots__ = ("name", "leased", "last_poll_ms_ago", "is_live")
     NAME_FIELD_NUMBER: _ClassVar[int]
     LEASED_FIELD_NUMBER: _ClassVar[int]
     LAST_POLL_MS_AGO_FIELD_NUMBER: _ClassVar[int]
+    IS_LIVE_FIELD_NUMBER: _ClassVar[int]
     name: str
     leased: int
     last_poll_ms_ago: int
-    def __init__(self, name: _Optional[str] = ..., leased: _Optional[int] = ..., last_poll_ms_ago: _Optional[int] = ...) -> None: ...
+    is_live: bool
+    def __init__(self, name: _Optional[str] = ..., leased: _Optional[int] = ..., last_poll_ms_ago: _Optional[int] = ..., is_live: _Optional[bool] = ...) -> None: ...
 
 class GroupDescription(_message.Message):
     __slots__ = ("kind", "floor", "next_offset", "log_start", "lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total", "expired_total", "cancelled_total", "is_paused", "members", "trimmed_total", "unburied", "partition_count", "held_back")
@@ -987,14 +1003,16 @@ class GroupReset(_message.Message):
     def __init__(self, from_offset: _Optional[int] = ..., to_offset: _Optional[int] = ...) -> None: ...
 
 class DeleteGroup(_message.Message):
-    __slots__ = ("topic", "partition", "group")
+    __slots__ = ("topic", "partition", "group", "is_forced")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
+    IS_FORCED_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     group: str
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
+    is_forced: bool
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., is_forced: _Optional[bool] = ...) -> None: ...
 
 class AlterGroup(_message.Message):
     __slots__ = ("topic", "group", "settings")
@@ -1405,12 +1423,14 @@ class FenceGroup(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ...) -> None: ...
 
 class ForgetGroup(_message.Message):
-    __slots__ = ("topic", "group")
+    __slots__ = ("topic", "group", "is_forced")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
+    IS_FORCED_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ...) -> None: ...
+    is_forced: bool
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., is_forced: _Optional[bool] = ...) -> None: ...
 
 class StreamGroupList(_message.Message):
     __slots__ = ("groups",)

@@ -642,14 +642,16 @@ class DescribeGroupRequest(_message.Message):
 class DescribeGroupReply(_message.Message):
     __slots__ = ("partitions",)
     class Member(_message.Message):
-        __slots__ = ("name", "leased", "last_poll_ms_ago")
+        __slots__ = ("name", "leased", "last_poll_ms_ago", "live")
         NAME_FIELD_NUMBER: _ClassVar[int]
         LEASED_FIELD_NUMBER: _ClassVar[int]
         LAST_POLL_MS_AGO_FIELD_NUMBER: _ClassVar[int]
+        LIVE_FIELD_NUMBER: _ClassVar[int]
         name: str
         leased: int
         last_poll_ms_ago: int
-        def __init__(self, name: _Optional[str] = ..., leased: _Optional[int] = ..., last_poll_ms_ago: _Optional[int] = ...) -> None: ...
+        live: bool
+        def __init__(self, name: _Optional[str] = ..., leased: _Optional[int] = ..., last_poll_ms_ago: _Optional[int] = ..., live: _Optional[bool] = ...) -> None: ...
     class Partition(_message.Message):
         __slots__ = ("kind", "floor", "next_offset", "log_start", "lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total", "expired_total", "cancelled_total", "paused", "members", "trimmed_total", "unburied", "held_back")
         KIND_FIELD_NUMBER: _ClassVar[int]
@@ -769,14 +771,16 @@ class ResetGroupReply(_message.Message):
     def __init__(self, partitions: _Optional[_Mapping[int, ResetGroupReply.Move]] = ...) -> None: ...
 
 class DeleteGroupRequest(_message.Message):
-    __slots__ = ("topic", "group", "partitions")
+    __slots__ = ("topic", "group", "partitions", "force")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
     partitions: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
+    force: bool
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., force: _Optional[bool] = ...) -> None: ...
 
 class DeleteGroupReply(_message.Message):
     __slots__ = ()

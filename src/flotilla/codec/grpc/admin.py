@@ -74,8 +74,13 @@ def write_group_descriptions(
     return found
 
 
+_MEMBER = fields_of(queue.MemberInfo, pb.DescribeGroupReply.Member.DESCRIPTOR, is_live="live")
 _DESCRIPTION = fields_of(
-    queue.GroupDescription, pb.DescribeGroupReply.Partition.DESCRIPTOR, is_paused="paused", partition_count=None
+    queue.GroupDescription,
+    pb.DescribeGroupReply.Partition.DESCRIPTOR,
+    is_paused="paused",
+    members=many("members", _MEMBER),
+    partition_count=None,
 )
 
 
@@ -93,7 +98,7 @@ def write_resets(asked: GroupMove, replies: Mapping[int, queue.GroupReset]) -> p
 
 
 def read_delete_group(body: pb.DeleteGroupRequest) -> GroupEnd:
-    return GroupEnd(body.topic, body.group, list(body.partitions))
+    return GroupEnd(body.topic, body.group, list(body.partitions), body.force)
 
 
 def write_group_deleted(asked: GroupEnd, answer: None) -> pb.DeleteGroupReply:

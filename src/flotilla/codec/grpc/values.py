@@ -104,6 +104,7 @@ class GroupEnd:
     topic: str
     group: str
     partitions: list[int]
+    is_forced: bool
 
 
 @dataclass(slots=True)

@@ -114,7 +114,7 @@ class Calls:
 
     async def _delete_group(self, asked: GroupEnd, timeout_ms: int) -> None:
         groups = self._gateway.groups(asked.topic, timeout_ms=timeout_ms)
-        await groups.delete(asked.group, asked.partitions or None)
+        await groups.delete(asked.group, asked.partitions or None, is_forced=asked.is_forced)
 
     async def _trim(self, asked: TopicTrim, timeout_ms: int) -> dict[int, Offset]:
         return await self._gateway.trim(asked.topic, asked.offsets, timeout_ms=timeout_ms)

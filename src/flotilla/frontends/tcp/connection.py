@@ -33,7 +33,17 @@ from flotilla.types import limits
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OverloadedError, UnavailableError
 from flotilla.types.ids import Index, NodeId
 from flotilla.types.operations import Done, Fetch, Fetched, Hello, Metadata, Ping, Produce, Reply, Request, Welcome
-from flotilla.types.operations.queue import AddCredit, Extend, Poll, Polled, Pushed, Subscribe, Unsubscribe, Withdraw
+from flotilla.types.operations.queue import (
+    AddCredit,
+    Extend,
+    LeaveQueue,
+    Poll,
+    Polled,
+    Pushed,
+    Subscribe,
+    Unsubscribe,
+    Withdraw,
+)
 from flotilla.types.operations.transactions import Stage, StageSettlement
 
 TICK_MS = 1_000
@@ -337,6 +347,8 @@ class Connection:
             return True
         if isinstance(request, _OF_MEMBERS):
             self._note(request.member)
+        elif isinstance(request, LeaveQueue):
+            self._members.pop(request.member, None)
         return False
 
     def _note(self, member: str) -> None:

@@ -518,6 +518,14 @@ class GroupDelivery:
         self.rate_limit.refund(sum([high - low for low, high, _ in taken]))
         return taken
 
+    def leave(self, member: str, rules: GroupRules, now_ms: int) -> bool:
+        """The member is closed: what it still holds is free. Returns whether it held anything."""
+        outcome = Outcome(RELEASE, now_ms, rules, delay_ms=0)
+        taken = self.leases.drop_member(member)
+        for first, end, _ in taken:
+            self._end(first, end, outcome, None, 0)
+        return bool(taken)
+
     def release_member(self, member: str, outcome: Outcome) -> bool:
         """Its leases fail. Returns whether it had any."""
         taken = self.leases.drop_member(member)

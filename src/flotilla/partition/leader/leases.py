@@ -34,8 +34,9 @@ OWN: Final = 1
 EARLIER: Final = 2
 STALE: Final = 3
 
-#: A member without leases is forgotten this long after its last poll.
+#: A member without leases is shown for this long after its last poll, and counts as live for this long.
 MEMBER_IDLE_MS: Final = 600_000
+MEMBER_LIVE_MS: Final = 30_000
 _MEMBERS_KEPT: Final = 1_024
 #: Entries of ended leases that the heap may hold beyond one for each lease.
 _HEAP_SLACK: Final = 64
@@ -145,6 +146,14 @@ class LeaseTable:
         found.last_poll_ms = now_ms
         if wanted is not None:
             found.wanted = wanted
+
+    def live(self, now_ms: int) -> list[str]:
+        """Members that have leases, or have polled or extended a short time ago."""
+        return [
+            name
+            for name, member in self.members.items()
+            if member.leases or now_ms < member.last_poll_ms + MEMBER_LIVE_MS
+        ]
 
     def _member(self, name: str, now_ms: int) -> Member:
         member = self.members.get(name)

@@ -418,6 +418,20 @@ class QueueLeader:
                 had_any = True
         return had_any
 
+    def leave(self, group: str, member: str, now_ms: int) -> bool:
+        """A consumer is closed: it is no member any more, and its leases end uncounted. Returns whether it had any."""
+        now_ms = self._clock(now_ms)
+        found = self._find(group)
+        if found is None or not found.leave(member, self._rules_of(group), now_ms):
+            return False
+        self._watch(found)
+        return True
+
+    def live_members(self, group: str, now_ms: int) -> list[str]:
+        """Members that hold messages or have been heard of a short time ago."""
+        found = self._find(group)
+        return [] if found is None else found.leases.live(self._clock(now_ms))
+
     def _unasked(self, group: str, reason: str, now_ms: int) -> Outcome:
         return Outcome(FAIL, now_ms, self._rules_of(group), reason, BY_BACKOFF, is_unasked=True)
 

@@ -209,6 +209,10 @@ class DeliveryChecker:
         """Its leases have ended."""
         at.live = {place: lease for place, lease in at.live.items() if lease.member != member}
 
+    def left(self, at: TermShadow, group: str, member: str) -> None:
+        """The same, in one group that it has left."""
+        at.live = {place: lease for place, lease in at.live.items() if place[0] != group or lease.member != member}
+
     # Answers.
 
     def answered_settled(self, name: str, kind: int, accepted: Iterable[LeaseRange], generation: Index) -> None:

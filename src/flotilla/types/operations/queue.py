@@ -184,6 +184,24 @@ class Withdraw(Request[Done], to=CONNECTION, effect=REPEATABLE):
     request: int
 
 
+@dataclass(slots=True)
+class LeaveQueue(Request[Done], effect=REPEATABLE):
+    """A consumer is closed: it is no member of the group any more, in the partitions that this node leads.
+
+    Its polls there end, and what it still holds is given back, which does not count as an attempt.
+    """
+
+    topic: str
+    group: str
+    member: str
+    #: One that the node leads, as far as the member knows.
+    partition: int
+
+    @property
+    def route(self) -> Route:
+        return Route(self.topic, self.partition)
+
+
 # Settling.
 
 
@@ -295,6 +313,8 @@ class MemberInfo:
     name: str
     leased: int
     last_poll_ms_ago: int
+    #: It has leases, waits for messages, or has polled a short time ago: the group is not deleted under it.
+    is_live: bool = False
 
 
 @dataclass(slots=True)
@@ -371,9 +391,12 @@ class ResetGroup(Request[GroupReset], to=PARTITION_LEADER):
 
 @dataclass(slots=True)
 class DeleteGroup(Request[Done], to=PARTITION_LEADER, effect=REPEATABLE):
+    """Refused with GROUP_IN_USE while a queue group has live members, unless it is forced."""
+
     topic: str
     partition: int
     group: str
+    is_forced: bool = False
 
 
 @dataclass(slots=True)

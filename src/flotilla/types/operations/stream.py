@@ -175,7 +175,11 @@ class FenceGroup(Request[GroupAssignment], to=CONTROLLER, effect=REPEATABLE):
 
 @dataclass(slots=True)
 class ForgetGroup(Request[Done], to=CONTROLLER, effect=REPEATABLE):
-    """The coordinator forgets a stream group; partitions keep their positions. GROUP_IN_USE while it has members."""
+    """The coordinator forgets a stream group; partitions keep their positions. GROUP_IN_USE while it has members.
+
+    If it is forced, the members are removed first; those that are alive join again, and found the group anew.
+    """
 
     topic: str
     group: str
+    is_forced: bool = False

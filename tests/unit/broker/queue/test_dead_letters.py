@@ -181,7 +181,7 @@ def test_a_crash_between_arrival_and_burial_buries_once() -> None:
 def test_a_group_of_the_same_name_is_another_one(node: Node) -> None:
     store(node, b"a")
     reject(node)
-    node.call(DeleteGroup(TOPIC, 0, GROUP))
+    node.call(DeleteGroup(TOPIC, 0, GROUP, is_forced=True))
     reject(node)
     node.fleet.advance(1_000)
     assert [record.payload for record in buried(node.fleet)] == [b"a", b"a"]
@@ -388,9 +388,9 @@ def test_a_group_is_not_deleted_before_its_dead_are_buried(node: Node) -> None:
     store(node, b"a")
     node.call(settle(polled(node), REJECT))
     assert describe(node).dying == 1
-    assert node.call(DeleteGroup(TOPIC, 0, GROUP)).code == "UNAVAILABLE"
+    assert node.call(DeleteGroup(TOPIC, 0, GROUP, is_forced=True)).code == "UNAVAILABLE"
     elsewhere.ask = ask  # type: ignore[method-assign]
     node.partition(TOPIC).queue().dead_letters._send(GROUP)
     node.fleet.advance(1_000)
     assert describe(node).dying == 0
-    assert node.call(DeleteGroup(TOPIC, 0, GROUP)).code == "Done"
+    assert node.call(DeleteGroup(TOPIC, 0, GROUP, is_forced=True)).code == "Done"

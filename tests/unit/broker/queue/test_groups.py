@@ -16,6 +16,7 @@ from flotilla.types.operations.queue import (
     GroupDescription,
     GroupList,
     GroupReset,
+    LeaveQueue,
     ListGroups,
     RecordsCancelled,
     ResetGroup,
@@ -106,10 +107,48 @@ def test_a_deleted_group_begins_anew(node: Node) -> None:
     store(node, b"a")
     ack(node, polled(node))
     waiting = node.ask(poll(wait_ms=10_000))
-    assert node.call(DeleteGroup(TOPIC, 0, GROUP)).code == "Done"
+    assert node.call(DeleteGroup(TOPIC, 0, GROUP, is_forced=True)).code == "Done"
     node.fleet.advance(1_000)
     assert waiting.code == "NOT_FOUND"
     assert values(polled(node)) == [b"a"]
+
+
+def test_a_group_with_live_members_is_not_deleted(node: Node) -> None:
+    store(node, b"a", b"b")
+    held = polled(node, poll(1, member="holds"))
+    waiting = node.ask(poll(group="others", member="waits", wait_ms=200_000))
+    polled(node, poll(1, member="polls"))
+    refused = node.call(DeleteGroup(TOPIC, 0, GROUP))
+    assert refused.code == "GROUP_IN_USE"
+    assert str(refused.result) == f"group {GROUP!r} has 2 live members, to leave first: holds, polls"
+    ack(node, held)
+    node.fleet.advance(29_000)
+    assert node.call(DeleteGroup(TOPIC, 0, GROUP)).code == "GROUP_IN_USE"
+    node.fleet.advance(11_000)
+    # The lease of the one has ended, too.
+    assert node.call(DeleteGroup(TOPIC, 0, GROUP)).code == "Done"
+    ack(node, deliveries(waiting), "others")
+    waiting = node.ask(poll(group="others", member="waits", wait_ms=200_000))
+    node.fleet.advance(60_000)
+    assert [(one.name, one.is_live) for one in describe(node, group="others").members] == [("waits", True)]
+    assert node.call(DeleteGroup(TOPIC, 0, "others")).code == "GROUP_IN_USE"
+    assert waiting.is_waiting
+
+
+def test_a_consumer_that_leaves_is_no_member_and_holds_nothing(node: Node) -> None:
+    store(node, b"a", b"b")
+    polled(node, poll(1, member="leaves"))
+    polled(node, poll(1, member="stays"))
+    ended, waiting = node.ask(poll(member="leaves", wait_ms=60_000)), node.ask(poll(member="stays", wait_ms=60_000))
+    assert node.call(LeaveQueue(TOPIC, GROUP, "leaves", 0)).code == "Done"
+    assert deliveries(ended) == []
+    # What it held comes to the other one at once, and no attempt was counted.
+    (delivery,) = deliveries(waiting)
+    assert (values([delivery]), delivery.attempt) == ([b"a"], 1)
+    assert [member.name for member in describe(node).members] == ["stays"]
+    for stranger in (LeaveQueue(TOPIC, "absent", "leaves", 0), LeaveQueue(TOPIC, GROUP, "nobody", 0)):
+        assert node.call(stranger).code == "Done"
+    assert node.call(LeaveQueue("absent", GROUP, "leaves", 0)).code == "NOT_FOUND"
 
 
 def test_a_paused_group_gets_nothing_until_it_goes_on(node: Node) -> None:

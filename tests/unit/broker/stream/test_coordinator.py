@@ -258,7 +258,7 @@ def test_a_heartbeat_from_before_gives_nothing_up(node: Node) -> None:
     late = Heartbeat(TOPIC, GROUP, "two", two.generation, [])
     settle(one, two)
     assert sorted(two.owned) == [2, 3]
-    assert node.call(late).result == GroupAssignment(3, [Owned(2, 3), Owned(3, 3)], 30_000, 1)
+    assert node.call(late).result == GroupAssignment(3, [Owned(2, 3), Owned(3, 3)], 30_000, 1, 4)
     assert shares(node.fleet) == {"one": [0, 1], "two": [2, 3]}
 
 

@@ -8,7 +8,18 @@ are not offered over HTTP.
 from dataclasses import asdict
 from typing import Final
 
-from flotilla.frontends.http.framework.operation import FLAG, INTEGER, TEXT, Answer, Call, Operation, array, flag, obj
+from flotilla.frontends.http.framework.operation import (
+    FLAG,
+    INTEGER,
+    TEXT,
+    Answer,
+    Call,
+    Operation,
+    Parameter,
+    array,
+    flag,
+    obj,
+)
 from flotilla.frontends.http.framework.parameters import (
     GROUP,
     OF_GROUP,
@@ -27,7 +38,13 @@ from flotilla.types.topics import PARTITION_COUNT_MAX
 
 #: One group in one partition, as its leader describes it.
 _NUMBERS: Final = tuple(name for name in GroupDescription.__slots__ if name not in ("kind", "is_paused", "members"))
-_MEMBER = obj(("name", "leased", "last_poll_ms_ago"), name=TEXT, leased=INTEGER, last_poll_ms_ago=INTEGER)
+_MEMBER = obj(
+    ("name", "leased", "last_poll_ms_ago", "is_live"),
+    name=TEXT,
+    leased=INTEGER,
+    last_poll_ms_ago=INTEGER,
+    is_live={"type": "boolean", "description": "Has leases, waits for messages, or has polled within 30 s."},
+)
 _PART = obj(
     ("partition", "kind"),
     partition=INTEGER,
@@ -76,6 +93,11 @@ _MOVED = obj(
     partitions={"type": "array", "items": obj(partition=INTEGER, from_offset=INTEGER, to_offset=INTEGER)},
 )
 _WITHOUT_MEMBERS: Final = "A stream group must have no members: otherwise the answer is `GROUP_IN_USE`."
+_WITHOUT_LIVE_MEMBERS: Final = (
+    "A group with live members is not deleted: the answer is `GROUP_IN_USE` and says how many there are. A member of a "
+    "queue group is live while it has leases or waits in a poll, and for 30 s after its last poll."
+)
+_FORCE: Final = Parameter("force", flag("Delete the group also while it has live members."))
 _COMMIT = obj(("offset",), offset=OFFSET, reset=flag("Allow to move backwards."))
 _POSITION = obj(("offset",), offset=INTEGER)
 _EXPLAINED = obj(
@@ -108,7 +130,7 @@ class GroupApi:
                       body=obj(("settings",), settings=SETTINGS), answers={200: _SET}, errors=(404, 409),
                       description="An empty text removes a setting; settings that are not named stay."),
             Operation("deleteGroup", "DELETE", path, tag, "Delete a group.", self.delete, OF_GROUP,
-                      answers={200: _DELETED}, errors=(404, 409), description=_WITHOUT_MEMBERS),
+                      query=(_FORCE,), answers={200: _DELETED}, errors=(404, 409), description=_WITHOUT_LIVE_MEMBERS),
             Operation("resetGroup", "POST", f"{path}/reset", tag, "Move a group.", self.reset, OF_GROUP,
                       body=_RESET, answers={200: _MOVED}, errors=(404, 409, 416), description=_WITHOUT_MEMBERS),
             Operation("readOffset", "GET", f"{path}/partitions/{{partition}}/offset", tag,
@@ -139,7 +161,8 @@ class GroupApi:
         return Answer({"settings": (await self._gateway.ask(request)).settings})
 
     async def delete(self, call: Call) -> Answer:
-        await self._gateway.groups(call.path["topic"]).delete(call.path["group"])
+        groups = self._gateway.groups(call.path["topic"])
+        await groups.delete(call.path["group"], is_forced=call.query.get("force", False))
         return Answer({"group": call.path["group"]})
 
     async def reset(self, call: Call) -> Answer:

@@ -162,6 +162,11 @@ class WatchedLeader(QueueLeader):
         rules = self.watch.rules_of(group)
         self.watch.check(self._checker.delivered, self.at, group, tokens, rules, now_ms, self.watch.now_us)
 
+    def leave(self, group: str, member: str, now_ms: int) -> bool:
+        had_any = super().leave(group, member, now_ms)
+        self.watch.check(self._checker.left, self.at, group, member)
+        return had_any
+
     def release_member(self, member: str, now_ms: int) -> bool:
         had_any = super().release_member(member, now_ms)
         self.watch.check(self._checker.lost, self.at, member)
