@@ -106,6 +106,13 @@ HTTP_CONNECTION_COUNT_MAX = 1024
 #: Beyond them, connections that get the status pages only, and how long each may take to ask.
 HTTP_STATUS_CONNECTION_COUNT_MAX = 64
 HTTP_STATUS_MS_MAX = 1_000
+#: One message of a gRPC call with records. The library holds a whole message before the endpoint sees it.
+GRPC_MESSAGE_BYTES_MAX = 4 * MIB
+#: A request of a gRPC call without records.
+GRPC_REQUEST_BYTES_MAX = 1 * MIB
+#: gRPC calls in flight, on one connection and in all.
+GRPC_CONNECTION_CALL_COUNT_MAX = 64
+GRPC_CALL_COUNT_MAX = 4_096
 #: Bodies of all requests in flight over HTTP: those up to 64 KiB, and the larger ones, each.
 HTTP_REQUEST_BYTES_MAX = 256 * MIB
 #: Requests of one connection whose answers are not in its socket yet, and their batches. Beyond that the broker stops

@@ -8,17 +8,22 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from google.protobuf.message import DecodeError
+
 from flotilla.codec.fields import Descriptor, Part, fields_of, many
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.grpc import admin as admin
 from flotilla.codec.grpc import dead_letters as dead_letters
 from flotilla.codec.grpc import queue as queue
 from flotilla.types import operations as ops
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.limits import GRPC_MESSAGE_BYTES_MAX, GRPC_REQUEST_BYTES_MAX
 from flotilla.types.operations import Reply, Request, stream, transactions
 from flotilla.types.operations.queue import AlterGroup, ExplainMessage
 
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["Flotilla"]
 SERVICE_NAME: Final[str] = _SERVICE.full_name
+_WITH_RECORDS: Final = ("Produce", "ProduceStream", "Stage")
 
 
 class Call(NamedTuple):
@@ -123,9 +128,19 @@ POLL: Final = Call("Poll", queue.read_poll, queue.write_polled)
 
 
 def decoder(name: str) -> Callable[[bytes], Any]:
-    """Decodes the request of a call."""
-    kind: Any = getattr(pb, _SERVICE.methods_by_name[name].input_type.name)
-    read: Callable[[bytes], Any] = kind.FromString
+    """Decodes a request of a call. It raises InvalidArgumentError."""
+    kind_name = _SERVICE.methods_by_name[name].input_type.name
+    kind: Any = getattr(pb, kind_name)
+    bytes_max = GRPC_MESSAGE_BYTES_MAX if name in _WITH_RECORDS else GRPC_REQUEST_BYTES_MAX
+
+    def read(data: bytes) -> Any:
+        if len(data) > bytes_max:
+            raise InvalidArgumentError(f"a request of {name} has at most {bytes_max} bytes, not {len(data)}")
+        try:
+            return kind.FromString(data)
+        except DecodeError as error:
+            raise InvalidArgumentError(f"the bytes are no {kind_name}") from error
+
     return read
 
 

@@ -74,17 +74,20 @@ class Calls:
     def _handler(
         self, name: str, handle: Callable[[Any, Context], Awaitable[Any]]
     ) -> "grpc.RpcMethodHandler[Any, Any]":
-        async def indexed(message: Any, context: Context) -> Any:
+        decode = api.decoder(name)
+
+        async def indexed(data: bytes, context: Context) -> Any:
+            try:
+                message = decode(data)
+            except InvalidArgumentError as error:
+                await fail(context, error)
             await metadata_index.reach(self._gateway, context)
             answer = await handle(message, context)
             metadata_index.report(self._gateway, context)
             return answer
 
-        return grpc.unary_unary_rpc_method_handler(
-            indexed,
-            request_deserializer=api.decoder(name),
-            response_serializer=api.encoder(name),
-        )
+        # Without a deserializer: the library would answer what it raises with UNKNOWN.
+        return grpc.unary_unary_rpc_method_handler(indexed, response_serializer=api.encoder(name))
 
     # How each kind of call is answered.
 

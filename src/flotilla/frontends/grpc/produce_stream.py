@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any, Final, Protocol
 
+from flotilla.codec.grpc import calls as api
 from flotilla.codec.grpc.queue import read_produce, write_failure, write_produced, write_receipts, write_replies
 from flotilla.codec.grpc.values import ProduceRecords
 from flotilla.frontends.grpc.admission import Admission
@@ -22,6 +23,8 @@ from flotilla.types.operations import Produce
 IN_FLIGHT_MAX: Final = 1_024
 #: Replies in one message.
 _TOGETHER_MAX: Final = 256
+
+_decode = api.decoder("ProduceStream")
 
 
 class _Pending(Protocol):
@@ -47,7 +50,7 @@ class ProduceStream:
         self._news = asyncio.Event()
         self._room = asyncio.Event()
 
-    async def handle(self, requests: AsyncIterator[Any], context: Context) -> None:
+    async def handle(self, requests: AsyncIterator[bytes], context: Context) -> None:
         reading = asyncio.create_task(self._read(requests))
         try:
             while True:
@@ -66,13 +69,13 @@ class ProduceStream:
                     each[0].cancel()
                     self._admission.give(each[1])
 
-    async def _read(self, requests: AsyncIterator[Any]) -> None:
+    async def _read(self, requests: AsyncIterator[bytes]) -> None:
         try:
-            async for message in requests:
-                size_bytes: int = message.ByteSize()
+            async for data in requests:
+                size_bytes = len(data)
                 await self._admission.wait(size_bytes)
                 try:
-                    started = await self._start(message)
+                    started = await self._start(data)
                 except BaseException:
                     self._admission.give(size_bytes)
                     raise
@@ -85,8 +88,9 @@ class ProduceStream:
             self._pending.append(None)
             self._news.set()
 
-    async def _start(self, message: Any) -> _Pending:
+    async def _start(self, data: bytes) -> _Pending:
         try:
+            message = _decode(data)
             await self._gateway.learn_time()
             asked = read_produce(message, self._gateway.now_ms())
             if isinstance(asked, ProduceRecords):

@@ -21,19 +21,22 @@ from flotilla.frontends.grpc.produce_stream import ProduceStream
 from flotilla.frontends.grpc.subscribe import SubscribeStream
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.address import Address
-from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX, MIB
+from flotilla.types.limits import (
+    CLIENT_FRAME_BYTES_MAX,
+    GRPC_CALL_COUNT_MAX,
+    GRPC_CONNECTION_CALL_COUNT_MAX,
+    GRPC_MESSAGE_BYTES_MAX,
+    MIB,
+)
 
 #: A reply holds at most one poll or one batch, and the fields of its messages.
 _REPLY_BYTES_MAX: Final = CLIENT_FRAME_BYTES_MAX + 16 * MIB
-#: Calls in flight on one connection, and in all.
-_STREAMS_MAX: Final = 1_024
-_CALLS_MAX: Final = 16_384
 #: Interval at which a node that is not part of a cluster checks again.
 _MEMBER_POLL_MS: Final = 100
 _OPTIONS: Final = (
-    ("grpc.max_receive_message_length", CLIENT_FRAME_BYTES_MAX),
+    ("grpc.max_receive_message_length", GRPC_MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", _REPLY_BYTES_MAX),
-    ("grpc.max_concurrent_streams", _STREAMS_MAX),
+    ("grpc.max_concurrent_streams", GRPC_CONNECTION_CALL_COUNT_MAX),
     # Another process at the same port must fail, not share it.
     ("grpc.so_reuseport", 0),
     # Detects clients that vanished, and allows clients to ping as often.
@@ -65,7 +68,7 @@ class GrpcServer:
     async def start(self, host: str, port: int) -> int:
         """Listens, and returns the port. Raises OSError."""
         bounds = (("grpc.max_allowed_incoming_connections", self._connections_max),) if self._connections_max else ()
-        server = grpc.aio.server(options=(*_OPTIONS, *bounds), maximum_concurrent_rpcs=_CALLS_MAX)
+        server = grpc.aio.server(options=(*_OPTIONS, *bounds), maximum_concurrent_rpcs=GRPC_CALL_COUNT_MAX)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(api.SERVICE_NAME, self._handlers()),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = (api.SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
@@ -118,6 +121,4 @@ class GrpcServer:
 
 
 def _stream(name: str, handle: Any) -> Any:
-    return grpc.stream_stream_rpc_method_handler(
-        handle, request_deserializer=api.decoder(name), response_serializer=api.encoder(name)
-    )
+    return grpc.stream_stream_rpc_method_handler(handle, response_serializer=api.encoder(name))

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
+from flotilla.codec.grpc import calls as api
 from flotilla.codec.grpc.queue import read_subscribe, write_pushed, write_refused
 from flotilla.codec.grpc.values import AddSubscriptionCredit, ExtendLeases, OpenSubscription, SettleLeases
 from flotilla.frontends.grpc.calls import Calls, count_of
@@ -26,6 +27,8 @@ _REPLY_BYTES_MAX: Final = 2 * MIB
 #: Commands of the client in flight; then reading stops.
 _SETTLING_COUNT_MAX: Final = 256
 
+_decode = api.decoder("Subscribe")
+
 
 class SubscribeStream:
     """One stream."""
@@ -38,7 +41,7 @@ class SubscribeStream:
         self._settling: dict[asyncio.Task[None], None] = {}
         self._room = asyncio.Event()
 
-    async def handle(self, requests: AsyncIterator[Any], context: Context) -> None:
+    async def handle(self, requests: AsyncIterator[bytes], context: Context) -> None:
         try:
             opened, subscription = await self._open(requests, context)
         except FlotillaError as error:
@@ -62,10 +65,10 @@ class SubscribeStream:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _open(
-        self, requests: AsyncIterator[Any], context: Context
+        self, requests: AsyncIterator[bytes], context: Context
     ) -> tuple[OpenSubscription, GatewaySubscription]:
-        async for message in requests:
-            opened = read_subscribe(message)
+        async for data in requests:
+            opened = read_subscribe(_decode(data))
             if not isinstance(opened, OpenSubscription):
                 break
             return opened, await self._gateway.subscribe(opened.request, timeout_ms=time_left_ms(context))
@@ -84,11 +87,11 @@ class SubscribeStream:
     # Commands of the client in.
 
     async def _listen(
-        self, requests: AsyncIterator[Any], opened: OpenSubscription, subscription: GatewaySubscription
+        self, requests: AsyncIterator[bytes], opened: OpenSubscription, subscription: GatewaySubscription
     ) -> None:
         try:
-            async for message in requests:
-                command = read_subscribe(message)
+            async for data in requests:
+                command = read_subscribe(_decode(data))
                 if isinstance(command, AddSubscriptionCredit):
                     subscription.add_credit(command.messages)
                 elif isinstance(command, OpenSubscription):

@@ -4,7 +4,6 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,12 +35,8 @@ def test_a_message_that_says_nothing_is_read_or_refused(name: str) -> None:
 
 @given(st.sampled_from(sorted(READERS)), st.binary(max_size=200))
 def test_reading_is_total(name: str, data: bytes) -> None:
-    try:
-        message = api.decoder(name)(data)
-    except DecodeError:
-        return
     with suppress(InvalidArgumentError):
-        READERS[name](message)
+        READERS[name](api.decoder(name)(data))
 
 
 _RECORDS = st.builds(

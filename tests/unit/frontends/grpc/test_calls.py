@@ -14,6 +14,7 @@ from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.grpc import calls as api
 from flotilla.frontends.grpc.errors import trailing_metadata
 from flotilla.types.errors import ALL_ERRORS, NotLeaderError, OverloadedError
+from flotilla.types.limits import GRPC_MESSAGE_BYTES_MAX
 from tests.unit.frontends.grpc.conftest import Endpoint, Session
 
 
@@ -314,5 +315,55 @@ def test_a_port_that_is_taken_is_not_shared(endpoint: Endpoint) -> None:
         taken = parse_address(session.server.grpc_address)
         with pytest.raises(OSError, match="cannot listen"):
             await GrpcServer(session.server.gateway).start(taken.host, taken.port)
+
+    endpoint.play(work)
+
+
+#: An endless varint: no message begins so.
+GARBAGE = b"\xff" * 100
+
+
+@pytest.mark.parametrize(("name", "data"), [("Ack", GARBAGE), ("Produce", GARBAGE), ("Ack", b"\x7a" + bytes(2**20))])
+def test_bytes_that_are_no_request_are_refused_as_such(endpoint: Endpoint, name: str, data: bytes) -> None:
+    async def work(session: Session) -> None:
+        call = session.channel.unary_unary(f"/{api.SERVICE_NAME}/{name}")
+        status, trailing = await refused(call(data))
+        assert (status, trailing["flotilla-error"]) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT")
+
+    endpoint.play(work)
+
+
+def test_a_stream_refuses_bytes_that_are_no_request_and_goes_on(endpoint: Endpoint) -> None:
+    async def work(session: Session) -> None:
+        await session.stub.CreateTopic(pb.CreateTopicRequest(topic=session.topic))
+        good = pb.ProduceRequest(topic=session.topic, records=[pb.Record(payload=b"x")])
+        call = session.channel.stream_stream(
+            f"/{api.SERVICE_NAME}/ProduceStream", response_deserializer=pb.ProduceStreamReply.FromString
+        )()
+        replies: list[Any] = []
+        for data in (GARBAGE, good.SerializeToString()):
+            await call.write(data)
+            replies += (await call.read()).replies
+        await call.done_writing()
+        assert [reply.error.name for reply in replies] == ["INVALID_ARGUMENT", ""]
+
+    endpoint.play(work)
+
+
+def test_a_subscription_ends_with_the_reason(endpoint: Endpoint) -> None:
+    async def work(session: Session) -> None:
+        call = session.channel.stream_stream(f"/{api.SERVICE_NAME}/Subscribe")()
+        await call.write(GARBAGE)
+        status, _ = await refused(call.read())
+        assert status is grpc.StatusCode.INVALID_ARGUMENT
+
+    endpoint.play(work)
+
+
+def test_a_request_that_no_node_should_hold_is_refused_by_its_length(endpoint: Endpoint) -> None:
+    async def work(session: Session) -> None:
+        call = session.channel.unary_unary(f"/{api.SERVICE_NAME}/Ack")
+        status, _ = await refused(call(bytes(GRPC_MESSAGE_BYTES_MAX + 1)))
+        assert status is grpc.StatusCode.RESOURCE_EXHAUSTED
 
     endpoint.play(work)
