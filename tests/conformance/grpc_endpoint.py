@@ -117,9 +117,11 @@ async def _fetch(stub: Any, request: ops.Fetch) -> Reply:
             batches=True,
             any_replica=request.is_any_replica,
             linearizable=request.is_linearizable,
+            types=request.types,
+            headers=[pb.Header(name=name, value=value) for name, value in request.headers],
         )
     )
-    return ops.Fetched(list(reply.batches), reply.log_start, reply.next_offset)
+    return ops.Fetched(list(reply.batches), reply.log_start, reply.next_offset, reply.resume_offset)
 
 
 async def _list_offsets(stub: Any, request: ops.ListOffsets) -> Reply:

@@ -118,6 +118,8 @@ class Http:
         return ops.Produced(found["base_offset"], found["duplicate"], known)
 
     async def _fetch(self, request: ops.Fetch) -> ops.Fetched:
+        if request.types or request.headers:
+            pytest.skip("there is no filter for records by offset")
         path = f"topics/{_name(request.topic)}/partitions/{request.partition}/batches"
         query = {"offset": request.offset, "max_bytes": max(request.max_bytes, 1), "wait_ms": request.wait_ms}
         response = await self._send("GET", path, params={**query, "linearizable": _flag(request.is_linearizable)})

@@ -145,7 +145,7 @@ class Play:
         """A reply as a file could hold it."""
         if isinstance(reply, Fetched):
             batches = [self._plain_batch(batch) for batch in reply.batches]
-            return {"batches": batches, "log_start": reply.log_start, "next_offset": reply.next_offset}
+            return asdict(replace(reply, batches=[])) | {"batches": batches}
         if isinstance(reply, Polled):
             deliveries = [asdict(replace(each, batch=b"")) | self._plain_batch(each.batch) for each in reply.deliveries]
             return {"deliveries": deliveries, "visibility_ms": reply.visibility_ms}

@@ -8,7 +8,7 @@ group, or with `--mode stream` of a stream group: printed messages are acknowled
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 #: The longest wait of one poll, and so the delay of Ctrl-C.
 _WAIT_MS = 1_000
 _POLL_MESSAGES = 256
+
+
+class _Wanted(TypedDict):
+    """The filter, as consumers take it."""
+
+    types: tuple[str, ...] | None
+    headers: dict[str, str] | None
 
 
 class GroupMode(StrEnum):
@@ -58,9 +65,7 @@ def consume(
     ] = [],  # noqa: B006 - typer copies it.
     types: Annotated[
         str | None,
-        typer.Option(
-            "--types", metavar="TYPE,...", help="Only messages of these types, in a queue group.", show_default="all"
-        ),
+        typer.Option("--types", metavar="TYPE,...", help="Only messages of these types.", show_default="all"),
     ] = None,
     header: Annotated[
         list[str],
@@ -68,7 +73,7 @@ def consume(
             "--header",
             "-H",
             metavar="NAME=VALUE",
-            help="Only messages with this header, in a queue group; repeatable.",
+            help="Only messages with this header; repeatable.",
             show_default="all",
         ),
     ] = [],  # noqa: B006 - typer copies it.
@@ -88,15 +93,17 @@ def consume(
     chosen = Format.JSON if as_json else form
     if mode is GroupMode.STREAM and (partition or not group):
         raise InvalidArgumentError("--mode stream needs --group and takes no --partition: the group assigns partitions")
-    wanted = tuple(filter(None, (types or "").split(",")))
-    headers = read_pairs(header, "--header")
-    if (wanted or headers) and (mode is GroupMode.STREAM or not group):
-        raise InvalidArgumentError("--types and --header need --group, and do not go with --mode stream")
+    wanted: _Wanted = {
+        "types": tuple(filter(None, (types or "").split(","))) or None,
+        "headers": read_pairs(header, "--header") or None,
+    }
     with cluster.connect() as client:
         find_topic(client, topic)
         batches: Iterator[list[Any]]
         if mode is GroupMode.STREAM:
-            stream = client.stream(topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms, skip_removed=True)
+            stream = client.stream(
+                topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms, skip_removed=True, **wanted
+            )
             batches = _of_group(stream, lambda _: stream.commit(), count, is_following=follow)
         elif group:
             queue = client.queue(
@@ -105,12 +112,11 @@ def consume(
                 start=begin.offset,
                 timestamp_ms=begin.timestamp_ms,
                 partitions=partition or None,
-                types=wanted or None,
-                headers=headers or None,
+                **wanted,
             )
             batches = _of_group(queue, queue.ack, count, is_following=follow)
         else:
-            batches = _read(client, topic, begin, partition, count, is_following=follow)
+            batches = _read(client, topic, begin, partition, wanted, count, is_following=follow)
         try:
             written = _write(batches, chosen)
         except KeyboardInterrupt:
@@ -140,7 +146,14 @@ def _of_group(
 
 
 def _read(
-    client: "Client", topic: str, begin: StartPoint, partitions: list[int], count: int | None, *, is_following: bool
+    client: "Client",
+    topic: str,
+    begin: StartPoint,
+    partitions: list[int],
+    wanted: _Wanted,
+    count: int | None,
+    *,
+    is_following: bool,
 ) -> Iterator[list["Message"]]:
     consumer = client.reader(
         topic,
@@ -148,6 +161,7 @@ def _read(
         timestamp_ms=begin.timestamp_ms,
         partitions=partitions or None,
         skip_removed=True,
+        **wanted,
     )
     yield from _messages(consumer, None if is_following else _ends(client, consumer), count)
 

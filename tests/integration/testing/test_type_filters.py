@@ -1,4 +1,4 @@
-"""Consumers of a queue group that ask for some types only: what they get, and what becomes of the rest."""
+"""Consumers that ask for some types or headers only: what they get, and what becomes of the rest."""
 
 import asyncio
 import os
@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from flotilla import InvalidArgumentError, Record, Worker
 from flotilla.cli.app import app
-from flotilla.cli.terminal.exit_codes import USAGE
 from flotilla.testing import MINUTE_MS, LocalBroker
 from tests.integration.testing.waiting import eventually, payloads
 
@@ -156,9 +155,9 @@ def test_the_consume_command_takes_types_of_a_queue_group(broker, client):
     found = runner.invoke(app, ["consume", TOPIC, "--group", "g", "--types", "fax,mail"])
     assert (found.exit_code, found.stdout) == (0, "1mail\n2fax\n"), found.output
     assert client.describe_group(TOPIC, "g").lag == 1
-    for words in (["--types", "mail"], ["--types", "mail", "--group", "s", "--mode", "stream"]):
-        refused = runner.invoke(app, ["consume", TOPIC, *words])
-        assert (refused.exit_code, "need --group" in refused.output) == (USAGE.code, True), refused.output
+    for words in ([], ["--group", "s", "--mode", "stream"]):
+        found = runner.invoke(app, ["consume", TOPIC, "--types", "mail", *words])
+        assert (found.exit_code, found.stdout) == (0, "1mail\n"), found.output
 
 
 # Headers.
@@ -219,6 +218,47 @@ def test_the_consume_command_takes_headers(broker, client):
     runner = CliRunner(env={"FLOTILLA_SERVERS": broker.address})
     found = runner.invoke(app, ["consume", TOPIC, "--group", "g", "-H", "region=eu"])
     assert (found.exit_code, found.stdout) == (0, "1\n"), found.output
+
+
+# Readers and stream groups.
+
+
+def test_a_reader_gets_matching_records_and_moves_past_the_rest(client):
+    produce_with(client, US, EU, US, EU, *[US] * 5_000)
+    with client.reader(TOPIC, headers=EU) as reader:
+        assert payloads(reader.poll(1)) == [b"1"]
+        assert payloads(reader.poll()) == [b"3"]
+        assert reader.poll(wait_ms=1) == []
+        eventually(lambda: (reader.poll(wait_ms=1), reader.positions())[1] == {0: 5_004})
+        produce_with(client, US, EU)
+        assert [message.offset for message in reader.poll(wait_ms=60_000)] == [5_005]
+        reader.seek(2)
+        assert [message.offset for message in reader.poll()] == [3]
+
+
+def test_a_reader_filters_by_type_too(client):
+    produce(client, "mail", "", "fax", "mail")
+    with client.reader(TOPIC, types=["mail", ""]) as reader:
+        assert payloads(reader.poll()) == [b"0mail", b"1", b"3mail"]
+
+
+def test_a_stream_group_commits_past_what_its_filter_has_skipped(client):
+    produce_with(client, US, EU, *[US] * 10)
+    with client.stream(TOPIC, "s", headers=EU) as stream:
+        assert payloads(stream.poll(wait_ms=60_000)) == [b"1"]
+        eventually(lambda: (stream.poll(wait_ms=1), stream.positions())[1] == {0: 12})
+        assert stream.commit() == {0: 12}
+    produce_with(client, EU)
+    with client.stream(TOPIC, "s", headers=EU) as stream:
+        assert [message.offset for message in stream.poll(wait_ms=60_000)] == [12]
+
+
+def test_commits_by_themselves_do_not_pass_a_message_in_hand(client):
+    produce_with(client, US, EU, US)
+    with client.stream(TOPIC, "s", headers=EU, auto_commit_ms=1) as stream:
+        assert [message.offset for message in stream.poll(wait_ms=60_000)] == [1]
+        assert stream.committed()[0] in (None, 0, 1)
+        eventually(lambda: (stream.poll(wait_ms=1), stream.committed())[1] == {0: 3})
 
 
 @pytest.mark.parametrize(

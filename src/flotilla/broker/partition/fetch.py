@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from flotilla.broker.log_loads import LogLoads
 from flotilla.broker.log_reads import read_batches
+from flotilla.broker.partition.filtered_fetches import FilteredFetches
 from flotilla.broker.partition.follower_reads import FollowerReads
 from flotilla.broker.partition.long_polls import LongPolls
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
@@ -19,6 +20,7 @@ from flotilla.partition.state.machine import PartitionMachine
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
 from flotilla.types.errors import CorruptionError, FlotillaError, NotLeaderError, ReplicaBehindError
+from flotilla.types.filters import checked_filter
 from flotilla.types.operations import Fetch, Fetched
 
 #: How long a replica may take to reach the leader's read index.
@@ -57,13 +59,15 @@ class Fetches:
         self._follower = FollowerReads(replica, consensus, outside)
         self._loads = LogLoads(consensus, outside)
         self._polls = LongPolls(outside, self._answer)
+        self._filtered = FilteredFetches(outside, self._polls, self._loads, self._read_if_there, explain)
         self._confirming: dict[_Confirming, None] = {}
         self._is_wake_due = False
 
     def __len__(self) -> int:
-        return len(self._polls.parked) + len(self._confirming)
+        return len(self._polls.parked) + len(self._filtered) + len(self._confirming)
 
     def fetch(self, request: Fetch, done: Done) -> Cancel | None:
+        checked_filter(request.types, request.headers)
         self._admit(request)
         if request.is_linearizable:
             return self._confirm(request, done)
@@ -85,6 +89,7 @@ class Fetches:
 
     def fail_all(self, reason: FlotillaError) -> None:
         self._polls.fail_all(reason)
+        self._filtered.fail_all(reason)
         for confirming in list(self._confirming):
             self._end_confirming(confirming)
             confirming.done(reason)
@@ -114,11 +119,19 @@ class Fetches:
     # Answers.
 
     def _serve(self, request: Fetch, done: Done) -> Cancel | None:
-        end = self._machine.next_offset
-        if request.wait_ms > 0 and (request.offset == end or self._is_ahead(request)):
+        if request.types or request.headers:
+            return self._filtered.fetch(request, checked_filter(request.types, request.headers), done)
+        if self._has_to_wait(request):
             return self._polls.park(request, done)
         done(self._read(request))
         return None
+
+    def _has_to_wait(self, request: Fetch) -> bool:
+        return request.wait_ms > 0 and (request.offset == self._machine.next_offset or self._is_ahead(request))
+
+    def _read_if_there(self, request: Fetch) -> Fetched | None:
+        self._admit(request)
+        return None if self._has_to_wait(request) else self._read(request)
 
     def _answer(self, request: Fetch, done: Done) -> Cancel | None:
         """A parked fetch is due: leadership, the log's start and the disk may have changed meanwhile."""

@@ -5,6 +5,7 @@ up.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from flotilla.broker.ports import Cancel, Done, Outside
 from flotilla.types.errors import FlotillaError
@@ -16,9 +17,10 @@ WAIT_MS_MAX = 300_000
 
 
 class _Parked:
-    __slots__ = ("cancel_answer", "done", "request", "stop_timer")
+    __slots__ = ("answer", "cancel_answer", "done", "request", "stop_timer")
 
-    def __init__(self, request: Fetch, done: Done) -> None:
+    def __init__(self, request: Fetch, done: Done, answer: Callable[[], Cancel | None]) -> None:
+        self.answer = answer
         self.request = request
         self.done = done
         self.stop_timer: Cancel | None = None
@@ -33,8 +35,9 @@ class LongPolls:
         #: In the order of arrival.
         self.parked: dict[_Parked, None] = {}
 
-    def park(self, request: Fetch, done: Done) -> Cancel:
-        parked = _Parked(request, done)
+    def park(self, request: Fetch, done: Done, answer: Callable[[], Cancel | None] | None = None) -> Cancel:
+        """`answer` is called when it is due, instead of the usual way; `done` gets errors in any case."""
+        parked = _Parked(request, done, answer or partial(self._answer, request, done))
         self.parked[parked] = None
         wait_ms = min(request.wait_ms, WAIT_MS_MAX)
         parked.stop_timer = self._outside.later(wait_ms, lambda: self._finish(parked))
@@ -74,4 +77,4 @@ class LongPolls:
 
     def _finish(self, parked: _Parked) -> None:
         if self._take(parked):
-            parked.cancel_answer = self._answer(parked.request, parked.done)
+            parked.cancel_answer = parked.answer()

@@ -7,6 +7,9 @@ never lets another thread run. Batches stay bytes until their messages are taken
 
 The position of a partition is the offset after the last message that was delivered. Answers for an older position,
 before a seek, are recognised by their generation and dropped. Partitions may be added and removed.
+
+With a filter, an answer also says how far the broker has looked. The position moves there when all messages before it
+were delivered, also if there are none.
 """
 
 from collections import deque
@@ -23,6 +26,7 @@ from flotilla.types.errors import (
     InvalidArgumentError,
     OffsetOutOfRangeError,
 )
+from flotilla.types.filters import NO_FILTER, MessageFilter
 from flotilla.types.ids import Offset
 from flotilla.types.limits import MIB
 from flotilla.types.operations import EARLIEST, Fetch, Fetched, ListOffsets, OffsetFound
@@ -44,6 +48,8 @@ class ReaderOptions:
     read_from: str = "leader"
     #: Each fetch sees every record that was acknowledged before it.
     is_linearizable: bool = False
+    #: Only records that it takes.
+    wanted: MessageFilter = NO_FILTER
 
 
 class _Part:
@@ -94,8 +100,9 @@ class ReaderCore:
         self._arrived: deque[tuple[_Part, int, CallResult, bool]] = deque()
         #: New partitions of the topic, where to start in them, and the topic's id.
         self._appeared: deque[tuple[int, Offset, int]] = deque()
-        #: Batches in the order of their arrival: partition, generation, bytes.
-        self._batches: deque[tuple[_Part, int, bytes | memoryview]] = deque()
+        #: Batches in the order of their arrival: partition, generation, bytes. A number stands for what a filter has
+        #: skipped: the offset to go on at.
+        self._batches: deque[tuple[_Part, int, bytes | memoryview | Offset]] = deque()
         self._buffered_bytes = 0
         #: Messages of the batch that is being delivered, from the cursor on.
         self._messages: list[Message] = []
@@ -203,6 +210,8 @@ class ReaderCore:
             options.long_poll_ms,
             is_linearizable=options.is_linearizable,
             topic_id=part.topic_id,
+            types=list(options.wanted.types),
+            headers=list(options.wanted.headers),
         )
 
     def following(self, partition: int, generation: int, result: CallResult) -> Fetch | None:
@@ -223,7 +232,7 @@ class ReaderCore:
             last = [parse_header(batch) for batch in result.batches][-1]
         except InvalidArgumentError:
             return None
-        return self._fetch(part, last.base_offset + last.count)
+        return self._fetch(part, result.reached or last.base_offset + last.count)
 
     def arrived(self, partition: int, generation: int, result: CallResult, *, is_followed: bool = False) -> None:
         """Reports an answer, and whether the fetch of `following` was made."""
@@ -272,6 +281,9 @@ class ReaderCore:
                 part.buffered_bytes += len(batch)
                 self._buffered_bytes += len(batch)
                 self._batches.append((part, part.generation, batch))
+        if fetched.reached > part.fetch_offset:
+            part.fetch_offset = fetched.reached
+            self._batches.append((part, part.generation, fetched.reached))
         if not fetched.batches and fetched.log_start > part.fetch_offset:
             part.fetch_offset = fetched.log_start
             self._check_removed(part, fetched.log_start)
@@ -308,6 +320,10 @@ class ReaderCore:
         """Decodes the next batch. False: there is none. An error waits until earlier messages were delivered."""
         while self._batches:
             part, generation, batch = self._batches.popleft()
+            if isinstance(batch, int):
+                if generation == part.generation:
+                    part.position = max(part.position, batch)
+                continue
             self._buffered_bytes -= len(batch)
             if generation != part.generation:
                 continue
@@ -328,8 +344,11 @@ class ReaderCore:
             self._go_to(part, part.position)
             return False
         first = messages[0].offset
-        if first > part.position and not self._check_removed(part, first):
-            return False
+        if first > part.position:
+            if not self._options.wanted.takes_all:
+                part.position = first
+            elif not self._check_removed(part, first):
+                return False
         self._part = part
         self._messages = messages
         self._cursor = part.position - first

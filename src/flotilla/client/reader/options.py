@@ -6,10 +6,11 @@ from typing import Literal, TypeAlias
 
 from flotilla.client._core.positions import Start
 from flotilla.client._duration import Duration
-from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription, read_timeout
+from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription, read_filter, read_timeout
 from flotilla.client.reader._core import ReaderOptions
 from flotilla.client.reader._replica_choice import READ_FROM
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.filters import MessageFilter, WantedHeaders
 from flotilla.types.limits import MIB
 
 ReadFrom: TypeAlias = Literal["leader", "nearest", "spread"]
@@ -36,6 +37,8 @@ def reader_parameters(
     timestamp_ms: int | None = None,
     group: str | None = None,
     partitions: Sequence[int] | None = None,
+    types: Sequence[str] | None = None,
+    headers: WantedHeaders | None = None,
     skip_removed: bool = False,
     read_from: ReadFrom = "leader",
     linearizable: bool = False,
@@ -51,6 +54,10 @@ def reader_parameters(
     timestamp_ms: the first record at or after this time, in milliseconds since 1970.
     group: whose committed offsets are read and written. None: `commit` is refused.
     partitions: the partitions to read. None: all.
+    types: only records of these types: the value of their header `flotilla-task-type`, "" for those without one. The
+        broker sends no others, and the position moves past them. None: all.
+    headers: only records that have all of these headers, names with values: {"region": "eu"}. As with `types`, and
+        beside it.
     skip_removed: True: go on with the oldest record left when retention has removed the next one.
         False: raise OffsetOutOfRangeError.
     read_from: which replica answers: "leader", "nearest" to the client, or "spread", another one for each reader.
@@ -62,7 +69,12 @@ def reader_parameters(
     if offset is not None and timestamp_ms is not None:
         raise InvalidArgumentError("a reader begins at an offset or at a time, not at both")
     options = fetch_options(
-        fetch_bytes, buffer_bytes_max, read_from, skip_removed=skip_removed, linearizable=linearizable
+        fetch_bytes,
+        buffer_bytes_max,
+        read_from,
+        read_filter(types, headers),
+        skip_removed=skip_removed,
+        linearizable=linearizable,
     )
     plan = ReaderPlan(offset, timestamp_ms, partitions, options, read_timeout(timeout_ms, TIMEOUT_MS_DEFAULT))
     return Subscription(topic, group or "", plan)
@@ -72,6 +84,7 @@ def fetch_options(
     fetch_bytes: int,
     buffer_bytes_max: int,
     read_from: str,
+    wanted: MessageFilter,
     *,
     skip_removed: bool,
     linearizable: bool = False,
@@ -87,4 +100,5 @@ def fetch_options(
         skip_removed=skip_removed,
         read_from=read_from,
         is_linearizable=linearizable,
+        wanted=wanted,
     )

@@ -1,15 +1,16 @@
 """The options of a stream consumer: as `stream` takes them, and as its core uses them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from flotilla.client._duration import Duration, milliseconds
-from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription, read_timeout
+from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription, read_filter, read_timeout
 from flotilla.client.queue.options import StartAt, read_start
 from flotilla.client.reader._core import ReaderOptions
 from flotilla.client.reader.options import BUFFER_BYTES_DEFAULT, FETCH_BYTES_DEFAULT, ReadFrom, fetch_options
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.filters import WantedHeaders
 from flotilla.types.operations.queue import FROM_EARLIEST, Start
 from flotilla.types.operations.stream import SESSION_MS_MAX, SESSION_MS_MIN, STRATEGIES
 
@@ -44,6 +45,8 @@ def stream_parameters(
     *,
     start: StartAt | None = None,
     timestamp_ms: int | None = None,
+    types: Sequence[str] | None = None,
+    headers: WantedHeaders | None = None,
     strategy: Literal["sticky", "round-robin"] | None = None,
     session_ms: Duration | None = None,
     on_assign: OnAssign | None = None,
@@ -64,6 +67,10 @@ def stream_parameters(
     start: where the group begins in a partition without a commit: an offset, a datetime with a time zone, "earliest"
         (the default) or "latest".
     timestamp_ms: the same as a time in milliseconds since 1970.
+    types: only records of these types: the value of their header `flotilla-task-type`, "" for those without one. The
+        broker sends no others, and commits include them. All members of a group ask for the same. None: all.
+    headers: only records that have all of these headers, names with values: {"region": "eu"}. As with `types`, and
+        beside it.
     strategy: how partitions are spread: "sticky" or "round-robin". The first member decides; None: as the group has
         it, else sticky.
     session_ms: a member that is silent for this long leaves the group. The first member decides; None: as the group
@@ -100,7 +107,9 @@ def stream_parameters(
         on_revoke=on_revoke,
         auto_commit_ms=commit_ms or 0,
         poll_ms_max=milliseconds(poll_ms_max),
-        reader=fetch_options(fetch_bytes, buffer_bytes_max, read_from, skip_removed=skip_removed),
+        reader=fetch_options(
+            fetch_bytes, buffer_bytes_max, read_from, read_filter(types, headers), skip_removed=skip_removed
+        ),
         timeout_ms=read_timeout(timeout_ms, TIMEOUT_MS_DEFAULT),
     )
     return Subscription(topic, group, options)

@@ -7,7 +7,7 @@ from them; the rows of the data path are written out because they run for every 
 
 from collections.abc import Sequence
 
-from flotilla.codec.client.rows import Buffer, Row, by_hand, derived
+from flotilla.codec.client.rows import Buffer, Row, by_hand, derived, read_headers, write_headers
 from flotilla.codec.generated import client_pb2
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.operations import (
@@ -78,6 +78,8 @@ def _read_fetch(body: client_pb2.Fetch, attachment: memoryview) -> Fetch:
         body.is_any_replica,
         body.is_linearizable,
         body.topic_id,
+        body.types[:],
+        read_headers(body.headers) if body.headers else [],
     )
 
 
@@ -90,12 +92,17 @@ def _write_fetch(body: client_pb2.Fetch, value: Fetch) -> Sequence[Buffer]:
     body.is_any_replica = value.is_any_replica
     body.is_linearizable = value.is_linearizable
     body.topic_id = value.topic_id
+    if value.types:
+        body.types.extend(value.types)
+    if value.headers:
+        write_headers(body.headers, value.headers)
     return ()
 
 
 def _write_fetched(body: client_pb2.Fetched, value: Fetched) -> Sequence[Buffer]:
     body.log_start = value.log_start
     body.next_offset = value.next_offset
+    body.reached = value.reached
     body.batch_bytes.extend([len(batch) for batch in value.batches])
     return value.batches
 
@@ -108,7 +115,7 @@ def _read_fetched(body: client_pb2.Fetched, attachment: memoryview) -> Fetched:
         start += size
     if start != len(attachment):
         raise InvalidArgumentError(f"batches of {start} bytes are announced, {len(attachment)} bytes came")
-    return Fetched(batches, body.log_start, body.next_offset)
+    return Fetched(batches, body.log_start, body.next_offset, body.reached)
 
 
 REQUEST_ROWS: tuple[Row, ...] = (

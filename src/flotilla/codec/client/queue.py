@@ -7,7 +7,7 @@ operations, not a thousand messages. The columns must be equally long.
 from collections.abc import Sequence
 from typing import Any
 
-from flotilla.codec.client.rows import Buffer, Row, by_hand, derived, message_of
+from flotilla.codec.client.rows import Buffer, Row, by_hand, derived, message_of, read_headers, write_headers
 from flotilla.codec.fields import Part, fields_of
 from flotilla.codec.generated import client_pb2
 from flotilla.types.errors import InvalidArgumentError
@@ -110,15 +110,6 @@ def _write_start(body: client_pb2.Start, start: Start) -> None:
 def _read_start(body: Any) -> Start:
     """Without a start, the earliest."""
     return Start(body.start.kind, body.start.value) if body.HasField("start") else Start()
-
-
-def write_headers(body: Any, headers: list[tuple[str, bytes]]) -> None:
-    for name, value in headers:
-        body.add(name=name, value=value)
-
-
-def read_headers(body: Any) -> list[tuple[str, bytes]]:
-    return [(pair.name, pair.value) for pair in body]
 
 
 #: These parts in derived rows.

@@ -43,3 +43,12 @@ def derived(kind: type, **declared: Part | str | None) -> Row:
 def message_of(kind: type) -> Descriptor:
     """The message of the contract that has the name of the value."""
     return client_pb2.DESCRIPTOR.message_types_by_name[kind.__name__]
+
+
+def write_headers(body: Any, headers: list[tuple[str, bytes]]) -> None:
+    for name, value in headers:
+        body.add(name=name, value=value)
+
+
+def read_headers(body: Any) -> list[tuple[str, bytes]]:
+    return [(pair.name, pair.value) for pair in body]

@@ -273,7 +273,7 @@ class Produced(_message.Message):
     def __init__(self, base_offset: _Optional[int] = ..., duplicate: _Optional[bool] = ..., known_positions: _Optional[_Iterable[int]] = ..., known_offsets: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Fetch(_message.Message):
-    __slots__ = ("topic", "partition", "offset", "max_bytes", "wait_ms", "is_any_replica", "is_linearizable", "topic_id")
+    __slots__ = ("topic", "partition", "offset", "max_bytes", "wait_ms", "is_any_replica", "is_linearizable", "topic_id", "types", "headers")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -282,6 +282,8 @@ class Fetch(_message.Message):
     IS_ANY_REPLICA_FIELD_NUMBER: _ClassVar[int]
     IS_LINEARIZABLE_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    TYPES_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     offset: int
@@ -290,17 +292,21 @@ class Fetch(_message.Message):
     is_any_replica: bool
     is_linearizable: bool
     topic_id: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_any_replica: _Optional[bool] = ..., is_linearizable: _Optional[bool] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    types: _containers.RepeatedScalarFieldContainer[str]
+    headers: _containers.RepeatedCompositeFieldContainer[HeaderPair]
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_any_replica: _Optional[bool] = ..., is_linearizable: _Optional[bool] = ..., topic_id: _Optional[int] = ..., types: _Optional[_Iterable[str]] = ..., headers: _Optional[_Iterable[_Union[HeaderPair, _Mapping]]] = ...) -> None: ...
 
 class Fetched(_message.Message):
-    __slots__ = ("log_start", "next_offset", "batch_bytes")
+    __slots__ = ("log_start", "next_offset", "batch_bytes", "reached")
     LOG_START_FIELD_NUMBER: _ClassVar[int]
     NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REACHED_FIELD_NUMBER: _ClassVar[int]
     log_start: int
     next_offset: int
     batch_bytes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, log_start: _Optional[int] = ..., next_offset: _Optional[int] = ..., batch_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
+    reached: int
+    def __init__(self, log_start: _Optional[int] = ..., next_offset: _Optional[int] = ..., batch_bytes: _Optional[_Iterable[int]] = ..., reached: _Optional[int] = ...) -> None: ...
 
 class ListOffsets(_message.Message):
     __slots__ = ("topic", "partition", "timestamp_ms", "topic_id")

@@ -160,7 +160,7 @@ class ProduceStreamReply(_message.Message):
     def __init__(self, replies: _Optional[_Iterable[_Union[ProduceReply, _Mapping]]] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("topic", "partition", "offset", "max_bytes", "wait_ms", "batches", "any_replica", "linearizable", "topic_id")
+    __slots__ = ("topic", "partition", "offset", "max_bytes", "wait_ms", "batches", "any_replica", "linearizable", "topic_id", "types", "headers")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -170,6 +170,8 @@ class FetchRequest(_message.Message):
     ANY_REPLICA_FIELD_NUMBER: _ClassVar[int]
     LINEARIZABLE_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    TYPES_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     offset: int
@@ -179,7 +181,9 @@ class FetchRequest(_message.Message):
     any_replica: bool
     linearizable: bool
     topic_id: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., batches: _Optional[bool] = ..., any_replica: _Optional[bool] = ..., linearizable: _Optional[bool] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    types: _containers.RepeatedScalarFieldContainer[str]
+    headers: _containers.RepeatedCompositeFieldContainer[Header]
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., batches: _Optional[bool] = ..., any_replica: _Optional[bool] = ..., linearizable: _Optional[bool] = ..., topic_id: _Optional[int] = ..., types: _Optional[_Iterable[str]] = ..., headers: _Optional[_Iterable[_Union[Header, _Mapping]]] = ...) -> None: ...
 
 class FetchReply(_message.Message):
     __slots__ = ("messages", "batches", "log_start", "next_offset", "resume_offset")

@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from flotilla.codec.generated import flotilla_pb2 as pb
-from flotilla.codec.grpc.records import add_delivered, add_deliveries, add_messages, open_batch, read_record
+from flotilla.codec.grpc.records import (
+    add_delivered,
+    add_deliveries,
+    add_messages,
+    open_batch,
+    read_headers,
+    read_record,
+)
 from flotilla.codec.grpc.values import (
     AddSubscriptionCredit,
     Expired,
@@ -113,6 +120,8 @@ def read_fetch(body: pb.FetchRequest) -> FetchMessages:
         body.any_replica,
         body.linearizable,
         body.topic_id,
+        list(body.types),
+        read_headers(body.headers),
     )
     return FetchMessages(request, body.batches)
 
@@ -129,6 +138,7 @@ def write_fetched(asked: FetchMessages, fetched: Fetched) -> pb.FetchReply:
         if not asked.has_batches:
             add_messages(reply.messages, view, asked.request.partition, asked.request.offset)
         reply.resume_offset = view.header.base_offset + view.count
+    reply.resume_offset = fetched.reached or reply.resume_offset
     return reply
 
 
@@ -156,7 +166,7 @@ def read_poll(body: pb.PollRequest) -> PollMessages:
         is_ordered_by_key=body.ordered_by_key,
         start=read_start(body.start),
         types=list(body.types),
-        headers=[(header.name, header.value) for header in body.headers],
+        headers=read_headers(body.headers),
     )
     return PollMessages(request, body.batches)
 

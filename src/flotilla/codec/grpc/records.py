@@ -25,7 +25,7 @@ def read_record(body: pb.Record, now_ms: int) -> Record:
     return Record(
         body.payload,
         body.key if body.HasField("key") else None,
-        tuple([(header.name, header.value) for header in body.headers]),
+        tuple(read_headers(body.headers)),
         body.timestamp_ms,
         body.priority,
         body.content_type,
@@ -34,6 +34,10 @@ def read_record(body: pb.Record, now_ms: int) -> Record:
         body.idempotency_key,
         body.max_deliveries,
     )
+
+
+def read_headers(body: Iterable[pb.Header]) -> list[tuple[str, bytes]]:
+    return [(header.name, header.value) for header in body]
 
 
 def open_batch(data: bytes | memoryview) -> BatchView:

@@ -54,6 +54,8 @@ class Fetched(Reply):
     batches: list[bytes | memoryview]
     log_start: Offset
     next_offset: Offset
+    #: With a filter: where to go on, since records before that do not match or are in `batches`; 0: without one.
+    reached: Offset = 0
 
 
 @dataclass(slots=True)
@@ -71,6 +73,10 @@ class Fetch(Request[Fetched], to=PARTITION_LEADER, effect=READ, retries_not_foun
     is_linearizable: bool = False
     #: Refuses a later topic of the same name with TOPIC_REPLACED; 0: any.
     topic_id: int = 0
+    #: Send only records of these types, and that have all of these headers (types/filters.py); empty: all records. The
+    #: wait is for the first that matches.
+    types: list[str] = field(default_factory=list)
+    headers: list[tuple[str, bytes]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from flotilla.client.reader.message import Message
 from flotilla.codec.batch.header import patch_base_offset
 from flotilla.codec.batch.records import encode_batch
 from flotilla.types.errors import CorruptionError, InvalidArgumentError, OffsetOutOfRangeError, UnavailableError
+from flotilla.types.filters import MessageFilter
 from flotilla.types.operations import EARLIEST, Fetch, Fetched, ListOffsets, OffsetFound
 from flotilla.types.records import Record
 
@@ -252,3 +253,33 @@ def test_a_malformed_batch_is_an_error():
     subject.arrived(0, 0, fetched(b"nonsense"))
     with pytest.raises(CorruptionError):
         subject.take(1)
+
+
+# Filters.
+
+
+def test_a_filter_travels_with_each_fetch_and_skips_what_does_not_match():
+    subject = reader(wanted=MessageFilter(("a",), (("n", b"1"),)))
+    ((generation, request),) = subject.wanted()
+    assert (request.types, request.headers) == (["a"], [("n", b"1")])
+    answer = Fetched([batch(2, b"c"), batch(5, b"f", b"g")], 0, 1_000, 9)
+    assert subject.following(0, generation, answer).offset == 9
+    subject.arrived(0, generation, answer, is_followed=True)
+    assert offsets(subject.take(2)) == [2, 5]
+    assert subject.positions == {0: 6}
+    assert offsets(subject.take(10)) == [6]
+    assert subject.positions == {0: 9}
+
+
+def test_the_position_moves_although_nothing_matched():
+    subject = reader(wanted=MessageFilter(("a",)))
+    subject.wanted()
+    subject.arrived(0, 0, Fetched([], 0, 50, 40))
+    assert subject.take_one() is None
+    assert subject.positions == {0: 40}
+    ((generation, request),) = subject.wanted()
+    assert request.offset == 40
+    subject.seek(0, 3)
+    subject.arrived(0, generation, Fetched([], 0, 50, 50))
+    assert subject.take(1) == []
+    assert subject.positions == {0: 3}, "the answer was for another position"

@@ -1,0 +1,156 @@
+"""Fetches with a filter: only matching records are sent, and a long poll looks on until one matches.
+
+One look takes in a bounded number of records and yields to the loop. The answer says how far it has looked, so a reader
+goes on from there although nothing matched. At the end of the log a look waits for records, like any other fetch; it
+answers when its time is over, with what it has reached.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from flotilla.broker.log_loads import LogLoads
+from flotilla.broker.partition.long_polls import WAIT_MS_MAX, LongPolls
+from flotilla.broker.ports import Cancel, Done, Outside
+from flotilla.codec.batch.cut import cut_columns
+from flotilla.codec.batch.matching import matching
+from flotilla.codec.batch.view import BatchView
+from flotilla.types.errors import CorruptionError, FlotillaError, InvalidArgumentError
+from flotilla.types.filters import MessageFilter
+from flotilla.types.ids import Offset
+from flotilla.types.operations import Fetch, Fetched
+
+#: Records that one look takes in.
+LOOKS_MAX: Final = 4_096
+#: Stored bytes that one look reads, if the fetch takes as many.
+_READ_BYTES_MAX: Final = 1024 * 1024
+
+
+class _Looking:
+    """A fetch that has found nothing yet."""
+
+    __slots__ = ("cancel", "done", "due_ms", "is_parked", "request", "wanted")
+
+    def __init__(self, request: Fetch, wanted: MessageFilter, done: Done, due_ms: int) -> None:
+        #: Its own copy: the offset moves.
+        self.request = replace(request)
+        self.wanted = wanted
+        self.done = done
+        self.due_ms = due_ms
+        self.is_parked = False
+        #: Ends its present wait.
+        self.cancel: Cancel | None = None
+
+
+class FilteredFetches:
+    def __init__(
+        self,
+        outside: Outside,
+        polls: LongPolls,
+        loads: LogLoads,
+        read: Callable[[Fetch], Fetched | None],
+        explain: Callable[[object], FlotillaError],
+    ) -> None:
+        """`read` returns stored batches from the offset on; None: there is nothing to read there yet."""
+        self._outside = outside
+        self._polls = polls
+        self._loads = loads
+        self._read = read
+        self._explain = explain
+        self._looking: dict[_Looking, None] = {}
+
+    def __len__(self) -> int:
+        """Those that are not parked."""
+        return sum([not looking.is_parked for looking in self._looking])
+
+    def fetch(self, request: Fetch, wanted: MessageFilter, done: Done) -> Cancel | None:
+        wait_ms = min(max(request.wait_ms, 0), WAIT_MS_MAX)
+        looking = _Looking(request, wanted, done, self._outside.steady_ms() + wait_ms)
+        self._looking[looking] = None
+        try:
+            looking.cancel = self._look(looking)
+        except FlotillaError:
+            del self._looking[looking]
+            raise
+        return partial(self._give_up, looking) if looking in self._looking else None
+
+    def fail_all(self, reason: FlotillaError) -> None:
+        for looking in list(self._looking):
+            cancel = looking.cancel
+            self._end(looking, reason)
+            if cancel is not None:
+                cancel()
+
+    def _look(self, looking: _Looking) -> Cancel | None:
+        """Answers, or arranges the next look and returns what cancels that."""
+        request = looking.request
+        left_ms = looking.due_ms - self._outside.steady_ms()
+        stored = self._read(replace(request, max_bytes=min(request.max_bytes, _READ_BYTES_MAX), wait_ms=left_ms))
+        if stored is not None:
+            found = pick(stored, request, looking.wanted)
+            if found.batches or left_ms <= 0:
+                self._end(looking, found)
+                return None
+            has_moved = found.reached > request.offset
+            request.offset = found.reached
+            if has_moved and found.reached < found.next_offset:
+                return self._outside.later(0, partial(self._look_again, looking))
+        looking.is_parked = True
+        request.wait_ms = left_ms
+        return self._polls.park(request, partial(self._end, looking), partial(self._look_again, looking))
+
+    def _look_again(self, looking: _Looking) -> None:
+        looking.is_parked = False
+        looking.cancel = self._loads.run(
+            lambda: self._look(looking), lambda error: self._end(looking, self._explain(error))
+        )
+
+    def _end(self, looking: _Looking, answer: Fetched | FlotillaError) -> None:
+        if looking in self._looking:
+            del self._looking[looking]
+            looking.done(answer)
+
+    def _give_up(self, looking: _Looking) -> None:
+        self._looking.pop(looking, None)
+        if looking.cancel is not None:
+            looking.cancel()
+
+
+def pick(stored: Fetched, request: Fetch, wanted: MessageFilter) -> Fetched:
+    """The matching records of stored batches, each run of them as a batch. Raises CorruptionError."""
+    picked: list[bytes | memoryview] = []
+    reached = request.offset
+    room_bytes = request.max_bytes
+    looks = LOOKS_MAX
+    for data in stored.batches:
+        try:
+            view = BatchView(data)
+            base: Offset = view.header.base_offset
+            first = max(reached - base, 0)
+            end = min(view.count, first + looks)
+            looks -= end - first
+            for low, high in _runs(matching(view, wanted, first, end), first):
+                if room_bytes <= 0:
+                    return Fetched(picked, stored.log_start, stored.next_offset, base + low)
+                is_whole = high - low == view.count
+                piece = data if is_whole else cut_columns(view.columns, view.header, low, high - low)
+                picked.append(piece)
+                room_bytes -= len(piece)
+        except InvalidArgumentError as error:
+            raise CorruptionError(f"the batch at offset {reached} is damaged: {error}") from error
+        reached = base + end
+        if looks <= 0 or room_bytes <= 0:
+            break
+    return Fetched(picked, stored.log_start, stored.next_offset, reached)
+
+
+def _runs(matches: list[bool], first: int) -> Iterator[tuple[int, int]]:
+    """[first, end) of neighbours that match."""
+    start = -1
+    for position, is_match in enumerate([*matches, False], first):
+        if is_match and start < 0:
+            start = position
+        elif not is_match and start >= 0:
+            yield start, position
+            start = -1
