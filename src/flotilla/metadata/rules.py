@@ -51,6 +51,7 @@ from flotilla.types.setting_table import SettingTable
 from flotilla.types.topics import (
     BROKER_COUNT_MAX,
     GROUP_COUNT_MAX,
+    NODE_REPLICA_COUNT_MAX,
     PARTITIONS,
     REPLICATION_FACTOR,
     SETTINGS,
@@ -190,7 +191,18 @@ def _create_topic(state: ClusterState, command: CreateTopic) -> None:
         raise OverloadedError(f"a cluster has at most {TOPIC_COUNT_MAX} topics")
     if len(state.tombstones) >= TOMBSTONE_COUNT_MAX:
         raise OverloadedError("too many partitions of deleted topics wait for nodes that are away to remove their data")
-    placeable_brokers(state)
+    _check_room(state, command.partitions * command.replication_factor)
+
+
+def _check_room(state: ClusterState, replicas: int) -> None:
+    """Whether the brokers can take so many new replicas."""
+    brokers = placeable_brokers(state)
+    held = sum(map(state.assigned_count, brokers))
+    if held + replicas > NODE_REPLICA_COUNT_MAX * len(brokers):
+        raise OverloadedError(
+            f"{len(brokers)} brokers hold {held} replicas; with {replicas} more it would be over "
+            f"{NODE_REPLICA_COUNT_MAX} each"
+        )
 
 
 def _alter_topic(state: ClusterState, command: AlterTopic) -> None:
@@ -202,7 +214,7 @@ def _alter_topic(state: ClusterState, command: AlterTopic) -> None:
         if command.partitions < have:
             raise InvalidArgumentError(f"topic {topic.name} has {have} partitions and can only get more")
         if command.partitions > have:
-            placeable_brokers(state)
+            _check_room(state, (command.partitions - have) * topic.replication_factor)
 
 
 def _alter_group(state: ClusterState, command: AlterGroup) -> None:

@@ -107,6 +107,10 @@ class ClusterState:
         """All groups of which the node may hold data, present and planned."""
         return {group: self.assignments[group] for group in sorted(self._assigned.get(node, ()))}
 
+    def assigned_count(self, node: NodeId) -> int:
+        """How many groups `assignments_to` has."""
+        return len(self._assigned.get(node, ()))
+
     def tombstones_for(self, node: NodeId) -> list[Tombstone]:
         return [self.tombstones[group] for group in sorted(self._tombstoned.get(node, ()))]
 

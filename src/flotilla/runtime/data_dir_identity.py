@@ -196,6 +196,10 @@ def store_problem(folder: Folder, identity: DataDirIdentity) -> str:
     return ""
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 class PathFolder:
     """A folder of the file system, which is made if it is absent."""
 
@@ -219,7 +223,7 @@ class PathFolder:
         beside = target.with_suffix(".new")
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with beside.open("wb") as file:
+            with open(beside, "wb", opener=_private) as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())

@@ -23,6 +23,8 @@ GROUP_COUNT_MAX: Final = 10_000
 PARTITION_COUNT_MAX: Final = 1_024
 REPLICATION_FACTOR_MAX: Final = 7
 TOPIC_COUNT_MAX: Final = 100_000
+#: Replicas on one node, on average: each has a Raft group, files and memory. New partitions are refused beyond it.
+NODE_REPLICA_COUNT_MAX: Final = 8_192
 BROKER_COUNT_MAX: Final = 1_000
 #: Partitions of deleted topics that some node has not confirmed; beyond that no topic is created.
 TOMBSTONE_COUNT_MAX: Final = 1_000_000

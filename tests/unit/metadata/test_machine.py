@@ -43,7 +43,7 @@ from flotilla.types.errors import (
     OverloadedError,
     UnavailableError,
 )
-from flotilla.types.topics import PARTITION_COUNT_MAX
+from flotilla.types.topics import NODE_REPLICA_COUNT_MAX, PARTITION_COUNT_MAX
 from tests.unit.metadata.entries import CLUSTER, CLUSTER_NAME, Log, cluster, placed, register
 
 
@@ -338,6 +338,18 @@ def test_garbage_is_refused_and_changes_nothing(data):
 def test_a_topic_needs_a_broker():
     log = Log()
     assert isinstance(log.command(CreateTopic("t", 1, 1, (), 1)), UnavailableError)
+
+
+def test_brokers_hold_a_bounded_number_of_replicas():
+    log = cluster(1)
+    for number in range(NODE_REPLICA_COUNT_MAX // PARTITION_COUNT_MAX - 1):
+        assert isinstance(log.create(f"t{number}", PARTITION_COUNT_MAX, 1), Topic)
+    assert isinstance(log.create("small", 1, 1), Topic)
+    refused = log.command(CreateTopic("large", PARTITION_COUNT_MAX, 1, (), 200))
+    assert isinstance(refused, OverloadedError)
+    assert "1 brokers hold 7169 replicas" in str(refused)
+    assert isinstance(log.command(AlterTopic("small", (), (), PARTITION_COUNT_MAX, 200)), Topic)
+    assert isinstance(log.command(CreateTopic("one", 1, 1, (), 200)), OverloadedError)
 
 
 def test_no_index_is_applied_twice():

@@ -29,6 +29,7 @@ def test_a_new_directory_is_claimed_and_stays_claimed(tmp_path: Path):
     assert first.incarnation > 0
     assert DataDir.claim(PathFolder(data), *OWN).identity == first == read_identity(PathFolder(data))
     assert data.stat().st_mode & 0o777 == 0o700
+    assert (data / "identity.json").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(
