@@ -65,8 +65,8 @@ _NOTES: Final = {
     "the topic was created with, so adding some moves no key.",
     "replication_factor": "The default is lowered to the number of brokers, and missing replicas are added when "
     "brokers can take them; a factor that is asked for by name and cannot be kept is refused. It can be altered.",
-    "max_deliveries": "A nack, an expired lease and a lost consumer count as attempts; a release does not. A record "
-    "can have a `max_deliveries` of its own.",
+    "max_deliveries": "A nack and an expired lease count as attempts; a release does not, and a lost connection only "
+    "if the message was lost like that five times before. A record can have a `max_deliveries` of its own.",
     "visibility_ms": "Consumers of this package renew their leases while a handler runs, so this is how long a message "
     "of a worker that died can stay unavailable, not how long a handler may take.",
     "nack_backoff_ms": "Jitter is added. `nack(delay_ms=...)` replaces it for one failure.",
@@ -80,6 +80,7 @@ _NOTES: Final = {
     "dedup_window_ms": "Whichever limit is reached first ends the memory of a batch or a key.",
     "transaction_timeout_ms": "A transaction can set another time for itself, up to the same limit.",
     "lease_ms_max": "After that the lease expires, whatever the consumer does.",
+    "lost_ms": "That does not count as an attempt, until it has happened to a message five times.",
     "dead_letters": "The topic is `dlq.<group>.<topic>`.",
     "paused": "`flotilla group pause` and `resume` set it. Leases that exist can still be settled.",
     "holds_retention": "By default a queue group holds from its first poll of a partition on; a stream group, a "

@@ -47,7 +47,7 @@ class Service(Protocol):
     def lost(self, members: Sequence[str]) -> None:
         """The connection of these members of queue groups is gone.
 
-        A member that does not reconnect within `LOST_MS` (queue/waiting_room) loses its leases.
+        A member that does not reconnect within `lost_ms` of its group loses its leases.
         """
 
 

@@ -105,6 +105,7 @@ class GroupOptions(TypedDict, total=False):
     rate_limit_per_minute: int | str
     rate_limit_burst: int | str
     lease_ms_max: Duration | str
+    lost_ms: Duration | str
     dead_letters: int | str
     dead_letter_topic: str
     paused: int | str

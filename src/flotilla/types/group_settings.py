@@ -32,6 +32,12 @@ _OWN: Final = (
         "How long one delivery may be leased, renewals included.",
     ),
     Setting(
+        "lost_ms",
+        duration(100, _HOUR_MS),
+        1_000,
+        "How long a consumer whose connection is lost has to come back before its messages are given to others.",
+    ),
+    Setting(
         "dead_letters", whole(0, 1), 1, "1 moves a message to the dead-letter topic after its last attempt; 0 drops it."
     ),
     Setting(
@@ -60,6 +66,7 @@ class GroupRules:
     rate_limit_per_minute: int
     rate_limit_burst: int
     lease_ms_max: int
+    lost_ms: int
     dead_letters: int
     #: Empty: that of its name.
     dead_letter_topic: str

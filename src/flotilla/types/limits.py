@@ -79,6 +79,9 @@ CUT_REASON_BYTES_MAX = 64
 GROUP_FAILED_COUNT_MAX = 1_000_000
 GROUP_DYING_COUNT_MAX = 1_000_000
 GROUP_SETTLED_RUN_COUNT_MAX = 1_000_000
+#: How often a message comes back uncounted because its consumer's connection was lost. A message that kills its worker
+#: each time must end: further losses count as failed attempts. Leaders count in memory, each from 0.
+LOSS_COUNT_MAX = 5
 #: Headers in the filter of a consumer, and their names and values together.
 FILTER_HEADER_COUNT_MAX = 16
 FILTER_HEADER_BYTES_MAX = 4 * KIB

@@ -115,6 +115,10 @@ def test_a_lost_member_is_live_until_it_has_had_time_to_come_back(broker: LocalB
         client.delete_group("lost", "g")
     broker.advance(seconds=2)
     eventually(lambda: client.describe_group("lost", "g").member_count == 0)
+    with client.queue("lost", group="g") as consumer:
+        (message,) = consumer.poll()
+        assert message.attempt == 1, "a lost connection is no failed attempt"
+        message.ack()
     client.delete_group("lost", "g")
 
 

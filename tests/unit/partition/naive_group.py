@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from flotilla.partition.commands.partition_commands import GroupSettlement
 from flotilla.partition.explain import delivery_states as states
 from flotilla.types.group_settings import GroupRules
+from flotilla.types.limits import LOSS_COUNT_MAX
 from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, LeaseRange
 
 #: Places beside the names of states: what a settling message is settled as.
@@ -25,6 +26,8 @@ class Message:
     #: Of a lease, or of the time that it waits for.
     until_ms: int = 0
     attempts: int = 0
+    #: Uncounted ones, because its member was lost; of this leader.
+    losses: int = 0
     not_before_ms: int = 0
     #: Its place if the log refuses the outcome: leased as before, free, or settling again.
     undo: str = ""
@@ -71,6 +74,8 @@ class NaiveGroup:
         self.knows_earlier = knows_earlier
         self.opens_ms = 0
         self.ghosts.clear()
+        for message in self.open.values():
+            message.losses = 0
 
     def reset(self, messages: dict[int, Message], first_lease: int) -> None:
         self.open = messages
@@ -135,7 +140,11 @@ class NaiveGroup:
         """Their member is lost."""
         for message in self.open.values():
             if message.place == states.LEASED and message.lease_id in leases:
-                self._fail(message, "settling")
+                if message.losses >= LOSS_COUNT_MAX:
+                    self._fail(message, "settling")
+                else:
+                    message.losses += 1
+                    self._put(message)
 
     def settle_elsewhere(self, offset: int) -> None:
         """Cancelled or trimmed."""

@@ -204,8 +204,8 @@ class QueueLife(RuleBasedStateMachine):
         assert set(got) - self.model.ghosts == set(expected) - self.model.ghosts
 
     def lose(self, member: str) -> None:
-        self.here.leader.release_member(member, self.here.now_ms)
-        self.events = (states.RAN_OUT,)
+        self.here.leader.release_member(member, self.here.now_ms, RULES.lost_ms)
+        self.events = (states.LOST, states.LOST_OFTEN)
         self.model.lose([held.lease_id for name, held in self.handles if name == member])
 
     # What the log does.

@@ -435,12 +435,19 @@ class PartitionHost:
         if self._queue is not None and self.replica.raft.term == self._leader_term:
             self._queue.hand_over()
 
-    def release_member(self, member: str) -> None:
-        """A member is gone: releases its leases, and aborts its undecided transactions."""
+    def lost_ms_of(self, member: str) -> list[int]:
+        """How long its groups give a member to come back when its connection is lost."""
+        return [] if self._queue is None else self._queue.leader.lost_ms_of(member)
+
+    def release_member(self, member: str, away_ms: int) -> None:
+        """A member is away: releases its leases where that is too long."""
+        if self._queue is not None:
+            self._queue.release_member(member, away_ms)
+
+    def abort_transactions(self, member: str) -> None:
+        """A member is away: aborts its undecided transactions."""
         if self._transactions is not None:
             self._transactions.lose(member)
-        if self._queue is not None:
-            self._queue.release_member(member)
 
     def leave_queue(self, group: str, member: str) -> None:
         """A consumer is closed."""

@@ -432,9 +432,9 @@ class PartitionQueue:
             for limited in limits:
                 self.leader.limit_deliveries(group, *limited)
 
-    def release_member(self, member: str) -> None:
-        """A consumer is gone."""
-        if self.leader.release_member(member, self.now_ms()):
+    def release_member(self, member: str, away_ms: int) -> None:
+        """The connection of a consumer is lost for `away_ms`."""
+        if self.leader.release_member(member, self.now_ms(), away_ms):
             self.settlements.push()
             self.changed()
 

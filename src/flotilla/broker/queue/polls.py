@@ -1,7 +1,8 @@
 """Polls and subscriptions of queue groups at this node: over one partition, or all of a topic that it leads.
 
 Finds the partitions, opens the group where it is new, and starts the waiter. A waiter for all partitions also gets
-those that this node begins to lead meanwhile. A member that does not reconnect within LOST_MS loses its leases.
+those that this node begins to lead meanwhile. A member that does not reconnect within `lost_ms` of its group loses its
+leases.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ from flotilla.types.operations.queue import LeaveQueue, Poll, Subscribe
 from flotilla.types.topics import check_group_name
 
 MEMBER_LENGTH_MAX = 256
-#: After the loss of its connection a member has this long to reconnect before its leases are released.
+#: After the loss of its connection a client has this long to reconnect before its undecided transactions are aborted.
 LOST_MS = 1_000
 #: One poll in this many over several partitions ignores priorities, as one delivery in as many within each partition
 #: is of the oldest message.
@@ -44,7 +45,11 @@ class QueueHost(Protocol):
     def queue(self) -> PartitionQueue:
         """Its queue groups. Raises NotLeaderError or UnavailableError."""
 
-    def release_member(self, member: str) -> None: ...
+    def lost_ms_of(self, member: str) -> list[int]: ...
+
+    def release_member(self, member: str, away_ms: int) -> None: ...
+
+    def abort_transactions(self, member: str) -> None: ...
 
     def leave_queue(self, group: str, member: str) -> None: ...
 
@@ -60,7 +65,7 @@ class QueuePolls:
         self._random = random
         #: By the topic's id.
         self._waiters: dict[int, dict[QueueWaiter, None]] = {}
-        #: Members whose connection is gone, with what cancels the release of their leases.
+        #: Members whose connection is lost, with what stops the wait for them.
         self._lost: dict[str, Cancel] = {}
 
     # Requests.
@@ -238,7 +243,7 @@ class QueuePolls:
     def lost(self, members: Sequence[str]) -> None:
         for member in members:
             if member not in self._lost:
-                self._lost[member] = self.outside.later(LOST_MS, partial(self._take_back, member))
+                self._await(member, 0)
 
     def leave_queue(self, request: LeaveQueue, done: Done) -> None:
         """Only what this node leads is concerned; of other partitions their leaders are told."""
@@ -252,10 +257,21 @@ class QueuePolls:
                 host.leave_queue(request.group, request.member)
         done(DoneReply())
 
-    def _take_back(self, member: str) -> None:
+    def _await(self, member: str, away_ms: int) -> None:
+        """Waits until the member has been away for the next one of the times that matter."""
+        times_ms = [LOST_MS, *(each for host in self.hosts.values() for each in host.lost_ms_of(member))]
+        later_ms = [each for each in times_ms if each > away_ms]
+        if later_ms:
+            next_ms = min(later_ms)
+            self._lost[member] = self.outside.later(next_ms - away_ms, partial(self._missed, member, next_ms))
+
+    def _missed(self, member: str, away_ms: int) -> None:
         del self._lost[member]
         for host in list(self.hosts.values()):
-            host.release_member(member)
+            if away_ms >= LOST_MS:
+                host.abort_transactions(member)
+            host.release_member(member, away_ms)
+        self._await(member, away_ms)
 
 
 def check_member(member: str) -> None:

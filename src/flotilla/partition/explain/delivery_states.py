@@ -71,7 +71,9 @@ KEY_BUSY: Final = "polled while its key is busy"
 KEY_FREE: Final = "its key is free"
 RELEASED: Final = "released"
 ENDED: Final = "settled by its member"
-RAN_OUT: Final = "the lease expires or the consumer is lost"
+RAN_OUT: Final = "the lease expires"
+LOST: Final = "the connection of its consumer is lost"
+LOST_OFTEN: Final = "the connection of its consumer is lost once too often"
 TOO_OLD: Final = "found too old at delivery"
 LATE: Final = "settled late, while it is not leased"
 PRESENTED: Final = "presented by the member of an earlier lease"
@@ -98,6 +100,9 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     Transition(BLOCKED, KEY_FREE, READY, LEADER),
     Transition(LEASED, ENDED, SETTLING, LEADER),
     Transition(LEASED, RAN_OUT, SETTLING, LEADER),
+    Transition(LEASED, LOST, READY, LEADER),
+    Transition(LEASED, LOST, RETRYING, LEADER),
+    Transition(LEASED, LOST_OFTEN, SETTLING, LEADER),
     Transition(LEASED, TOO_OLD, SETTLING, LEADER),
     Transition(LEASED, RELEASED, READY, LEADER),
     Transition(LEASED, RELEASED, RETRYING, LEADER),

@@ -46,6 +46,7 @@ from flotilla.partition.state.machine import PartitionMachine
 from flotilla.types.filters import NO_FILTER, MessageFilter
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset
+from flotilla.types.limits import LOSS_COUNT_MAX
 from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, LeaseRange
 
 #: Of a message that has not failed.
@@ -117,6 +118,8 @@ class GroupDelivery:
         self._failing = RunSet()
         self.rate_limit = RateLimit(self.state)
         self.limits = DeliveryLimits()
+        #: How often unsettled messages came back because their member was lost.
+        self._losses: RunMap[int] = RunMap()
         #: None before the first ordered poll.
         self._keys: KeyOrder | None = None
         #: Messages that were cancelled or trimmed before the keys were last swept.
@@ -331,7 +334,8 @@ class GroupDelivery:
     def _settle_late(self, lease_id: int, first: Offset, end: Offset, outcome: Outcome) -> list[LeaseRange]:
         """The lease is not here, or not any more: its outcome counts while the messages are free.
 
-        Of a lease that expired here only an ack counts: the failure was counted when it expired.
+        Of a lease that has ended here only an ack counts: a failure was counted when it expired, and none when its
+        member was lost.
         """
         origin = self._origin_of(lease_id)
         free: list[Run] = []
@@ -527,10 +531,19 @@ class GroupDelivery:
         return bool(taken)
 
     def release_member(self, member: str, outcome: Outcome) -> bool:
-        """Its leases fail. Returns whether it had any."""
+        """Its connection is lost: its messages are free, and those that were lost too often before have failed.
+
+        Returns whether it had any.
+        """
         taken = self.leases.drop_member(member)
         for first, end, _ in taken:
-            self._fail(first, end, outcome, None, 0)
+            for low, high, losses in filled(self._losses, first, end, 0):
+                if losses >= LOSS_COUNT_MAX:
+                    self._fail(low, high, outcome, None, 0)
+                    continue
+                self._losses.set(low, high, losses + 1)
+                self.taken.remove(low, high)
+                self._place(low, high, outcome.now_ms)
         return bool(taken)
 
     # Time.
@@ -586,6 +599,8 @@ class GroupDelivery:
             self.taken.remove(piece.first, piece.end)
             if self.limits.count:
                 self.limits.remove(piece.first, piece.end)
+            if self._losses.count:
+                self._losses.remove(piece.first, piece.end)
             if self._keys is not None:
                 self._free_keys(self._keys.end(piece.first, piece.end, self._is_blocked))
 

@@ -18,7 +18,7 @@ STAGE: Final = -1
 
 #: Reasons of failures that no member reported.
 LEASE_EXPIRED: Final = "lease expired"
-CONSUMER_LOST: Final = "consumer lost"
+CONSUMER_LOST: Final = "consumer lost too often"
 
 
 @dataclass(slots=True)

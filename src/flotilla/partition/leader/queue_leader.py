@@ -407,13 +407,23 @@ class QueueLeader:
         self._watch(found)
         return refused
 
-    def release_member(self, member: str, now_ms: int) -> bool:
-        """A consumer is lost: its leases in all groups fail. Returns whether it had any."""
+    def lost_ms_of(self, member: str) -> list[int]:
+        """How long the groups of a member give it to come back when its connection is lost."""
+        return [self._rules_of(name).lost_ms for name, group in self._groups.items() if member in group.leases.members]
+
+    def release_member(self, member: str, now_ms: int, away_ms: int) -> bool:
+        """The connection of a consumer is lost for `away_ms`: its leases end in the groups that wait no longer.
+
+        Returns whether it had any there.
+        """
         now_ms = self._clock(now_ms)
         had_any = False
         for name in list(self._groups):
+            outcome = self._unasked(name, CONSUMER_LOST, now_ms)
             found = self._find(name)
-            if found is not None and found.release_member(member, self._unasked(name, CONSUMER_LOST, now_ms)):
+            if found is None or outcome.rules.lost_ms > away_ms:
+                continue
+            if found.release_member(member, outcome):
                 self._watch(found)
                 had_any = True
         return had_any

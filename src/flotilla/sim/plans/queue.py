@@ -103,6 +103,7 @@ def _draw_group(random: Random, name: str) -> GroupPlan:
         rate_limit_per_minute=random.choice((30, 90, 600)) if is_paced else 0,
         rate_limit_burst=random.choice((1, 3, 10)),
         lease_ms_max=random.choice((3_000, 60_000)),
+        lost_ms=1_000,
         dead_letters=0 if random.random() < 0.2 else 1,
         dead_letter_topic="",
         paused=0,

@@ -47,7 +47,7 @@ from flotilla.types.errors import (
     StorageFailedError,
     UnavailableError,
 )
-from flotilla.types.group_settings import GroupRules
+from flotilla.types.group_settings import GROUP_SETTINGS, GroupRules
 from flotilla.types.ids import GroupId, Offset
 from flotilla.types.operations import (
     ANY,
@@ -83,6 +83,8 @@ from flotilla.types.topics import TopicSettings
 #: As on a real node: members of the last leader present their leases before anything is delivered again.
 GRACE_MS: Final = Timing().grace_ms
 KIND_NAMES: Final = {1: "done", 2: "given back", 3: "failed", 4: "rejected"}
+#: As long as any group waits for a member whose connection is lost.
+_AWAY_MS: Final = GROUP_SETTINGS["lost_ms"].kind.maximum
 
 
 class MemberLost(Request[Done], to=ANY, effect=REPEATABLE):
@@ -478,7 +480,7 @@ class QueueTerm:
                     self.queue.limit_deliveries(group, offset, offset + 1, bound)
 
     def _member_lost(self, request: MemberLost, answer: Answered) -> None:
-        if self.queue.release_member(request.member, self.now_ms()):
+        if self.queue.release_member(request.member, self.now_ms(), _AWAY_MS):
             self.note(f"takes back what {request.member} held")
             self._settlements.push()
         self._checker.lost(self._at, request.member)

@@ -12,6 +12,7 @@ from flotilla.types.operations.queue import (
     FAIL,
     REJECT,
     RELEASE,
+    AlterGroup,
     CancelRecords,
     Extend,
     LeaseRange,
@@ -351,8 +352,32 @@ def test_a_member_whose_connection_is_gone_loses_its_leases_early(node: Node) ->
     assert describe(node).leased == 1
     node.fleet.advance(400)
     assert describe(node).leased == 0
+    # It comes at once, and no attempt was counted.
+    assert polled(node, poll(member="b"))[0].attempt == 1
+
+
+def test_each_group_has_its_own_time_for_members_to_come_back(node: Node) -> None:
+    store(node, b"a")
+    for group, lost_ms in (("quick", "100ms"), ("slow", "5s")):
+        node.call(AlterGroup(TOPIC, group, {"lost_ms": lost_ms}))
+    node.fleet.advance(200)
+    for group in ("quick", GROUP, "slow"):
+        polled(node, poll(group=group))
+    node.broker.lost(["a"])
+
+    def leased() -> list[int]:
+        return [describe(node, group).leased for group in ("quick", GROUP, "slow")]
+
+    node.fleet.advance(200)
+    assert leased() == [0, 1, 1]
     node.fleet.advance(1_000)
-    assert polled(node, poll(member="b"))[0].attempt == 2
+    assert leased() == [0, 0, 1]
+    # Altered meanwhile: the last word counts.
+    node.call(AlterGroup(TOPIC, "slow", {"lost_ms": "10s"}))
+    node.fleet.advance(4_500)
+    assert leased() == [0, 0, 1]
+    node.fleet.advance(5_000)
+    assert leased() == [0, 0, 0]
 
 
 def test_a_member_that_reconnects_keeps_its_leases(node: Node) -> None:

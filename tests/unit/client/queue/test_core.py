@@ -310,7 +310,7 @@ def test_a_lease_that_was_lost_is_not_renewed_for_ever():
     world.produce(b"a")
     consumer = world.consumer()
     (message,) = consumer.poll()
-    world.cluster.topics["orders"][0].queue.release_member("one", world.now_ms)
+    world.cluster.topics["orders"][0].queue.release_member("one", world.now_ms, 1_000)
     world.cluster.tick()
     world.pass_ms(5_000)
     assert message.is_settled

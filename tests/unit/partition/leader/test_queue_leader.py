@@ -7,9 +7,9 @@ import pytest
 from flotilla.partition.commands.partition_commands import CancelRecords, TrimTo
 from flotilla.partition.explain import delivery_states as states
 from flotilla.types.errors import NotFoundError, OffsetOutOfRangeError
-from flotilla.types.limits import REASON_BYTES_MAX
+from flotilla.types.limits import LOSS_COUNT_MAX, REASON_BYTES_MAX
 from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, LeaseRange
-from tests.unit.partition.leading import GROUP, Leading, offsets, runs
+from tests.unit.partition.leading import GROUP, RULES, Leading, offsets, runs
 
 # Polls and acks.
 
@@ -422,11 +422,36 @@ def test_the_leases_of_a_lost_consumer_end_early() -> None:
     here.append(4)
     here.poll(2, "lost")
     here.poll(2, "alive")
-    assert here.leader.release_member("lost", here.now_ms)
-    assert not here.leader.release_member("lost", here.now_ms)
-    here.flush()
-    assert [here.state(offset) for offset in range(4)] == [states.RETRYING] * 2 + [states.LEASED] * 2
-    assert here.explain(0).reason == "consumer lost"
+    assert here.leader.lost_ms_of("lost") == [RULES.lost_ms]
+    assert not here.leader.release_member("lost", here.now_ms, RULES.lost_ms - 1)
+    assert here.leader.release_member("lost", here.now_ms, RULES.lost_ms)
+    assert not here.leader.release_member("lost", here.now_ms, RULES.lost_ms)
+    assert here.leader.lost_ms_of("lost") == []
+    assert here.take() == []
+    assert [here.state(offset) for offset in range(4)] == [states.READY] * 2 + [states.LEASED] * 2
+    assert here.explain(0).attempts == 0
+
+
+def test_a_message_that_kills_its_worker_each_time_fails_in_the_end() -> None:
+    here = Leading(rules=replace(RULES, max_deliveries=2))
+    here.append(2)
+    for _ in range(LOSS_COUNT_MAX):
+        (lease,) = here.poll(1, "poor")
+        assert (lease.first, lease.attempt) == (0, 1)
+        assert here.leader.release_member("poor", here.now_ms, RULES.lost_ms)
+    for attempt in (1, 2):
+        here.pass_ms(RULES.nack_backoff_max_ms)
+        (lease,) = here.poll(1, "poor")
+        assert (lease.first, lease.attempt) == (0, attempt)
+        assert here.leader.release_member("poor", here.now_ms, RULES.lost_ms)
+        here.flush()
+    assert here.state(0) == states.DYING
+    assert here.explain(0).reason == "consumer lost too often"
+    # The count is that of each message.
+    (lease,) = here.poll(1, "poor")
+    assert (lease.first, lease.attempt) == (1, 1)
+    assert here.leader.release_member("poor", here.now_ms, RULES.lost_ms)
+    assert here.state(1) == states.READY
 
 
 # What the log refuses.

@@ -167,9 +167,11 @@ class WatchedLeader(QueueLeader):
         self.watch.check(self._checker.left, self.at, group, member)
         return had_any
 
-    def release_member(self, member: str, now_ms: int) -> bool:
-        had_any = super().release_member(member, now_ms)
-        self.watch.check(self._checker.lost, self.at, member)
+    def release_member(self, member: str, now_ms: int, away_ms: int) -> bool:
+        had_any = super().release_member(member, now_ms, away_ms)
+        for group in self.groups():
+            if self._rules_of(group).lost_ms <= away_ms:
+                self.watch.check(self._checker.left, self.at, group, member)
         return had_any
 
 
