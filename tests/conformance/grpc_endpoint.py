@@ -42,6 +42,7 @@ class Grpc:
         ops.RemoveNode,
         queue.LeaveQueue,
         queue.TakeTokens,
+        queue.ReadResults,
         DescribeNode,
         DescribeReplicas,
         stream.FenceGroup,

@@ -55,6 +55,7 @@ class Http:
         ops.RemoveNode,
         queue.LeaveQueue,
         queue.TakeTokens,
+        queue.ReadResults,
     )
 
     def __init__(self, server: Server) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from flotilla.codec.batch.view import BatchView
 from flotilla.types.errors import FlotillaError, NotLeaderError, OverloadedError, UnavailableError
 from flotilla.types.operations import Fetched, Reply, Request
-from flotilla.types.operations.queue import Explanation, LeaseRange, Polled, Start
+from flotilla.types.operations.queue import Explanation, LeaseRange, MessageResult, Polled, Start
 from flotilla.types.operations.schedules import ScheduleDefinition
 from flotilla.types.operations.stream import GroupAssignment
 from tests.conformance.arrivals import Arrivals
@@ -111,6 +111,8 @@ class Play:
             given["leases"] = [LeaseRange(*run) for run in given["leases"]]
         if "headers" in given:
             given["headers"] = [(name, to_bytes(value)) for name, value in given["headers"]]
+        if "results" in given:
+            given["results"] = [MessageResult(offset, to_bytes(payload)) for offset, payload in given["results"]]
         if "start" in given:
             given["start"] = Start(*given["start"])
         if "definition" in given:

@@ -63,7 +63,7 @@ class LogUpkeep:
         if (producers.entries_max, producers.window_ms) != dedup:
             return ConfigureDedup(*dedup, now_ms)
         log_ms = log_time.now_ms
-        if is_trusted and (self._admission.wants_stamp(log_ms) or self._retention.wants_stamp(settings, log_ms)):
+        if is_trusted and self._wants_stamp(settings, log_ms):
             return StampTime(log_ms)
         try:
             aged_ms = log_time.aged_ms if is_trusted else None
@@ -72,3 +72,11 @@ class LogUpkeep:
             # Without reading the log, it is not known what must stay.
             return None
         return None if trim_to is None else TrimTo(trim_to, now_ms, self._machine.applied)
+
+    def _wants_stamp(self, settings: TopicSettings, log_ms: int) -> bool:
+        machine = self._machine
+        return (
+            self._admission.wants_stamp(log_ms)
+            or self._retention.wants_stamp(settings, log_ms)
+            or machine.results.wants_stamp(log_ms, machine.clock_ms)
+        )

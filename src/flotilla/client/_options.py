@@ -108,6 +108,7 @@ class GroupOptions(TypedDict, total=False):
     lost_ms: Duration | str
     dead_letters: int | str
     dead_letter_topic: str
+    result_ttl_ms: Duration | str
     paused: int | str
     holds_retention: int | str
 

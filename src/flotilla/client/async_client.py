@@ -35,6 +35,7 @@ from flotilla.client.queue.aio import AsyncQueueConsumer
 from flotilla.client.queue.following import Next
 from flotilla.client.queue.message import Leased
 from flotilla.client.queue.options import QueueOptions, StartAt, queue_parameters
+from flotilla.client.queue.results import Place, ResultWaits
 from flotilla.client.reader.aio import AsyncReader
 from flotilla.client.reader.message import Message
 from flotilla.client.reader.options import ReaderPlan, reader_parameters
@@ -48,6 +49,7 @@ from flotilla.types.errors import (
     ConnectionClosedError,
     DeadlineError,
     InvalidArgumentError,
+    OutcomeUnknownError,
     TopicReplacedError,
     UnavailableError,
 )
@@ -65,6 +67,8 @@ from flotilla.types.operations import (
 )
 from flotilla.types.operations.queue import Explanation, GroupReset
 from flotilla.types.records import Record
+from flotilla.types.tasks import WORKER_GROUP
+from flotilla.types.topics import check_group_name
 
 #: The pause after metadata that no quorum confirmed.
 CONFIRM_AGAIN_MS: Final = 50
@@ -101,6 +105,7 @@ class AsyncClient:
         #: For `produce`, by topic.
         self._own_producers: dict[str, AsyncProducer] = {}
         self._consumers: dict[AsyncReader | AsyncQueueConsumer | AsyncStreamConsumer, None] = {}
+        self._result_waits: ResultWaits | None = None
 
     # Topics.
 
@@ -250,6 +255,45 @@ class AsyncClient:
         """
         producer = self._own_producer(topic)
         return await producer.send_all(payloads, key, partition, self._limit_ms(timeout_ms), fields)
+
+    async def request(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        group: str = WORKER_GROUP,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timeout_ms: Duration | None = None,
+        **fields: Unpack[RecordFields],
+    ) -> bytes:
+        """Stores one record, waits until a consumer of the group has acknowledged it, and returns the ack's result.
+
+        Empty: the ack carried none. Raises MessageFailedError when the message failed for the last time, expired or was
+        cancelled, and OutcomeUnknownError when it is stored and has not ended in time: `produce` and `result` let you
+        wait again. The result is kept for the group's `result_ttl_ms`.
+        """
+        limit = TimeLimit(self._limit_ms(timeout_ms))
+        receipt = await self.produce(topic, payload, key=key, partition=partition, timeout_ms=timeout_ms, **fields)
+        try:
+            return await self.result(receipt, group=group, timeout_ms=limit.left_ms or 1)
+        except DeadlineError as error:
+            raise OutcomeUnknownError(f"it is stored, and may or may not be done; {error}") from error
+
+    async def result(self, receipt: Receipt, *, group: str = WORKER_GROUP, timeout_ms: Duration | None = None) -> bytes:
+        """Waits until the message of a receipt has ended in the group, and returns the result of its ack.
+
+        Empty: the ack carried none. Raises MessageFailedError as `request` does, ForgottenError when the result is not
+        kept any more, and DeadlineError when the message has not ended in time.
+        """
+        check_group_name(group)
+        if not receipt.topic:
+            raise InvalidArgumentError("the receipt names no topic")
+        network = self._opened()
+        if self._result_waits is None:
+            self._result_waits = ResultWaits(network)
+        place = Place(receipt.topic, receipt.partition, group)
+        return await self._result_waits.wait(place, receipt.offset, self._limit_ms(timeout_ms))
 
     @takes(producer_parameters)
     def producer(self, chosen: tuple[str, ProducerOptions]) -> AsyncProducer:

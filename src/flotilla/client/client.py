@@ -124,6 +124,9 @@ class Client:
         producer = self._own_producer(topic)
         return producer.send_all(payloads, key, partition, self._limit_ms(timeout_ms), fields)
 
+    request = blocking(AsyncClient.request)
+    result = blocking(AsyncClient.result)
+
     @takes(producer_parameters)
     def producer(self, chosen: tuple[str, ProducerOptions]) -> Producer:
         return self._new_producer(*chosen)

@@ -59,6 +59,7 @@ from flotilla.types.errors import GroupInUseError as GroupInUseError
 from flotilla.types.errors import GroupModeError as GroupModeError
 from flotilla.types.errors import InvalidArgumentError as InvalidArgumentError
 from flotilla.types.errors import LeaseExpiredError as LeaseExpiredError
+from flotilla.types.errors import MessageFailedError as MessageFailedError
 from flotilla.types.errors import NotFoundError as NotFoundError
 from flotilla.types.errors import NotLeaderError as NotLeaderError
 from flotilla.types.errors import OffsetOutOfRangeError as OffsetOutOfRangeError

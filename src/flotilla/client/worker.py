@@ -1,9 +1,9 @@
 """A worker: runs a handler for the messages of a queue group, a bounded number at a time, until it is stopped.
 
 A handler is a function, which runs in a thread of a pool, or a coroutine function, which runs on the loop. When it
-returns, its message is acknowledged. When it raises, the attempt failed, with the exception as the reason; `Reject`,
-`Retry` and `Release` choose another outcome. Messages are leased only for free slots, so a slow handler keeps none from
-other workers, and leases are renewed while handlers run.
+returns, its message is acknowledged; bytes that it returns are the message's result. When it raises, the attempt
+failed, with the exception as the reason; `Reject`, `Retry` and `Release` choose another outcome. Messages are leased
+only for free slots, so a slow handler keeps none from other workers, and leases are renewed while handlers run.
 
 Stopping is a drain: the worker leases nothing more, gives back messages that were not started, and waits for running
 handlers up to `drain_ms`. Then it releases what is left, which does not count as an attempt: a coroutine is cancelled,
@@ -28,9 +28,10 @@ from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
 from flotilla.client.queue.following import Next
 from flotilla.client.queue.message import with_owner
 from flotilla.client.queue.options import QueueSettings
-from flotilla.client.queue.outcome import Outcome, log_outcome, outcome_of
+from flotilla.client.queue.outcome import Outcome, log_outcome, outcome_of, returned
 from flotilla.client.queue.sync import QueueMessage
 from flotilla.types.errors import FlotillaError, GroupModeError, InvalidArgumentError, NotFoundError
+from flotilla.types.limits import RESULT_BYTES_MAX
 from flotilla.types.operations.queue import FAIL, REJECT
 
 
@@ -233,27 +234,31 @@ class Worker:
                 if error.retryable:
                     await asyncio.sleep(_PAUSE_MS / 1000)
 
-    async def _await(self, message: AsyncQueueMessage) -> None:
+    async def _await(self, message: AsyncQueueMessage) -> object:
         handler = cast("Callable[[AsyncQueueMessage], Awaitable[object]]", self._handler)
-        await handler(message)
+        return await handler(message)
 
-    async def _call(self, message: AsyncQueueMessage, bridge: "_Bridge", threads: ThreadPoolExecutor) -> None:
+    async def _call(self, message: AsyncQueueMessage, bridge: "_Bridge", threads: ThreadPoolExecutor) -> object:
         handler = cast("Callable[[QueueMessage], object]", self._handler)
         # The same message, with methods that a thread can call.
         blocking = with_owner(message, QueueMessage, bridge)
-        await asyncio.get_running_loop().run_in_executor(threads, handler, blocking)
+        return await asyncio.get_running_loop().run_in_executor(threads, handler, blocking)
 
-    async def _handle(self, message: AsyncQueueMessage, work: Coroutine[None, None, None]) -> None:
+    async def _handle(self, message: AsyncQueueMessage, work: Coroutine[None, None, object]) -> None:
         error: BaseException | None = None
+        value: object = None
         try:
-            await work
+            value = await work
         except BaseException as raised:
             error = raised
         self.handled_count += 1
         if error is not None:
             self._note_outcome(message, error)
         if not message.is_settled:
-            await message._owner.settle((message,), outcome_of(error), wait=False)
+            outcome = returned(value) if error is None else outcome_of(error)
+            if not outcome.is_result_kept:
+                _LOG.warning("the result of %r is too large: the limit is %d bytes", message, RESULT_BYTES_MAX)
+            await message._owner.settle((message,), outcome, wait=False)
         if error is not None and not isinstance(error, Exception):
             raise error
 

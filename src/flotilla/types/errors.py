@@ -30,6 +30,7 @@
     |- ConnectionClosedError    the client was closed, or belongs to another process; nothing was done (client)
     |- BufferFullError          a producer holds as many records as it may (client)
     |- UnsupportedError         this version does not offer it (client)
+    |- MessageFailedError       the message whose result is awaited was not done; `state` and `reason` say why (client)
     `- UnknownError             an error or a reply of a newer version that this one does not know
 
 InvalidArgumentError is a ValueError as well, UnavailableError a ConnectionError, NotFoundError a LookupError and
@@ -87,6 +88,7 @@ DEADLINE = ErrorCode(32, "DEADLINE", True, 504, "DEADLINE_EXCEEDED")
 CONNECTION_CLOSED = ErrorCode(33, "CONNECTION_CLOSED", False, 503, "CANCELLED")
 BUFFER_FULL = ErrorCode(34, "BUFFER_FULL", True, 429, "RESOURCE_EXHAUSTED")
 UNSUPPORTED = ErrorCode(35, "UNSUPPORTED", False, 501, "UNIMPLEMENTED")
+MESSAGE_FAILED = ErrorCode(36, "MESSAGE_FAILED", False, 409, "FAILED_PRECONDITION")
 #: Never sent: stands for a code that is not in this table. Not retryable, because its meaning is unknown.
 UNKNOWN = ErrorCode(0, "UNKNOWN", False, 500, "UNKNOWN")
 
@@ -250,6 +252,20 @@ class BufferFullError(FlotillaError):
 
 class UnsupportedError(FlotillaError):
     row = UNSUPPORTED
+
+
+class MessageFailedError(FlotillaError):
+    """A message ended without being done: it died, expired, was dropped or cancelled, or the group began after it."""
+
+    row = MESSAGE_FAILED
+
+    def __init__(self, message: str, state: str = "", reason: str = "", attempts: int = 0) -> None:
+        super().__init__(message)
+        #: A final delivery state: "dead", "expired", "dropped", "cancelled", "settled".
+        self.state = state
+        #: Of the last failure.
+        self.reason = reason
+        self.attempts = attempts
 
 
 class UnknownError(FlotillaError):

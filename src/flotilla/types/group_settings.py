@@ -46,6 +46,12 @@ _OWN: Final = (
         "",
         "The topic of the group's dead letters; empty: `dlq.<group>.<topic>`. Several groups may share one.",
     ),
+    Setting(
+        "result_ttl_ms",
+        duration(0, 30 * 24 * _HOUR_MS),
+        _HOUR_MS,
+        "How long the results of acked messages are kept; 0 keeps none.",
+    ),
     Setting("paused", whole(0, 1), 0, "1 delivers nothing to the group until it is set to 0."),
     Setting(
         "holds_retention", whole(0, 1), 1, "1 keeps retention from deleting messages that the group has not settled."
@@ -70,6 +76,8 @@ class GroupRules:
     dead_letters: int
     #: Empty: that of its name.
     dead_letter_topic: str
+    #: 0: none is kept.
+    result_ttl_ms: int
     paused: int
     #: By default a queue group holds what it owes. A group that commits offsets holds only if this was chosen for it.
     holds_retention: int

@@ -85,6 +85,15 @@ LOSS_COUNT_MAX = 5
 #: Headers in the filter of a consumer, and their names and values together.
 FILTER_HEADER_COUNT_MAX = 16
 FILTER_HEADER_BYTES_MAX = 4 * KIB
+#: The result of one acked message, and the results that one partition keeps, each with 256 bytes of overhead. Beyond
+#: that the oldest are forgotten.
+RESULT_BYTES_MAX = 64 * KIB
+RESULTS_BYTES_MAX = 32 * MIB
+#: Separate runs of messages in one queue group and partition of which is known that their result is not kept.
+UNKEPT_RUN_COUNT_MAX = 65_536
+#: Messages whose results one request waits for, results in one settlement, and the bytes of results in one answer.
+RESULT_WAIT_COUNT_MAX = 1_024
+RESULT_ANSWER_BYTES_MAX = 1 * MIB
 #: Messages of one cancellation.
 CANCEL_COUNT_MAX = 1_000
 #: Schedules of a cluster: how many, the message of each, and the messages of all together.

@@ -137,6 +137,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
         delay_ms=i64,
         members=st.lists(text, max_size=3),
         topic_id=u64,
+        results=st.lists(st.builds(queue.MessageResult, u64, st.binary(max_size=9), flags), max_size=3),
         **partition,
     ),
     queue.Extend: st.builds(
@@ -153,6 +154,9 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
         keys=st.lists(st.binary(max_size=9), max_size=3),
         topic_id=u64,
         **partition,
+    ),
+    queue.ReadResults: st.builds(
+        queue.ReadResults, group=text, offsets=st.lists(u64, max_size=3), wait_ms=u32, topic_id=u64, **partition
     ),
     queue.ListGroups: st.builds(queue.ListGroups, **partition),
     queue.DescribeGroup: st.builds(queue.DescribeGroup, group=text, **partition),
@@ -255,7 +259,12 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
         kind=text,
         is_paused=flags,
         members=st.lists(members, max_size=2),
-        **{name: u64 for name in queue.GroupDescription.__slots__ if name not in ("kind", "is_paused", "members")},
+        **{
+            name: u64
+            for name in queue.GroupDescription.__slots__
+            if name not in ("kind", "is_paused", "members", "partition_count")
+        },
+        partition_count=u32,
     ),
     queue.GroupReset: st.builds(queue.GroupReset, from_offset=u64, to_offset=u64),
     queue.GroupReply: st.builds(queue.GroupReply, settings=settings),
@@ -270,6 +279,10 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
         next=text,
         ended_ms=st.integers(0, 2**53),
         batch=st.binary(max_size=40),
+    ),
+    queue.ResultsRead: st.builds(
+        queue.ResultsRead,
+        st.lists(st.builds(queue.EndedMessage, u64, text, st.binary(max_size=9), text, u32), max_size=3),
     ),
     queue.TokensGranted: st.builds(queue.TokensGranted, tokens=u64, retry_after_ms=u64),
     transactions.Staged: st.builds(transactions.Staged, count=u64, begun_ms=u64),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from flotilla.partition.commands.partition_commands import (
+    AckedResult,
     BuryDeaths,
     CancelRecords,
     ClaimPartition,
@@ -61,6 +62,7 @@ COMMANDS: list[Command] = [
     DropStage("tx-1", 5),
     StageSettlement("tx-1", GroupSettlement("group", acked=((1, 2), (4, 9)), generation=6), 5),
     ConcludeStage("tx-1", 5),
+    SettleRuns(5, (GroupSettlement("group", acked=((1, 3),), results=(AckedResult(2, 60_000, b"answer"),)),)),
 ]
 RECORDED = Path(__file__).with_name("recorded_bytes.hex")
 
@@ -98,7 +100,8 @@ def full_log() -> Log:
         dropped=((13, 14),),
     )
     accept(log, SettleRuns(1_020, (settlement, GroupSettlement("audit", acked=((4, 6),)))))
-    accept(log, SettleRuns(1_021, (GroupSettlement("workers", acked=((3, 4),)),)))
+    results = (AckedResult(3, 9_000, b"answer"), AckedResult(8, 0, b""))
+    accept(log, SettleRuns(1_021, (GroupSettlement("workers", acked=((3, 4), (8, 9)), results=results),)))
     accept(log, ReserveTokens("audit", 77_000, 1_022))
     accept(log, BuryDeaths("workers", 1, 1_023))
     accept(log, TrimTo(1, 1_500, 0))
@@ -146,6 +149,8 @@ def test_the_example_fills_every_table() -> None:
         machine.transactions.open,
         machine.transactions.ended,
         machine.transactions.held,
+        machine.results.kept,
+        machine.results.unkept,
         workers.settled,
         workers.failures,
         workers.dying,

@@ -498,6 +498,7 @@ class PartitionHost:
             if self._queue.leader.is_handed_over and raft.transferee == NO_NODE:
                 self._queue.take_back()
             self._queue.wake_soon()
+            self._queue.result_reads.check()
             self._transactions.check(now_ms)
         try:
             self._retention.release(self._outside.steady_ms())

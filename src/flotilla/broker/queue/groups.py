@@ -20,6 +20,7 @@ from flotilla.broker.queue.dead_letters import DeadLetters
 from flotilla.broker.queue.delivery import BatchCache, QueueReader, ReadResult
 from flotilla.broker.queue.elder_partitions import ElderPartitions
 from flotilla.broker.queue.rate_limit import TOKEN_PARTITION, TokenShares
+from flotilla.broker.queue.result_reads import ResultReads
 from flotilla.broker.queue.settlement_log import SettlementLog
 from flotilla.broker.queue.waiting_room import WaitingRoom
 from flotilla.broker.retention_holds import HeldBack, Holds, holds_of
@@ -55,6 +56,7 @@ from flotilla.types.operations.queue import (
     RELEASE,
     Delivery,
     LeaseRange,
+    MessageResult,
     Start,
 )
 
@@ -167,6 +169,7 @@ class PartitionQueue:
         #: What retention has left to groups, for descriptions.
         self.held_back = HeldBack()
         self._shares = TokenShares(ports.elsewhere, ports.outside, self.now_ms, lambda: self.topic.name, self.wake_soon)
+        self.result_reads = ResultReads(machine, ports.outside)
         self.dead_letters = DeadLetters(self, ports.elsewhere, ports.outside)
         self.dead_letters.look()
         for group, _, held in self.leader.inherited:
@@ -408,12 +411,21 @@ class PartitionQueue:
             self._shares.give_back(group, sum([lease.end - lease.first for lease in leases]))
 
     def settle(
-        self, group: str, kind: int, leases: list[LeaseRange], reason: str, delay_ms: int, members: Sequence[str] = ()
+        self,
+        group: str,
+        kind: int,
+        leases: list[LeaseRange],
+        reason: str,
+        delay_ms: int,
+        members: Sequence[str] = (),
+        results: Sequence[MessageResult] = (),
     ) -> list[LeaseRange]:
         """Settles leases and returns the refused ones. The caller pushes `settlements` for what needs the log."""
         if kind == FAIL:
             self.recall_limits(group, leases)
-        refused = self.leader.settle(group, kind, leases, reason, delay_ms, self.now_ms(), members=members)
+        refused = self.leader.settle(
+            group, kind, leases, reason, delay_ms, self.now_ms(), members=members, results=results
+        )
         if kind != ACK:
             # An ack makes nothing ready or due before it has committed.
             self.changed(group)
@@ -510,6 +522,8 @@ class PartitionQueue:
         for settlement in command.groups:
             if settlement.dead and is_committed:
                 self.dead_letters.move(settlement.group)
+            if is_committed:
+                self.result_reads.settled(settlement)
             self.wake_soon(settlement.group)
         self._look_ahead()
 
@@ -522,6 +536,7 @@ class PartitionQueue:
         """A transaction has ended. Runs inside the driver, like `applied`."""
         for acks in staged:
             self.leader.unstage(acks, is_committed=is_committed)
+            self.result_reads.ended(acks.group, acks.runs)
             self.wake_soon(acks.group)
 
     def park(self, waiter: Waiter) -> None:
@@ -609,6 +624,7 @@ class PartitionQueue:
         self.settlements.end(reason)
         self.reader.close()
         self._waiting.empty()
+        self.result_reads.end(reason)
         self._ports.ended(self, reason)
 
     @property

@@ -15,6 +15,7 @@ from flotilla.broker.queue.rate_limit import TAKE_MAX
 from flotilla.partition.commands import partition_commands as commands
 from flotilla.partition.explain.explanation import describe_group, explain_message, oldest_unsettled
 from flotilla.partition.explain.history import MessageHistory
+from flotilla.partition.offset_runs import RunSet
 from flotilla.partition.state.idempotency_keys import digests_of
 from flotilla.types.errors import (
     CorruptionError,
@@ -31,7 +32,7 @@ from flotilla.types.errors import (
 )
 from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import Offset
-from flotilla.types.limits import CANCEL_COUNT_MAX
+from flotilla.types.limits import CANCEL_COUNT_MAX, RESULT_BYTES_MAX, RESULT_WAIT_COUNT_MAX
 from flotilla.types.operations import Done as DoneReply
 from flotilla.types.operations import PartitionTrimmed, Reply, TrimPartition
 from flotilla.types.operations.queue import (
@@ -53,6 +54,7 @@ from flotilla.types.operations.queue import (
     GroupReset,
     LeaseRange,
     ListGroups,
+    ReadResults,
     RecordsCancelled,
     ResetGroup,
     Settle,
@@ -61,6 +63,7 @@ from flotilla.types.operations.queue import (
     TokensGranted,
 )
 from flotilla.types.operations.transactions import StageSettlement
+from flotilla.types.topics import check_group_name
 
 #: Histories read at once: each takes a slice of every turn of the loop.
 HISTORIES_MAX = 4
@@ -93,8 +96,15 @@ class QueueRequests:
             raise InvalidArgumentError("name a member for every run or for none")
         queue = self._queue
         self._check(request.group, request.leases)
+        _check_results(request)
         expired = queue.settle(
-            request.group, request.kind, request.leases, request.reason, request.delay_ms, request.members
+            request.group,
+            request.kind,
+            request.leases,
+            request.reason,
+            request.delay_ms,
+            request.members,
+            request.results,
         )
         if request.kind == RELEASE:
             done(Settled(expired))
@@ -194,6 +204,13 @@ class QueueRequests:
     def trim_partition(self, request: TrimPartition, done: Done) -> None:
         """Of all groups, those that hold retention and those that are new to this leader included."""
         self._propose(commands.TrimTo(request.offset, self._queue.now_ms()), done, PartitionTrimmed, frees_space=True)
+
+    def read_results(self, request: ReadResults, done: Done) -> Cancel | None:
+        """Of messages that have ended, or when one does. A group that is not open yet has ended none."""
+        check_group_name(request.group)
+        if not 0 < len(request.offsets) <= RESULT_WAIT_COUNT_MAX:
+            raise InvalidArgumentError(f"a request asks for the results of 1 to {RESULT_WAIT_COUNT_MAX} messages")
+        return self._queue.result_reads.read(request, done)
 
     def explain_message(self, request: ExplainMessage, done: Done) -> Cancel | None:
         """From memory; or with the history from the log, which is read for a few requests at a time."""
@@ -352,8 +369,25 @@ class QueueRequests:
                 done(self._explain(result))
                 return
             if not self._queue.is_ended:
-                # Other messages may be ready or due next.
+                # Other messages may be ready or due next, and others have ended.
                 self._queue.changed()
+                self._queue.result_reads.look()
             done(translate(result))
 
         self._queue.propose(command, answered, frees_space=frees_space)
+
+
+def _check_results(request: Settle) -> None:
+    """Raises InvalidArgumentError."""
+    if not request.results:
+        return
+    if request.kind != ACK:
+        raise InvalidArgumentError("only an acked message has a result")
+    offsets = [result.offset for result in request.results]
+    leased = RunSet((run.first, run.end) for run in request.leases)
+    if len(set(offsets)) != len(offsets) or not all(map(leased.contains, offsets)):
+        raise InvalidArgumentError("a result is of a message that the request settles, and of each one at most")
+    if len(offsets) > RESULT_WAIT_COUNT_MAX:
+        raise InvalidArgumentError(f"a request carries at most {RESULT_WAIT_COUNT_MAX} results")
+    if any(len(result.payload) > RESULT_BYTES_MAX for result in request.results):
+        raise InvalidArgumentError(f"a result has at most {RESULT_BYTES_MAX} bytes")

@@ -18,9 +18,10 @@ from typing import TypeAlias
 from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.session import Session
 from flotilla.client.queue._leases import Lease, merged
-from flotilla.client.queue.outcome import Outcome
+from flotilla.client.queue.outcome import ACKED, Outcome
 from flotilla.types.errors import FlotillaError, LeaseExpiredError
-from flotilla.types.operations.queue import RELEASE, LeaseRange, Settle, Settled
+from flotilla.types.limits import KIB
+from flotilla.types.operations.queue import RELEASE, LeaseRange, MessageResult, Settle, Settled
 
 #: Requests in flight to one partition.
 IN_FLIGHT_MAX = 2
@@ -29,6 +30,9 @@ LINGER_MS = 5
 LINGER_COUNT_MAX = 256
 #: Runs in one request, up to one lease more: far below the bound on envelopes.
 RUNS_MAX = 4096
+#: Results of one lease in one request, and of all of them up to one lease more: together far below the same bound.
+RESULTS_BYTES_MAX = 64 * KIB
+RESULTS_MAX = 256
 
 #: Called with a lease, the bits of the settled messages, the bits that were refused, and an error without an answer.
 Ended: TypeAlias = Callable[[Lease, int, int, FlotillaError | None], None]
@@ -39,13 +43,23 @@ _Place: TypeAlias = tuple[int, int]
 class _PendingOutcome:
     """Messages of one lease with one outcome."""
 
-    __slots__ = ("lease", "mask", "waiting")
+    __slots__ = ("lease", "mask", "results", "results_bytes", "waiting")
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
         self.mask = 0
         #: The bits that each caller has settled.
         self.waiting: dict[Ended, int] = {}
+        self.results: list[MessageResult] = []
+        self.results_bytes = 0
+
+    def has_room(self, size_bytes: int) -> bool:
+        return self.results_bytes + size_bytes <= RESULTS_BYTES_MAX and len(self.results) < RESULTS_MAX
+
+    def add_results(self, mask: int, payload: bytes, *, is_kept: bool) -> None:
+        for offset in self.lease.offsets(mask):
+            self.results.append(MessageResult(offset, payload, is_kept))
+            self.results_bytes += len(payload)
 
 
 class Settlements:
@@ -65,7 +79,8 @@ class Settlements:
         self._group = group
         self._timeout_ms = timeout_ms
         self._answered = answered
-        self._waiting: dict[_Place, dict[Outcome, dict[Lease, _PendingOutcome]]] = {}
+        #: A lease whose results fill a request stands under itself.
+        self._waiting: dict[_Place, dict[Outcome, dict[Lease | _PendingOutcome, _PendingOutcome]]] = {}
         self._in_flight: dict[_Place, int] = {}
         #: Until when the settlements of a partition linger; set by the first `flush` after they came.
         self._leave_ms: dict[_Place, int] = {}
@@ -84,11 +99,19 @@ class Settlements:
             self.handled += count
         place = (lease.topic_id, lease.partition)
         by_outcome = self._waiting.setdefault(place, {})
-        settled = by_outcome.setdefault(outcome, {})
+        result = outcome.result
+        # Acks share requests, whatever their results.
+        settled = by_outcome.setdefault(outcome if result is None else ACKED, {})
         pending = settled.get(lease)
+        if pending is not None and result is not None and not pending.has_room(len(result)):
+            del settled[lease]
+            settled[pending] = pending
+            pending = None
         if pending is None:
             pending = settled[lease] = _PendingOutcome(lease)
         pending.mask |= mask
+        if result is not None:
+            pending.add_results(mask, result, is_kept=outcome.is_result_kept)
         pending.waiting[ended] = pending.waiting.get(ended, 0) | mask
         if is_awaited or self.count >= LINGER_COUNT_MAX:
             self._leave_ms[place] = 0
@@ -117,10 +140,14 @@ class Settlements:
         outcome, settled = next(iter(by_outcome.items()))
         chosen: list[_PendingOutcome] = []
         runs: list[LeaseRange] = []
-        while settled and len(runs) < RUNS_MAX:
+        results: list[MessageResult] = []
+        results_bytes = 0
+        while settled and len(runs) < RUNS_MAX and len(results) < RESULTS_MAX and results_bytes < RESULTS_BYTES_MAX:
             pending = settled.pop(next(iter(settled)))
             chosen.append(pending)
             runs += pending.lease.runs(pending.mask)
+            results += pending.results
+            results_bytes += pending.results_bytes
         if not settled:
             del by_outcome[outcome]
             if not by_outcome:
@@ -136,6 +163,7 @@ class Settlements:
             outcome.reason,
             outcome.delay_ms,
             topic_id=topic_id,
+            results=results,
         )
         self._in_flight[place] = self._in_flight.get(place, 0) + 1
         deadline_ms = self._session.now_ms + self._timeout_ms

@@ -14,7 +14,7 @@ from flotilla.client.queue._loop import QueueLoop
 from flotilla.client.queue.following import Follow, Next
 from flotilla.client.queue.message import Leased, masks_of
 from flotilla.client.queue.options import QueueOptions
-from flotilla.client.queue.outcome import ACKED, Outcome, failed, is_decision, outcome_of, rejected, released
+from flotilla.client.queue.outcome import ACKED, Outcome, acked, failed, is_decision, outcome_of, rejected, released
 
 
 class AsyncQueueMessage(Leased["AsyncQueueConsumer"]):
@@ -25,13 +25,15 @@ class AsyncQueueMessage(Leased["AsyncQueueConsumer"]):
 
     __slots__ = ()
 
-    async def ack(self, *, wait: bool = True) -> None:
+    async def ack(self, *, result: bytes | None = None, wait: bool = True) -> None:
         """Acknowledges the message: the group never gets it again. The first outcome of a message counts.
 
         Returns when that is on disk at a majority; with `wait=False` at once, and the consumer's next call raises the
         error. Raises LeaseExpiredError when the lease has expired and another consumer has the message.
+
+        result: up to 64 KiB for the caller that waits for it (`Client.request`, `Client.result`), stored with the ack.
         """
-        await self._owner.settle((self,), ACKED, wait=wait)
+        await self._owner.settle((self,), acked(result), wait=wait)
 
     async def nack(self, *, reason: str = "", delay_ms: Duration | None = None, wait: bool = True) -> None:
         """Fails the message: counts as an attempt, and delivers it again after `delay_ms`, or the group's backoff."""

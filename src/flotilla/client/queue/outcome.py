@@ -8,8 +8,8 @@ from logging import Logger
 from typing import NamedTuple
 
 from flotilla.client._duration import Duration, milliseconds
-from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.limits import REASON_BYTES_MAX
+from flotilla.types.errors import InvalidArgumentError, WrongTypeError
+from flotilla.types.limits import REASON_BYTES_MAX, RESULT_BYTES_MAX
 from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, REJECT, RELEASE
 
 
@@ -50,9 +50,15 @@ class Outcome(NamedTuple):
     kind: int
     reason: str = ""
     delay_ms: int = BY_BACKOFF
+    #: Of one acked message; None: it has none.
+    result: bytes | None = None
+    #: False: it has a result that cannot be kept.
+    is_result_kept: bool = True
 
 
 ACKED = Outcome(ACK)
+#: Acked with a result that cannot be kept.
+ACKED_UNKEPT = Outcome(ACK, result=b"", is_result_kept=False)
 #: Delivered again at once; does not count as an attempt.
 RELEASED = Outcome(RELEASE, "", 0)
 
@@ -93,6 +99,24 @@ def log_outcome(log: Logger, place: str, attempt: int, error: BaseException) -> 
 def cut_reason(reason: str) -> str:
     """The reason, cut to the length that a broker keeps."""
     return reason if len(reason) <= REASON_BYTES_MAX else reason[: REASON_BYTES_MAX - 1] + "…"
+
+
+def acked(result: bytes | None) -> Outcome:
+    """Raises InvalidArgumentError for a result that is too large, and WrongTypeError for one that is not bytes."""
+    if result is None:
+        return ACKED
+    if not isinstance(result, bytes):
+        raise WrongTypeError(f"a result is bytes, not {type(result).__name__}")
+    if len(result) > RESULT_BYTES_MAX:
+        raise InvalidArgumentError(f"a result has at most {RESULT_BYTES_MAX} bytes, not {len(result)}")
+    return Outcome(ACK, result=result)
+
+
+def returned(value: object) -> Outcome:
+    """The outcome of a message whose handler returned: bytes are its result, anything else is ignored."""
+    if not isinstance(value, bytes):
+        return ACKED
+    return acked(value) if len(value) <= RESULT_BYTES_MAX else ACKED_UNKEPT
 
 
 def failed(reason: str, delay_ms: Duration | None) -> Outcome:

@@ -23,7 +23,7 @@ from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
 from flotilla.client.queue.following import Follow, Next
 from flotilla.client.queue.message import Leased, masks_of
 from flotilla.client.queue.options import QueueOptions
-from flotilla.client.queue.outcome import ACKED, Outcome, failed, is_decision, outcome_of, rejected, released
+from flotilla.client.queue.outcome import ACKED, Outcome, acked, failed, is_decision, outcome_of, rejected, released
 from flotilla.types.errors import FlotillaError
 
 
@@ -46,8 +46,8 @@ class QueueMessage(Leased[Settler]):
     __slots__ = ()
 
     @documented_by(AsyncQueueMessage.ack)
-    def ack(self, *, wait: bool = True) -> None:
-        self._owner.settle((self,), ACKED, wait=wait)
+    def ack(self, *, result: bytes | None = None, wait: bool = True) -> None:
+        self._owner.settle((self,), acked(result), wait=wait)
 
     @documented_by(AsyncQueueMessage.nack)
     def nack(self, *, reason: str = "", delay_ms: Duration | None = None, wait: bool = True) -> None:

@@ -28,11 +28,14 @@ from flotilla.types.operations.queue import (
     LeaseRange,
     LeaveQueue,
     ListGroups,
+    MessageResult,
     Poll,
     Polled,
     Pushed,
+    ReadResults,
     RecordsCancelled,
     ResetGroup,
+    ResultsRead,
     Settle,
     Settled,
     Start,
@@ -178,6 +181,8 @@ def _write_settle(body: client_pb2.Settle, value: Settle) -> Sequence[Buffer]:
     write_leases(body.leases, value.leases)
     body.members.extend(value.members)
     body.topic_id = value.topic_id
+    for offset, payload, is_kept in value.results:
+        body.results.add(offset=offset, payload=payload, is_kept=is_kept)
     return ()
 
 
@@ -192,6 +197,7 @@ def _read_settle(body: client_pb2.Settle, attachment: memoryview) -> Settle:
         body.delay_ms,
         body.members[:],
         body.topic_id,
+        [MessageResult(each.offset, each.payload, each.is_kept) for each in body.results],
     )
 
 
@@ -258,6 +264,7 @@ REQUEST_ROWS: tuple[Row, ...] = (
     derived(Withdraw),
     derived(LeaveQueue),
     derived(CancelRecords),
+    derived(ReadResults),
     derived(ListGroups),
     derived(DescribeGroup),
     derived(ResetGroup, start=_START),
@@ -272,6 +279,7 @@ REPLY_ROWS: tuple[Row, ...] = (
     by_hand(Settled, _write_settled, _read_settled),
     by_hand(Pushed, _write_pushed, _read_pushed, has_attachment=True),
     derived(RecordsCancelled),
+    derived(ResultsRead),
     derived(GroupList),
     derived(GroupDescription),
     derived(GroupReset),

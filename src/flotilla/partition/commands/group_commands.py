@@ -8,18 +8,20 @@ The body of SettleRuns is the groups one after the other (the head of the comman
     u64 generation; u32 counts of acked, expired, dropped, failed, dead and reasons; the name; the reasons;
     acked, expired and dropped: (first, end); failed: (first, end, not_before_ms, reason); dead: (first, end, reason)
 
-with texts as u16 length and UTF-8, runs as rows of u64, and a reason as its place among the reasons.
+with texts as u16 length and UTF-8, runs as rows of u64, and a reason as its place among the reasons. If messages have
+results, these follow the groups: their u32 count, (group, offset, ttl_ms, size) each as rows of u64 with the group as
+its place, and their bytes.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class whose name says too little alone
 from sys import intern
 from typing import NamedTuple
 
-from flotilla.partition.commands.byte_reader import ByteReader, pack_numbers, pack_text
+from flotilla.partition.commands.byte_reader import ByteReader, pack_numbers, pack_rows, pack_text
 from flotilla.partition.offset_runs import Run
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import Index, Offset
@@ -42,6 +44,15 @@ class DeadRun(NamedTuple):
     reason: str
 
 
+class AckedResult(NamedTuple):
+    """The result of an acked message."""
+
+    offset: Offset
+    #: How long it is kept; 0: it is not.
+    ttl_ms: int
+    payload: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class GroupSettlement:
     """Outcomes of messages of one group. Messages that are settled already are skipped when it is applied."""
@@ -57,6 +68,8 @@ class GroupSettlement:
     #: GroupState.generation when the messages were leased. After a reset the settlement is ignored: its messages may
     #: have to be delivered again. 0: any generation.
     generation: Index = 0
+    #: Of messages in `acked`. A message that is settled already keeps what it has.
+    results: tuple[AckedResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +135,8 @@ _GROUP = Struct("<Q6I")
 
 def encode_settlements(groups: Iterable[GroupSettlement]) -> bytes:
     out = bytearray()
-    for settlement in groups:
+    results: list[tuple[int, AckedResult]] = []
+    for place, settlement in enumerate(groups):
         reasons: dict[str, int] = {}
         failed = [
             (run.first, run.end, run.not_before_ms, reasons.setdefault(run.reason, len(reasons)))
@@ -143,6 +157,10 @@ def encode_settlements(groups: Iterable[GroupSettlement]) -> bytes:
             out += pack_text(reason)
         rows = chain(settlement.acked, settlement.expired, settlement.dropped, failed, dead)
         out += pack_numbers(chain.from_iterable(rows))
+        results += [(place, result) for result in settlement.results]
+    if results:
+        out += pack_rows([(place, offset, ttl_ms, len(payload)) for place, (offset, ttl_ms, payload) in results])
+        out += b"".join([result.payload for _, result in results])
     return bytes(out)
 
 
@@ -154,6 +172,8 @@ def decode_settlements(data: bytes, count: int) -> tuple[GroupSettlement, ...]:
         raise InvalidArgumentError(f"a settlement has no room for {count} groups")
     try:
         groups = tuple([_read_settlement(reader) for _ in range(count)])
+        if reader.left_bytes:
+            groups = _with_results(reader, groups)
     except (StructError, UnicodeDecodeError, IndexError) as error:
         raise InvalidArgumentError("a settlement is cut short or garbled") from error
     if reader.left_bytes:
@@ -175,6 +195,13 @@ def _read_settlement(reader: ByteReader) -> GroupSettlement:
         dead=_read_dead(reader, dead, reasons),
         generation=generation,
     )
+
+
+def _with_results(reader: ByteReader, groups: tuple[GroupSettlement, ...]) -> tuple[GroupSettlement, ...]:
+    found: list[list[AckedResult]] = [[] for _ in groups]
+    for place, offset, ttl_ms, size in reader.rows(4):
+        found[place].append(AckedResult(offset, ttl_ms, reader.bytes(size)))
+    return tuple([replace(group, results=tuple(results)) for group, results in zip(groups, found, strict=True)])
 
 
 def _read_runs(reader: ByteReader, count: int) -> tuple[Run, ...]:

@@ -26,6 +26,7 @@ from struct import Struct
 from typing import Any, Final, TypeAlias
 
 from flotilla.partition.commands.group_commands import (
+    AckedResult,
     BuryDeaths,
     CancelRecords,
     DeadRun,
@@ -48,6 +49,7 @@ __all__ = [
     "HEAD_BYTES",
     "MAGIC",
     "VERSION",
+    "AckedResult",
     "BuryDeaths",
     "CancelRecords",
     "ClaimPartition",

@@ -376,7 +376,7 @@ class GroupDelivery:
 
     def _end(self, first: Offset, end: Offset, outcome: Outcome, lease: Lease | None, deadline_ms: int) -> None:
         if outcome.kind == ACK:
-            self._settle_as(Piece(ACKING, first, end, lease, deadline_ms))
+            self._settle_as(Piece(ACKING, first, end, lease, deadline_ms, results=outcome.results_of(first, end)))
         elif outcome.kind == STAGE:
             self.taken.set(first, end, STAGED)
             outcome.staged.append(Piece(STAGED, first, end, lease, deadline_ms))

@@ -1,10 +1,11 @@
 """The outcome of leases, as a member, a deadline or a transaction asks for it, and the delay of the next attempt."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final, TypeAlias
 
+from flotilla.partition.commands.partition_commands import AckedResult
 from flotilla.partition.leader.settlement_outbox import Piece
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset
@@ -37,6 +38,15 @@ class Outcome:
     is_unasked: bool = False
     #: Filled with the pieces that STAGE has taken.
     staged: list[Piece] = field(default_factory=list)
+    #: Of an ack, by offset.
+    results: Mapping[Offset, AckedResult] = field(default_factory=dict)
+
+    def results_of(self, first: Offset, end: Offset) -> tuple[AckedResult, ...]:
+        if not self.results:
+            return ()
+        if end - first < len(self.results):
+            return tuple([self.results[offset] for offset in range(first, end) if offset in self.results])
+        return tuple([result for offset, result in self.results.items() if first <= offset < end])
 
     def retry_delay_ms(self, attempts: int, random: Random) -> int:
         """The backoff doubles with each attempt. Half of it is random, so that messages that failed together come back

@@ -15,7 +15,13 @@ from typing import Final, NamedTuple
 
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.hand_over import HANDED_RUNS_MAX, HandOver, HeldGroup, HeldLease, HeldRun
-from flotilla.partition.commands.partition_commands import GroupSettlement, ReserveTokens, SettleRuns, StageSettlement
+from flotilla.partition.commands.partition_commands import (
+    AckedResult,
+    GroupSettlement,
+    ReserveTokens,
+    SettleRuns,
+    StageSettlement,
+)
 from flotilla.partition.leader.delays import Delays
 from flotilla.partition.leader.group_delivery import GroupDelivery, LeasedMessages
 from flotilla.partition.leader.key_order import KeysOf
@@ -32,11 +38,13 @@ from flotilla.types.errors import NotFoundError, UnavailableError
 from flotilla.types.filters import NO_FILTER
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Index, Offset, Term
-from flotilla.types.limits import REASON_BYTES_MAX
-from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, LeaseRange
+from flotilla.types.limits import MIB, REASON_BYTES_MAX
+from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, LeaseRange, MessageResult
 
 #: With the longest reasons, a command of this size is far below the bound of an entry.
 _PIECES_MAX: Final = 8_192
+#: Results of one command, up to one request more.
+_RESULTS_BYTES_MAX: Final = 4 * MIB
 #: Stretches that came due, before the leader checks which of them all groups have read.
 _DUE_KEPT: Final = 4_096
 
@@ -322,11 +330,12 @@ class QueueLeader:
         now_ms: int,
         last_attempt_of: LastAttemptOf | None = None,
         members: Sequence[str] = (),
+        results: Sequence[MessageResult] = (),
     ) -> list[LeaseRange]:
         """Settles leases; returns the refused ranges. All but a RELEASE is in the outbox: answer when it has committed.
 
         Without `last_attempt_of`, the bounds of `limit_deliveries` and of the group hold. With `members`, one for each
-        of `ranges`, a lease id of 0 stands for the leases of the member.
+        of `ranges`, a lease id of 0 stands for the leases of the member. `results` are those of acked messages.
         """
         now_ms = self._clock(now_ms)
         found = self._find(group)
@@ -339,6 +348,8 @@ class QueueLeader:
             is_earlier = kind == ACK or now_ms < self._began_ms + rules.visibility_ms
             ranges = _under_leases(found, ranges, members, is_earlier=is_earlier)
         outcome = Outcome(kind, now_ms, rules, _shortened(reason), delay_ms, last_attempt_of)
+        if results:
+            outcome.results = {each.offset: _acked_result(each, rules.result_ttl_ms) for each in results}
         refused = found.settle(ranges, outcome)
         self._watch(found)
         return refused
@@ -508,14 +519,16 @@ class QueueLeader:
         settlements: list[GroupSettlement] = []
         parts: list[tuple[GroupDelivery, list[Piece]]] = []
         room = _PIECES_MAX
+        bytes_room = _RESULTS_BYTES_MAX
         for group in list(self._posting.values()):
-            pieces = group.outbox.take(room)
+            pieces = group.outbox.take(room, bytes_room)
             room -= len(pieces)
+            bytes_room -= sum([piece.results_bytes for piece in pieces if piece.results])
             settlements.append(settlement_of(group.name, group.generation, pieces))
             parts.append((group, pieces))
             if not group.outbox:
                 del self._posting[group.name]
-            if not room:
+            if not room or bytes_room <= 0:
                 break
         if not parts:
             return None
@@ -585,6 +598,11 @@ class QueueLeader:
         if reads_due:
             self._has_ready(found, now_ms)
         return GroupView(found, self._machine, self._delays, self._rules_of(group), now_ms)
+
+
+def _acked_result(result: MessageResult, ttl_ms: int) -> AckedResult:
+    is_kept = result.is_kept and ttl_ms > 0
+    return AckedResult(result.offset, ttl_ms if is_kept else 0, result.payload if is_kept else b"")
 
 
 def _runs_of(pieces: list[Piece]) -> tuple[Run, ...]:

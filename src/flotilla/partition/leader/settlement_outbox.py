@@ -7,7 +7,7 @@ goes on as before. A settlement that no member asked for (a lease that expired) 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from flotilla.partition.commands.partition_commands import DeadRun, FailedRun, GroupSettlement
+from flotilla.partition.commands.partition_commands import AckedResult, DeadRun, FailedRun, GroupSettlement
 from flotilla.partition.leader.leases import Lease
 from flotilla.partition.leader.places import ACKING, DROPPING, EXPIRING, FAILING, KILLING
 from flotilla.partition.offset_runs import Run
@@ -28,6 +28,12 @@ class Piece(NamedTuple):
     is_unasked: bool = False
     not_before_ms: int = 0
     reason: str = ""
+    #: Of an ack.
+    results: tuple[AckedResult, ...] = ()
+
+    @property
+    def results_bytes(self) -> int:
+        return sum([len(result.payload) for result in self.results])
 
 
 class SettlementOutbox:
@@ -42,8 +48,14 @@ class SettlementOutbox:
     def add(self, piece: Piece) -> None:
         self._pieces.append(piece)
 
-    def take(self, limit: int) -> list[Piece]:
-        """The oldest pieces, at most `limit`."""
+    def take(self, limit: int, bytes_max: int) -> list[Piece]:
+        """The oldest pieces, at most `limit`, and until their results have this many bytes."""
+        for count, piece in enumerate(self._pieces[:limit], 1):
+            if piece.results:
+                bytes_max -= piece.results_bytes
+                if bytes_max <= 0:
+                    limit = count
+                    break
         if len(self._pieces) <= limit:
             taken = self._pieces
             self._pieces = []
@@ -67,6 +79,7 @@ def settlement_of(group: str, generation: Index, pieces: list[Piece]) -> GroupSe
         dead=tuple([DeadRun(each.first, each.end, each.reason) for each in by_kind.get(KILLING, ())]),
         dropped=_runs(by_kind.get(DROPPING, ())),
         generation=generation,
+        results=tuple([result for each in by_kind.get(ACKING, ()) for result in each.results]),
     )
 
 

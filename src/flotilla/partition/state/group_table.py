@@ -26,6 +26,7 @@ from flotilla.partition.offset_runs import Run, RunSet
 from flotilla.partition.queries import Position
 from flotilla.partition.state.endings import CANCELLED, DROPPED, EXPIRED
 from flotilla.partition.state.group import GroupState
+from flotilla.partition.state.results import Result, ResultTable
 from flotilla.types.errors import (
     GroupModeError,
     InvalidArgumentError,
@@ -37,12 +38,14 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.ids import Index, Offset
-from flotilla.types.limits import CANCEL_COUNT_MAX, REASON_BYTES_MAX
+from flotilla.types.limits import CANCEL_COUNT_MAX, REASON_BYTES_MAX, RESULT_BYTES_MAX
 from flotilla.types.operations.stream import NO_OFFSET
 from flotilla.types.topics import COMMIT_METADATA_BYTES_MAX, GROUP_COUNT_MAX, PARTITION_COUNT_MAX, check_group_name
 
 #: The snapshot of a group stores 64 bits.
 _NUMBER_MAX = 2**63 - 1
+#: Its sum with a time fits into 64 bits.
+_TTL_MS_MAX = 2**62
 
 
 class Log(Protocol):
@@ -56,6 +59,9 @@ class Log(Protocol):
 
     @property
     def next_offset(self) -> Offset: ...
+
+    @property
+    def results(self) -> ResultTable: ...
 
 
 class GroupTable:
@@ -104,6 +110,7 @@ class GroupTable:
     def trim(self, log_start: Offset) -> None:
         """The log has removed everything below."""
         self.cancelled.discard(0, log_start)
+        self._log.results.trim(log_start)
         for queue in self.queues.values():
             queue.totals.trimmed += queue.trim(log_start)
 
@@ -236,6 +243,10 @@ class GroupTable:
             for dead in settlement.dead:
                 _check_run(dead.first, dead.end, next_offset)
                 _check_reason(dead.reason)
+            for result in settlement.results:
+                _check_run(result.offset, result.offset + 1, next_offset)
+                if len(result.payload) > RESULT_BYTES_MAX or result.ttl_ms > _TTL_MS_MAX:
+                    raise InvalidArgumentError(f"a result has at most {RESULT_BYTES_MAX} bytes")
 
     # Effects.
 
@@ -259,6 +270,7 @@ class GroupTable:
     def _delete(self, command: DeleteGroup) -> Position | GroupState | None:
         """The deleted group; None: it never committed anything."""
         if command.group in self.queues:
+            self._log.results.drop(command.group)
             return self.queues.pop(command.group)
         self.fences.pop(command.group, None)
         return self.positions.pop(command.group, None)
@@ -277,6 +289,7 @@ class GroupTable:
         """The group's new floor."""
         queue = self.queues[command.group]
         queue.reset(max(command.offset, self._log.log_start), self._log.applied)
+        self._log.results.drop(command.group)
         self._settle_cancelled(queue)
         return queue.floor
 
@@ -290,7 +303,7 @@ class GroupTable:
         for settlement in command.groups:
             queue = self.queues.get(settlement.group)
             if queue is not None and settlement.generation in (0, queue.generation):
-                count += _settle_queue(queue, settlement, command.now_ms)
+                count += _settle_queue(queue, settlement, command.now_ms, self._log.results)
         return count
 
     def _bury(self, command: BuryDeaths) -> int:
@@ -333,9 +346,13 @@ def _end_runs(queue: GroupState, runs: list[Run] | tuple[Run, ...], kind: int) -
     return count
 
 
-def _settle_queue(queue: GroupState, settlement: GroupSettlement, now_ms: int) -> int:
+def _settle_queue(queue: GroupState, settlement: GroupSettlement, now_ms: int, results: ResultTable) -> int:
     totals = queue.totals
+    answers = [each for each in settlement.results if not queue.is_settled(each.offset)]
     acked = queue.acknowledge(settlement.acked)
+    for offset, ttl_ms, payload in answers:
+        if queue.is_settled(offset):
+            results.put(settlement.group, offset, Result(payload, ttl_ms))
     expired = _end_runs(queue, settlement.expired, EXPIRED)
     dropped = _end_runs(queue, settlement.dropped, DROPPED)
     failed = sum([queue.fail(run.first, run.end, run.not_before_ms, run.reason) for run in settlement.failed])

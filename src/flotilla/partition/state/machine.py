@@ -51,6 +51,7 @@ from flotilla.partition.state.group_table import GroupTable
 from flotilla.partition.state.idempotency_keys import KeyTable
 from flotilla.partition.state.producers import ProducerTable
 from flotilla.partition.state.remains import dismantle
+from flotilla.partition.state.results import ResultTable
 from flotilla.partition.state.snapshot import Contents, Counters, decode_snapshot, encode, freeze
 from flotilla.partition.state.stored_times import StoredTimes
 from flotilla.partition.state.transactions import Concluded, StagedAcks, StagedTransactions, Staging
@@ -106,6 +107,8 @@ class PartitionMachine:
         #: Priorities and times of delivery of everything in the log.
         self.index = BatchIndex()
         self.transactions = StagedTransactions()
+        #: Of acked messages of all queue groups.
+        self.results = ResultTable()
         self._hand_over: tuple[Index, HandOver] | None = None
         self._set_groups(GroupTable(self))
 
@@ -224,6 +227,7 @@ class PartitionMachine:
             queues=self.groups,
             stored=self.stored,
             transactions=self.transactions,
+            results=self.results,
         )
 
     def decode(self, data: SnapshotData) -> Contents | None:
@@ -254,6 +258,7 @@ class PartitionMachine:
         self.index = contents.index
         self.stored = contents.stored
         self.transactions = contents.transactions
+        self.results = contents.results
         self._hand_over = None
         groups = GroupTable(self)
         groups.positions = contents.positions
@@ -326,6 +331,7 @@ class PartitionMachine:
             self.clock_ms = command.now_ms
             self.keys.forget_below(self.producers.stamp(self.clock_ms, self.next_offset))
             self.stored.note(self.clock_ms, self.next_offset)
+            self.results.stamp(self.clock_ms)
 
     def _note_hand_over(self, command: HandOver) -> None:
         self._hand_over = None if command.is_void else (self.applied, command)

@@ -36,6 +36,9 @@ def _parts(contents: Contents) -> list[object]:
     for items in (producers.producers.values(), producers.idle.values(), producers.ring, keys.offsets.values()):
         parts += _steps(items)
     parts += _steps(keys.order)
+    parts += _steps(contents.results.kept.values())
+    for unkept in contents.results.unkept.values():
+        parts += unkept.runs.freeze().leaves
     return parts
 
 

@@ -3,9 +3,9 @@
 Little endian. The version (u8), the counters, then the positions of groups and the fences of stream groups in the
 order of names, then the table of producers: bounds, marks, producers by id with their batches in the window, and idle
 producers in the order in which they will be forgotten; then the idempotency keys in the order of offsets, the index
-of batches, cancelled offsets, the queue groups (`group_snapshot`), when records were stored, and transactions
-(`transaction_snapshot`). Equal states give equal bytes, whatever happened before: slots of batches that have left the
-window are not written.
+of batches, cancelled offsets, the queue groups (`group_snapshot`), when records were stored, transactions
+(`transaction_snapshot`), and the results of acked messages (`result_snapshot`). Equal states give equal bytes, whatever
+happened before: slots of batches that have left the window are not written.
 
 Encoding has two steps, because a state of a million items takes seconds. `freeze` takes a view of the state, in a few
 milliseconds, which later changes do not reach. `encode` makes the bytes of it piece by piece, on any thread: no step of
@@ -37,6 +37,8 @@ from flotilla.partition.state.group_snapshot import (
 )
 from flotilla.partition.state.idempotency_keys import DIGEST_BYTES, KeyTable
 from flotilla.partition.state.producers import FrozenProducers, Idle, Mark, Producer, ProducerTable
+from flotilla.partition.state.result_snapshot import FrozenResults, encode_results, freeze_results, read_results
+from flotilla.partition.state.results import ResultTable
 from flotilla.partition.state.stored_times import StoredTimes
 from flotilla.partition.state.transaction_snapshot import read_transactions, write_transactions
 from flotilla.partition.state.transactions import StagedTransactions
@@ -87,6 +89,7 @@ class Contents:
     queues: dict[str, GroupState]
     stored: StoredTimes
     transactions: StagedTransactions
+    results: ResultTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,7 @@ class FrozenContents:
     queues: dict[str, FrozenGroup]
     stored: bytes
     transactions: bytes
+    results: FrozenResults
 
 
 def freeze(contents: Contents) -> FrozenContents:
@@ -124,6 +128,7 @@ def freeze(contents: Contents) -> FrozenContents:
         queues={name: freeze_queue(queue) for name, queue in sorted(contents.queues.items())},
         stored=stored,
         transactions=bytes(transactions),
+        results=freeze_results(contents.results),
     )
 
 
@@ -141,6 +146,7 @@ def encode(frozen: FrozenContents) -> Iterator[bytes]:
         yield from encode_queue(name, queue)
     yield frozen.stored
     yield frozen.transactions
+    yield from encode_results(frozen.results)
 
 
 def _encode_positions(positions: dict[str, Position]) -> Iterator[bytes]:
@@ -231,6 +237,7 @@ def _read_contents(reader: ByteReader) -> Contents:
         queues=read_queues(reader),
         stored=_read_stored(reader),
         transactions=_read_transactions(reader, counters),
+        results=read_results(reader),
     )
 
 

@@ -51,6 +51,15 @@ class LeaseRange(NamedTuple):
     end: Offset
 
 
+class MessageResult(NamedTuple):
+    """What came of an acked message, for the caller that waits for it."""
+
+    offset: Offset
+    payload: bytes = b""
+    #: False: there was a result, which cannot be kept; a caller that waits for it gets FORGOTTEN.
+    is_kept: bool = True
+
+
 class Start(NamedTuple):
     """Where a new group begins."""
 
@@ -241,6 +250,8 @@ class Settle(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE):
     members: list[str] = field(default_factory=list)
     #: Of the topic in which they were leased: in a later topic of the same name all of them have expired; 0: any.
     topic_id: int = 0
+    #: Of messages in `leases`, with an ACK only.
+    results: list[MessageResult] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -275,6 +286,50 @@ class CancelRecords(Request[RecordsCancelled], to=PARTITION_LEADER, effect=REPEA
     partition: int
     offsets: list[Offset] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
+    #: As in Poll.
+    topic_id: int = 0
+
+
+# Results.
+
+
+@dataclass(slots=True)
+class EndedMessage:
+    """How a message ended in one group."""
+
+    offset: Offset
+    #: A final state of partition/explain/delivery_states; FORGOTTEN_STATE; or empty: there is no such message.
+    state: str
+    #: Of an acked message; empty, too, if the ack carried none.
+    result: bytes = b""
+    #: Of a message that failed, and its deliveries.
+    reason: str = ""
+    attempts: int = 0
+
+
+#: It ended, but its result is not kept, or it is not remembered how it ended.
+FORGOTTEN_STATE: Final = "forgotten"
+
+
+@dataclass(slots=True)
+class ResultsRead(Reply):
+    """The messages that have ended, or as many of them as one answer carries; none: the wait is over."""
+
+    ended: list[EndedMessage]
+
+
+@dataclass(slots=True)
+class ReadResults(Request[ResultsRead], to=PARTITION_LEADER, effect=READ):
+    """How messages ended in a group, and their results. Waits up to wait_ms for the first one.
+
+    The group may be unknown yet: the first poll creates it.
+    """
+
+    topic: str
+    partition: int
+    group: str
+    offsets: list[Offset]
+    wait_ms: int = 0
     #: As in Poll.
     topic_id: int = 0
 

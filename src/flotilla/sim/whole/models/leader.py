@@ -27,7 +27,7 @@ from flotilla.types.errors import FlotillaError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Index, Offset, Term
 from flotilla.types.operations import Reply
-from flotilla.types.operations.queue import ACK, RELEASE, Delivery, LeaseRange, Settle, Settled
+from flotilla.types.operations.queue import ACK, RELEASE, Delivery, LeaseRange, MessageResult, Settle, Settled
 from flotilla.types.operations.transactions import (
     Stage,
     Staged,
@@ -107,8 +107,9 @@ class WatchedLeader(QueueLeader):
         now_ms: int,
         last_attempt_of: LastAttemptOf | None = None,
         members: Sequence[str] = (),
+        results: Sequence[MessageResult] = (),
     ) -> list[LeaseRange]:
-        refused = super().settle(group, kind, ranges, reason, delay_ms, now_ms, last_attempt_of, members)
+        refused = super().settle(group, kind, ranges, reason, delay_ms, now_ms, last_attempt_of, members, results)
         self.watch.check(self._settled, group, ranges, refused, members)
         return refused
 
