@@ -14,6 +14,7 @@ from flotilla.client.admin.group_info import GroupInfo as GroupInfo
 from flotilla.client.admin.schedules import AsyncSchedules as AsyncSchedules
 from flotilla.client.admin.schedules import Schedules as Schedules
 from flotilla.client.app.app import App as App
+from flotilla.client.app.task import Sent as Sent
 from flotilla.client.app.task import Task as Task
 from flotilla.client.app.worker import AppWorker as AppWorker
 from flotilla.client.async_client import AsyncClient as AsyncClient

@@ -2,13 +2,28 @@
 
 import asyncio
 import json
+import pickle
 import threading
 import time
+from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
-from flotilla import AlreadyExistsError, App, FlotillaError, InvalidArgumentError, Reject, Retry, WrongTypeError
+from flotilla import (
+    AlreadyExistsError,
+    App,
+    DeadlineError,
+    FlotillaError,
+    ForgottenError,
+    InvalidArgumentError,
+    MessageFailedError,
+    Receipt,
+    Reject,
+    Retry,
+    WrongTypeError,
+)
 from flotilla.testing import HOUR_MS, LocalBroker
 
 
@@ -301,3 +316,59 @@ def test_the_servers_come_from_the_environment(broker, monkeypatch):
     with App() as app:
         app.task(lambda: None, name="note").send()
     assert time.monotonic() - started < 30
+
+
+def test_a_task_returns_its_result(app):
+    @dataclass
+    class Total:
+        amount: Decimal
+        currency: str
+
+    @app.task
+    def add(a: int, b: int) -> Total:
+        return Total(Decimal(a + b), "EUR")
+
+    @app.task(topic="pages", group="readers")
+    async def fetch(url: str) -> list[str]:
+        return [url]
+
+    @app.task
+    def nothing():
+        pass
+
+    total, page, none = add.send(2, 3), fetch.send("x"), nothing.send()
+    app.run(burst=True)
+    assert total.result() == Total(Decimal(5), "EUR")
+    assert asyncio.run(page.aresult()) == ["x"]
+    assert none.result() is None
+    receipt = pickle.loads(pickle.dumps(total))
+    assert type(receipt) is Receipt
+    assert receipt == total
+    assert add.result(receipt) == total.result()
+
+
+def test_a_task_that_dies_raises_where_its_result_is_awaited(app):
+    @app.task(max_deliveries=1)
+    def fail():
+        raise RuntimeError("no luck")
+
+    sent = fail.send()
+    with pytest.raises(DeadlineError):
+        sent.result(timeout_ms=1)
+    app.run(burst=True)
+    with pytest.raises(MessageFailedError, match="RuntimeError: no luck"):
+        sent.result()
+
+
+def test_a_result_that_cannot_be_kept_fails_no_task(app):
+    @app.task
+    def make(kind: str) -> str:
+        return object() if kind == "object" else "x" * 100_000
+
+    sent = [make.send("object"), make.send("large")]
+    worker = app.worker(burst=True)
+    worker.run()
+    assert (worker.handled_count, worker.failed_count, worker.rejected_count) == (2, 0, 0)
+    for each in sent:
+        with pytest.raises(ForgottenError):
+            each.result()

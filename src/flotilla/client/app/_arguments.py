@@ -1,4 +1,4 @@
-"""Arguments of tasks as JSON and back, guided by the annotations of the function.
+"""Arguments and results of tasks as JSON and back, guided by the annotations of the function.
 
     None, bool, int, float, str, list, dict     as they are
     tuple, set, frozenset                       arrays
@@ -8,7 +8,7 @@
     dataclass                                   an object of its fields
 
 Without an annotation an argument arrives as JSON has it. An argument that does not fit its annotation is refused where
-it is sent, and again where it arrives.
+it is sent, and again where it arrives. A result is read by the annotation of what the function returns.
 """
 
 import inspect
@@ -80,6 +80,20 @@ class Signature:
         except TypeError as error:
             raise InvalidArgumentError(str(error)) from None
         return self._read(plain)
+
+    def encode_result(self, value: object) -> bytes:
+        """Raises WrongTypeError, or ValueError for a number that JSON does not have."""
+        return json.dumps(to_json(value, "result"), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+    def decode_result(self, payload: bytes) -> Any:
+        """What the function returned; None for an empty result. Raises InvalidArgumentError."""
+        if not payload:
+            return None
+        try:
+            plain = json.loads(payload)
+        except ValueError as error:
+            raise InvalidArgumentError(f"the result is not JSON: {error}") from None
+        return from_json(plain, self._hints.get("return", Any), "result")
 
     def _read(self, plain: dict[str, Any]) -> dict[str, Any]:
         return {name: from_json(value, self._hints.get(name, Any), name) for name, value in plain.items()}

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
+from flotilla.client._duration import Duration
 from flotilla.client.app._arguments import Signature
 from flotilla.client.client import Client
 from flotilla.client.producer.receipt import Receipt
@@ -14,6 +15,24 @@ from flotilla.types.tasks import TASK_TYPE_HEADER
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class Sent(Receipt):
+    """The receipt of a task's message. Made by `Task.send`."""
+
+    task: "Task[Any, Any]"
+
+    def result(self, *, timeout_ms: Duration | None = None) -> Any:
+        """Waits for what the function returns. Raises as `Task.result`."""
+        return self.task.result(self, timeout_ms=timeout_ms)
+
+    async def aresult(self, *, timeout_ms: Duration | None = None) -> Any:
+        """The same, for coroutines."""
+        return await asyncio.to_thread(self.task.result, self, timeout_ms=timeout_ms)
+
+    def __reduce__(self) -> tuple[type[Receipt], tuple[object, ...]]:
+        """Pickled it is a receipt, for `Task.result` in another process."""
+        return Receipt, tuple(self)
 
 
 class Task(Generic[P, R]):
@@ -47,7 +66,7 @@ class Task(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
 
-    def send(self, *args: P.args, **kwargs: P.kwargs) -> Receipt:
+    def send(self, *args: P.args, **kwargs: P.kwargs) -> "Sent":
         """Has a worker call the function with these arguments. Returns when the message is stored.
 
         Raises TypeError for arguments that the function does not take, and WrongTypeError for values that do not fit
@@ -55,7 +74,7 @@ class Task(Generic[P, R]):
         """
         return self.send_with_options(args, kwargs)
 
-    async def asend(self, *args: P.args, **kwargs: P.kwargs) -> Receipt:
+    async def asend(self, *args: P.args, **kwargs: P.kwargs) -> "Sent":
         """The same, for coroutines."""
         return await asyncio.to_thread(self.send_with_options, args, kwargs)
 
@@ -66,13 +85,28 @@ class Task(Generic[P, R]):
         *,
         key: bytes | None = None,
         **fields: Unpack[RecordFields],
-    ) -> Receipt:
+    ) -> "Sent":
         """`send` with fields of the record: `delay_ms`, `deliver_at`, `priority`, `idempotency_key` and the like."""
         payload = self.encode(args, kwargs or {})
         merged: RecordFields = {**self._fields, **fields}
         merged["headers"] = self._headers(merged.get("headers", ()))
         merged.setdefault("content_type", CONTENT_JSON)
-        return self._client().produce(self.topic, payload, key=key, **merged)
+        sent = Sent(*self._client().produce(self.topic, payload, key=key, **merged))
+        sent.task = self
+        return sent
+
+    def result(self, receipt: Receipt, *, timeout_ms: Duration | None = None) -> Any:
+        """Waits until the message of a receipt has ended, and returns what the function returned there.
+
+        Raises as `Client.result`: MessageFailedError for a task that failed for the last time, ForgottenError for a
+        result that is not kept, DeadlineError for one that does not come in time. Raises InvalidArgumentError for a
+        result that is not JSON, or does not fit the annotation.
+        """
+        return self._signature.decode_result(self._client().result(receipt, group=self.group, timeout_ms=timeout_ms))
+
+    def encode_result(self, value: object) -> bytes:
+        """What the function returned as the result of its message. Raises WrongTypeError, ValueError."""
+        return self._signature.encode_result(value)
 
     def encode(self, args: Sequence[object], kwargs: Mapping[str, object]) -> bytes:
         """The payload of a message with these arguments."""

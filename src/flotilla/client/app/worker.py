@@ -16,7 +16,7 @@ from flotilla.client.app.declarations import CURRENT, DONE, ERROR, REJECTED, STA
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.message import AnyMessage
 from flotilla.client.queue.aio import AsyncQueueMessage
-from flotilla.client.queue.outcome import Reject, is_decision, outcome_of
+from flotilla.client.queue.outcome import ACKED_UNKEPT, Reject, is_decision, outcome_of
 from flotilla.client.worker import Worker
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.operations.queue import FAIL, REJECT
@@ -155,7 +155,7 @@ class AppWorker:
 
     # One message.
 
-    async def _handle(self, topic: str, message: AsyncQueueMessage) -> None:
+    async def _handle(self, topic: str, message: AsyncQueueMessage) -> bytes | None:
         task: AnyTask | None = None
         try:
             task = self._find(topic, message)
@@ -168,6 +168,16 @@ class AppWorker:
                 await self._notify(ERROR if kind == FAIL else REJECTED, task, message, error)
             raise
         await self._notify(DONE, task, message, result)
+        return None if result is None else await self._encoded(task, message, result)
+
+    async def _encoded(self, task: AnyTask, message: AsyncQueueMessage, result: object) -> bytes | None:
+        """The result as JSON. The task is done, whatever it returned: one that is not JSON is not kept."""
+        try:
+            return task.encode_result(result)
+        except (ValueError, RecursionError) as error:
+            _LOG.warning("task %s: %s; it is not kept", task.name, error)
+            await message._owner.settle((message,), ACKED_UNKEPT, wait=False)
+            return None
 
     def _find(self, topic: str, message: AnyMessage) -> AnyTask:
         """Raises LookupError: another worker, or the next version of this one, may know the task."""
