@@ -378,6 +378,11 @@ class PartitionQueue:
             self.leader.release_unsent(taker.group, excess, now_ms)
         return kept
 
+    def lag(self, group: str) -> int:
+        """Unsettled messages of the group."""
+        state = self.machine.groups.get(group)
+        return 0 if state is None else state.lag(self.machine.next_offset)
+
     def retry_after_ms(self, group: str) -> int:
         """Until the group's rate limit allows the next message, as far as known; 0: no limit."""
         now_ms = self.now_ms()

@@ -208,6 +208,7 @@ class WaitingPoll(QueueWaiter):
 
     def _answer(self, answer: Polled) -> None:
         if self._leave():
+            answer.lag = sum([queue.lag(self.taker.group) for queue in self.queues])
             self._done(answer)
 
     def _disarm(self) -> None:

@@ -326,6 +326,11 @@ class QueueCore(Generic[Message]):
             headers=list(options.wanted.headers),
         )
 
+    @property
+    def behind(self) -> int | None:
+        """Any thread may call it."""
+        return self._polls.lag.total
+
     def _failed(self, error: FlotillaError) -> None:
         if not self.is_closed:
             self.errors.append(error)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from flotilla.client._core.backoff import doubled_ms
 from flotilla.client._core.calls import CallResult, ClientCall, is_passing
 from flotilla.client._core.session import Session
+from flotilla.client.queue._lag import KnownLag
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError, NotLeaderError, TopicReplacedError, UnavailableError
 from flotilla.types.operations import GetMetadata, LeaveQueue, Metadata, Poll, Polled, Route
@@ -81,6 +82,7 @@ class Polls:
         self._moved = moved
         self._timeout_ms = timeout_ms
         self._partitions: list[int] = []
+        self.lag = KnownLag()
         self._in_flight: dict[ClientCall, _PollInFlight] = {}
         self._failures: dict[int, _Failures] = {}
         #: Until when partitions are polled last, because their leader had nothing.
@@ -254,6 +256,8 @@ class Polls:
 
     def _note_answer(self, asked: _PollInFlight, polled: Polled) -> None:
         now_ms = self._session.now_ms
+        if polled.lag >= 0:
+            self.lag.learn(asked.partitions, polled.lag)
         is_hasty = not polled.deliveries and now_ms - asked.sent_ms < asked.wait_ms // 2
         for number in asked.partitions:
             self._answered(number)
@@ -293,6 +297,7 @@ class Polls:
     def _begin_anew(self) -> None:
         """The topic was deleted and created again: goes on with the new one, which may have other partitions."""
         self._failures.clear()
+        self.lag.forget()
         self._session.routes.forget(self._topic)
         self._refreshed_ms = self._session.now_ms - REFRESH_MS
         self._arrived(Polled([]))

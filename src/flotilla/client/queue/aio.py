@@ -103,6 +103,14 @@ class AsyncQueueConsumer:
         """The name of this consumer in the group."""
         return self._feed.member
 
+    @property
+    def behind(self) -> int | None:
+        """How many messages the group has not settled, those that it holds included, in the partitions polled here.
+
+        As the brokers' answers to this consumer's polls said last; it costs no request. None: there was no answer yet.
+        """
+        return self._feed.reader.behind
+
     async def poll(self, max_messages: int = 16, *, wait_ms: Duration = 20_000) -> list[AsyncQueueMessage]:
         """Leases up to `max_messages` messages; waits up to `wait_ms` for the first one. Returns [] if none comes."""
         feed = self._feed

@@ -59,6 +59,7 @@ class _Part:
         "arrived_count",
         "buffered_bytes",
         "collected_count",
+        "end",
         "fetch_offset",
         "generation",
         "is_fetching",
@@ -74,6 +75,8 @@ class _Part:
         #: Positions mean nothing in a later topic of the same name.
         self.topic_id = topic_id
         self.position = position
+        #: Where the partition ended when it was last fetched; -1: not known.
+        self.end = -1
         #: The offset of the next fetch: ahead of the position by what is buffered.
         self.fetch_offset = position
         self.buffered_bytes = 0
@@ -116,6 +119,12 @@ class ReaderCore:
     def positions(self) -> dict[int, Offset]:
         """The offset of the next message, by partition."""
         return {part.number: part.position for part in self._parts.values()}
+
+    @property
+    def behind(self) -> int | None:
+        """Records after the positions, as far as answers have said; None: none has."""
+        known = [max(part.end - part.position, 0) for part in self._parts.values() if part.end >= 0]
+        return sum(known) if known else None
 
     def add(self, partition: int, offset: Offset, topic_id: int = 0) -> None:
         """Starts to read another partition at `offset`."""
@@ -269,6 +278,7 @@ class ReaderCore:
             self._errors.append(OffsetOutOfRangeError(f"{text}; seek to go on"))
 
     def _store(self, part: _Part, fetched: Fetched) -> None:
+        part.end = fetched.next_offset
         for batch in fetched.batches:
             try:
                 header = parse_header(batch)

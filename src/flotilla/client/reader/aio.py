@@ -61,6 +61,14 @@ class AsyncReader:
                 return messages
             await self._wait(remaining_ms)
 
+    @property
+    def behind(self) -> int | None:
+        """How many records are still to be read, in all partitions, those that are buffered here included.
+
+        As the brokers' answers to this reader's fetches said last; it costs no request. None: there was no answer yet.
+        """
+        return None if self._reader is None else self._reader.behind
+
     async def seek(
         self, offset: Start | None = None, *, timestamp_ms: int | None = None, partition: int | None = None
     ) -> None:

@@ -53,6 +53,14 @@ class Reader:
                 return messages
             self._wait(remaining_ms)
 
+    @property
+    def behind(self) -> int | None:
+        """How many records are still to be read, in all partitions, those that are buffered here included.
+
+        As the brokers' answers to this reader's fetches said last; it costs no request. None: there was no answer yet.
+        """
+        return self._inner.behind
+
     seek = blocking(AsyncReader.seek)
     positions = blocking(AsyncReader.positions)
     commit = blocking(AsyncReader.commit)

@@ -106,6 +106,14 @@ class AsyncStreamConsumer:
         self._check_open()
         return await self._feed.lag(self._reading.reader.positions)
 
+    @property
+    def behind(self) -> int | None:
+        """How many records are still to be read, in all partitions of this member, those that are buffered included.
+
+        As the brokers' answers to fetches said last; it costs no request, unlike `lag`. None: there was no answer yet.
+        """
+        return self._reading.reader.behind
+
     async def seek(
         self, offset: Start | None = None, *, timestamp_ms: int | None = None, partition: int | None = None
     ) -> None:

@@ -79,6 +79,14 @@ class StreamConsumer:
         self._commit_soon(marks, is_automatic=False)
         return {partition: mark.offset for partition, mark in marks.items()}
 
+    @property
+    def behind(self) -> int | None:
+        """How many records are still to be read, in all partitions of this member, those that are buffered included.
+
+        As the brokers' answers to fetches said last; it costs no request, unlike `lag`. None: there was no answer yet.
+        """
+        return self._reading.reader.behind
+
     committed = blocking(AsyncStreamConsumer.committed)
     positions = blocking(AsyncStreamConsumer.positions)
     lag = blocking(AsyncStreamConsumer.lag)

@@ -164,11 +164,12 @@ def _read_poll(body: client_pb2.Poll, attachment: memoryview) -> Poll:
 def _write_polled(body: client_pb2.Polled, value: Polled) -> Sequence[Buffer]:
     body.visibility_ms = value.visibility_ms
     body.retry_after_ms = value.retry_after_ms
+    body.lag = value.lag
     return _write_deliveries(body.deliveries, value.deliveries)
 
 
 def _read_polled(body: client_pb2.Polled, attachment: memoryview) -> Polled:
-    return Polled(_read_deliveries(body.deliveries, attachment), body.visibility_ms, body.retry_after_ms)
+    return Polled(_read_deliveries(body.deliveries, attachment), body.visibility_ms, body.retry_after_ms, body.lag)
 
 
 def _write_settle(body: client_pb2.Settle, value: Settle) -> Sequence[Buffer]:

@@ -736,14 +736,16 @@ class Deliveries(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[int]] = ..., lease_ids: _Optional[_Iterable[int]] = ..., firsts: _Optional[_Iterable[int]] = ..., counts: _Optional[_Iterable[int]] = ..., attempts: _Optional[_Iterable[int]] = ..., batch_bytes: _Optional[_Iterable[int]] = ..., topic_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Polled(_message.Message):
-    __slots__ = ("deliveries", "visibility_ms", "retry_after_ms")
+    __slots__ = ("deliveries", "visibility_ms", "retry_after_ms", "lag")
     DELIVERIES_FIELD_NUMBER: _ClassVar[int]
     VISIBILITY_MS_FIELD_NUMBER: _ClassVar[int]
     RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
     deliveries: Deliveries
     visibility_ms: int
     retry_after_ms: int
-    def __init__(self, deliveries: _Optional[_Union[Deliveries, _Mapping]] = ..., visibility_ms: _Optional[int] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
+    lag: int
+    def __init__(self, deliveries: _Optional[_Union[Deliveries, _Mapping]] = ..., visibility_ms: _Optional[int] = ..., retry_after_ms: _Optional[int] = ..., lag: _Optional[int] = ...) -> None: ...
 
 class Settle(_message.Message):
     __slots__ = ("topic", "partition", "group", "kind", "leases", "reason", "delay_ms", "members", "topic_id", "results")

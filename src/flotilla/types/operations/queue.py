@@ -97,6 +97,9 @@ class Polled(Reply):
     visibility_ms: int = 0
     #: When a rate limit kept everything back: when to poll again.
     retry_after_ms: int = 0
+    #: Unsettled messages of the group in the partitions that were polled, with those that are delivered here; -1: not
+    #: said.
+    lag: int = -1
 
 
 @dataclass(slots=True)
