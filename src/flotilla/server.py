@@ -215,6 +215,7 @@ class Server:
             self._outside.clock,
             self.membership.is_registered,
             self.entry.reasons,
+            settings.exposed,
         )
         self.node.runtime.on_group_failed = self.membership.group_failed
         #: The whole cluster, for endpoints that any node serves. It connects to this node first.
@@ -282,6 +283,9 @@ class Server:
             grpc=own.grpc_address or "off",
             sync=self.node.sync_method,
         )
+        if settings.exposed:
+            listed = ", ".join(map(str, settings.exposed))
+            log.warning("insecure: other machines can connect, and nothing asks who they are", addresses=listed)
         log.info("descriptors are divided", node=settings.node_id, **asdict(self.descriptors))
         self._report_recovery()
         self._look()

@@ -96,6 +96,8 @@ them as `STALLED` |
 | `RETENTION_HELD` | for a minute or longer, groups have kept messages that are beyond the retention of their topic \
 | the log grows until they settle them, or up to `retention_bytes_hard`; work for such a group, \
 [move or delete it](../queues.md#how-long-messages-stay) |
+| `INSECURE` | other machines can connect to the node, and nothing asks who they are \
+| the node serves everybody; keep it in a network of its own |
 """
 
 _METRICS = """\

@@ -9,6 +9,7 @@ from flotilla.runtime.observability.metrics import METRICS
 from flotilla.types.errors import ALL_ERRORS
 from flotilla.types.operations.cluster import (
     DISK_STALLED,
+    INSECURE,
     REPLICA_BEHIND,
     REPLICA_DOWN,
     REPLICA_FORGETFUL,
@@ -64,7 +65,7 @@ def test_every_reason_is_explained() -> None:
 
 
 def test_every_warning_is_explained() -> None:
-    codes = {DISK_STALLED, UNDER_REPLICATED, REPLICA_DOWN, REPLICA_BEHIND, REPLICA_FORGETFUL, RETENTION_HELD}
+    codes = {DISK_STALLED, INSECURE, UNDER_REPLICATED, REPLICA_DOWN, REPLICA_BEHIND, REPLICA_FORGETFUL, RETENTION_HELD}
     section = page().partition("### Warnings")[2].partition("## Metrics")[0]
     assert {code for row in table_rows(section) for code in re.findall(r"[A-Z_]{4,}", row[0])} == codes
 

@@ -16,6 +16,7 @@ from flotilla.broker.cluster.registration import Membership
 from flotilla.broker.cluster.topics import Topics
 from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
 from flotilla.broker.disk_warnings import disk_warnings
+from flotilla.broker.exposure_warnings import exposure_warnings
 from flotilla.broker.group_names import GroupNames
 from flotilla.broker.log_loads import LogLoads
 from flotilla.broker.metadata_reads import MetadataReads, WaitingRequest
@@ -273,7 +274,8 @@ class Broker:
         clocks = clock_warnings(self.node, self._outside.clock, self.membership.hosts.values())
         disk = disk_warnings(self.node, self._consensus.stalled(), self._names)
         holds = hold_warnings(self.node, self.membership.hosts.items(), self._names)
-        done(NodeDescribed(self.node, [*self._warnings.take(replicas), *disk, *clocks, *holds]))
+        exposure = exposure_warnings(self.node, self._settings.exposed)
+        done(NodeDescribed(self.node, [*self._warnings.take(replicas), *disk, *clocks, *holds, *exposure]))
 
     def _lost(self, host: PartitionHost) -> tuple[NodeId, ...]:
         """Replicas that came back without their disk and have not started again in this partition."""

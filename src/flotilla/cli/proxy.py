@@ -24,6 +24,7 @@ from flotilla.runtime.observability.logs import configure_logs, get_logger, remo
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.setting_kinds import hosts
+from flotilla.types.settings import INSECURE_RULE
 
 #: How long a stopping proxy lets calls finish.
 _DRAIN_MS = 2_000
@@ -46,6 +47,10 @@ def proxy(
             metavar="NAME,...", help="Names by which HTTP clients call this proxy, beside addresses and localhost."
         ),
     ] = "",
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Listen where other machines can connect, though nothing asks who they are."),
+    ] = False,
     log_level: Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")] = "info",
     stop_with_stdin: Annotated[
         bool, typer.Option("--stop-with-stdin", help="Stop when standard input is closed.")
@@ -53,7 +58,7 @@ def proxy(
 ) -> None:
     """Run the gRPC and HTTP endpoints of a cluster in a process without data.
 
-    Example: `flotilla proxy --servers node1:7600,node2:7600 --http-listen 0.0.0.0:7680`
+    Example: `flotilla proxy --servers node1:7600,node2:7600 --http-listen 127.0.0.1:7680`
     """
     listeners = {
         "--grpc-listen": read_listener("--grpc-listen", grpc_listen),
@@ -61,6 +66,10 @@ def proxy(
     }
     if not any(listeners.values()):
         raise InvalidArgumentError("a proxy needs a listener: --grpc-listen or --http-listen")
+    exposed = [address for address in listeners.values() if address is not None and not address.is_loopback]
+    if exposed and not insecure:
+        advice = "add --insecure if the network keeps everybody else out"
+        raise InvalidArgumentError(f"{exposed[0]}: {INSECURE_RULE}; {advice}")
     configure_logs(level=log_level, format="auto", stream=sys.stderr)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -48,7 +48,7 @@ def serve(
     SIGTERM and Ctrl-C stop it in order, with exit code 0; a second one ends it at once, with 1. SIGHUP is ignored.
     The exit code is 7 when the cluster has removed the node.
 
-    Example: `flotilla serve --data-dir /var/lib/flotilla --listen 0.0.0.0:7600`
+    Example: `flotilla serve --data-dir /var/lib/flotilla --listen 127.0.0.1:7600`
     """
     if not __debug__:
         complain("a broker does not run under `python -O`, which removes the checks that keep data safe")

@@ -108,13 +108,19 @@ def _parse_whole(text: str) -> int:
     return int(text)
 
 
-def switch() -> Kind:
+def switch(none: str = "") -> Kind:
+    """True or false. The word `none` stands for None."""
+
+    def parse(text: str) -> object:
+        # What is no word is refused as a text.
+        return None if none and text.lower() == none else _SWITCH_WORDS.get(text.lower(), text)
+
     return Kind(
-        allowed="true or false",
-        shape="true|false",
-        parse=lambda text: _SWITCH_WORDS.get(text.lower()),
-        accepts=lambda value: isinstance(value, bool),
-        format=lambda value: "true" if value else "false",
+        allowed=f"true, false or {none}" if none else "true or false",
+        shape=f"true|false|{none}" if none else "true|false",
+        parse=parse,
+        accepts=lambda value: isinstance(value, bool) or (bool(none) and value is None),
+        format=lambda value: none if value is None else ("true" if value else "false"),
         plain=_same,
     )
 

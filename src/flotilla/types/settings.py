@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from flotilla.types import limits, timing
 from flotilla.types.address import Address, Peer
@@ -72,6 +72,9 @@ def _row(default: Any, kind: Kind, section: str, help: str, scope: Scope = Scope
     return field(default=default, metadata={"kind": kind, "section": section, "help": help, "scope": scope})
 
 
+INSECURE_RULE: Final = "other machines can connect there, and whoever does can read, change and delete everything"
+
+
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
     """Every setting with its default. `validate` holds the bounds and the rules between settings."""
@@ -123,6 +126,14 @@ class NodeSettings:
         "The address that other nodes connect to; auto is the entry in `peers`, else `peer_listen`.",
     )
 
+    insecure: bool = _row(
+        False,
+        switch(),
+        "Addresses",
+        "Listen where other machines can connect, although nothing asks clients and nodes who they are or encrypts "
+        "what they send. Only for networks that keep everybody else out.",
+    )
+
     cluster_name: str = _row(
         "flotilla",
         text("1 to 64 letters, digits, dots, dashes and underscores", "[A-Za-z0-9._-]{1,64}"),
@@ -151,8 +162,12 @@ class NodeSettings:
         False, switch(), "Cluster", "Wait for `flotilla cluster init` instead of founding a cluster alone."
     )
 
-    auto_create_topics: bool = _row(
-        True, switch(), "Topics", "Create a topic when a client first produces to it.", Scope.CLUSTER
+    auto_create_topics: bool | None = _row(
+        None,
+        switch("auto"),
+        "Topics",
+        "Create a topic when a client first produces to it; auto does so while no other machine can connect.",
+        Scope.CLUSTER,
     )
     default_partitions: int = _row(
         1, whole(1, 1024), "Topics", "Partitions of a topic that is created without a number.", Scope.CLUSTER
@@ -246,6 +261,17 @@ class NodeSettings:
         return {peer.node: peer.address for peer in self.peers if peer.node not in left_out}
 
     @property
+    def exposed(self) -> tuple[Address, ...]:
+        """The addresses at which other machines can connect."""
+        addresses = (self.listen, self.peer_listen, self.grpc_listen, self.http_listen)
+        return tuple(address for address in addresses if address is not None and not address.is_loopback)
+
+    @property
+    def creates_topics(self) -> bool:
+        """Whether a topic is created when a client first produces to it."""
+        return not self.exposed if self.auto_create_topics is None else self.auto_create_topics
+
+    @property
     def advertised(self) -> Address:
         """The address that the cluster reports to clients."""
         return self.advertise or self.listen
@@ -303,6 +329,10 @@ class NodeSettings:
                 broken.append(((name,), f"others cannot connect to {address}; say where they can"))
             elif address.is_loopback and not all(other.is_loopback for other in others):
                 broken.append(((name,), f"nodes on other machines cannot connect to {address}; say where they can"))
+        open_to_all = [name for name in names if getattr(self, name) in self.exposed]
+        if open_to_all and not self.insecure:
+            rule = f"{INSECURE_RULE}; set insecure = true if the network keeps everybody else out"
+            broken.append(((open_to_all[0], "insecure"), rule))
         return broken
 
     def _said(self, name: str, origins: Mapping[str, Origin] | None) -> str:

@@ -41,7 +41,8 @@ def test_json_has_value_and_origin():
 def test_every_setting_has_a_flag():
     for setting in SETTINGS.values():
         text = setting.kind.format(setting.default)
-        if isinstance(setting.default, bool):
+        if setting.kind.shape.startswith("true|false"):
+            text = setting.kind.format(bool(setting.default))
             flags = [setting.flag if setting.default else f"--no-{setting.flag.removeprefix('--')}"]
         else:
             flags = [setting.flag, text]

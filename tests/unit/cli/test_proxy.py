@@ -25,6 +25,7 @@ def test_listeners() -> None:
     [
         (["--grpc-listen", "off", "--http-listen", "off"], "needs a listener"),
         (["--grpc-listen", "nonsense"], "write host:port, or off"),
+        (["--grpc-listen", "0.0.0.0:0"], "add --insecure if the network keeps everybody else out"),
         (["--servers", "no/address", "--grpc-listen", "off", "--http-listen", "127.0.0.1:0"], "not the address"),
     ],
 )

@@ -193,6 +193,8 @@ BROKEN = [
     ({"join": (Address("localhost", 1),), "peer_listen": Address("::", 1)}, "peer_advertise = 'auto'"),
     ({"peers": REMOTE}, "advertise = 'auto': nodes on other machines cannot connect to 127.0.0.1:7600"),
     ({"peers": REMOTE, "advertise": Address("a", 1)}, "peer_advertise = 'auto': nodes on other machines"),
+    ({"listen": ANY}, "listen = '0.0.0.0:7600' and insecure = 'false': other machines can connect there"),
+    ({"http_listen": Address("node1", 1)}, "http_listen = 'node1:1' and insecure = 'false'"),
     ({"node_id": 0}, "node_id = 0: expected"),
     ({"advertise": Address("a", 0)}, "advertise = Address(host='a', port=0): expected"),
 ]
@@ -211,18 +213,32 @@ GOOD = [
     {"quiesce_ms": 0},
     {"quiesce_ms": 300},
     {"peers": LOCAL},
-    {"listen": ANY},
-    {"listen": ANY, "advertise": Address("a", 1), "peer_advertise": Address("a", 2), "peers": REMOTE},
+    {"listen": ANY, "insecure": True},
+    {"listen": ANY, "insecure": True, "advertise": Address("a", 1), "peer_advertise": Address("a", 2), "peers": REMOTE},
     {"advertise": Address("a", 1), "peers": (*REMOTE, Peer(1, Address("10.0.0.1", 7601)))},
     {"http_listen": None, "grpc_listen": None},
     {"listen": Address("127.0.0.1", 0), "peer_listen": Address("127.0.0.1", 0)},
-    {"listen": Address("10.0.0.1", 7680)},
+    {"listen": Address("10.0.0.1", 7680), "insecure": True},
 ]
 
 
 @pytest.mark.parametrize("changes", GOOD, ids=str)
 def test_compatible_settings_pass(changes):
     replace(NodeSettings(), **changes).validate()
+
+
+@pytest.mark.parametrize(
+    ("changes", "creates"),
+    [
+        ({}, True),
+        ({"auto_create_topics": False}, False),
+        ({"listen": ANY, "insecure": True}, False),
+        ({"listen": ANY, "insecure": True, "auto_create_topics": True}, True),
+    ],
+    ids=str,
+)
+def test_topics_are_created_by_producing_where_no_stranger_can(changes, creates):
+    assert replace(NodeSettings(), **changes).creates_topics is creates
 
 
 def test_a_broken_rule_names_the_origins():

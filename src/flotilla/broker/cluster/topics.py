@@ -48,7 +48,7 @@ class Topics:
     def _create_missing(self, names: list[str]) -> FlotillaError:
         """Asks the metadata's leader to create them. Returns the error for the client, which may be retryable."""
         missing = [name for name in dict.fromkeys(names) if self._catalog.find_topic(name) is None]
-        if not self._settings.auto_create_topics:
+        if not self._settings.creates_topics:
             return NotFoundError(f"there is no topic {missing[0]!r}, and auto_create_topics is off")
         creations = [self._creation(CreateTopic(name)) for name in missing]
         for creation in creations:

@@ -95,6 +95,8 @@ class Build(NamedTuple):
     node: NodeId
     #: By the monotonic clock.
     started_ms: int
+    #: Other machines can connect.
+    is_exposed: bool
 
 
 class Measurements:
@@ -281,6 +283,7 @@ class Measurements:
             out.add(metrics.FAILURES, count, label("part", part))
         info = (label("version", build.version), label("python", build.python), label("node", build.node))
         out.add(metrics.BUILD_INFO, 1, ",".join(info))
+        out.add(metrics.INSECURE, int(build.is_exposed))
         out.add(metrics.UPTIME_SECONDS, (steady_ms() - build.started_ms) / 1000)
         out.add(metrics.PROCESS_CPU_SECONDS, usage.cpu_seconds())
         for metric, value in (

@@ -5,13 +5,14 @@ whether requests should be sent here. *Metrics* judge nothing. All are computed 
 """
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.clock_warnings import clock_warnings
 from flotilla.broker.cluster.founding import Wait
 from flotilla.broker.cluster_clock import ClusterClock
+from flotilla.broker.exposure_warnings import exposure_warnings
 from flotilla.broker.group_names import GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.scrape import Build, Measurements, Peers, QueueMeter
@@ -21,6 +22,7 @@ from flotilla.machine import steady_ms
 from flotilla.replica.replica import Replica
 from flotilla.runtime.node import NodeRuntime
 from flotilla.runtime.observability.metrics import CONTENT_TYPE
+from flotilla.types.address import Address
 from flotilla.types.ids import NO_NODE, GroupId
 from flotilla.types.operations.cluster import NodeWarning
 from flotilla.types.version import __version__
@@ -59,12 +61,14 @@ class NodeStatus:
         clock: ClusterClock,
         is_registered: Callable[[], bool],
         entry: Callable[[], list[Wait]] = list,
+        exposed: Sequence[Address] = (),
     ) -> None:
         """`clients` is TcpServer.statistics; `hosts` are the partitions with queue groups.
 
         `is_registered`: whether the cluster has registered this start of the node. `entry` says why the node has not
-        entered its cluster, or has no place in it.
+        entered its cluster, or has no place in it. `exposed` are addresses at which other machines can connect.
         """
+        self._exposed = exposed
         self._is_registered = is_registered
         self._entry = entry
         self._node = runtime.node
@@ -74,7 +78,7 @@ class NodeStatus:
         self._started_ms = steady_ms()
         self._is_stopping = False
         self._warnings = ReplicaWarnings(catalog, self._names, peers.is_up)
-        build = Build(__version__, platform.python_version(), runtime.node, self._started_ms)
+        build = Build(__version__, platform.python_version(), runtime.node, self._started_ms, bool(exposed))
         self._clock = clock
         self._hosts = hosts
         self._measurements = Measurements(
@@ -190,7 +194,8 @@ class NodeStatus:
         """Troubles that do not stop this node from serving."""
         clocks = clock_warnings(self._node, self._clock, self._hosts.values())
         holds = hold_warnings(self._node, self._hosts.items(), self._names)
-        return [*self._warnings.take(self._driver.replicas.values()), *clocks, *holds]
+        exposure = exposure_warnings(self._node, self._exposed)
+        return [*self._warnings.take(self._driver.replicas.values()), *clocks, *holds, *exposure]
 
     async def metrics(self) -> bytes:
         """In the text format of Prometheus."""

@@ -37,7 +37,7 @@ def _config_flag() -> Parameter:
 
 def _flag(setting: Setting) -> Parameter:
     default = setting.kind.format(setting.default) or "none"
-    is_switch = isinstance(setting.default, bool)
+    is_switch = setting.kind.shape.startswith("true|false")
     option = typer.Option(
         f"{setting.flag}/--no-{setting.flag.removeprefix('--')}" if is_switch else setting.flag,
         metavar="" if is_switch else setting.kind.shape,

@@ -272,6 +272,9 @@ RETENTION_BEHIND_SECONDS = _process(
 BUILD_INFO = _process(
     GAUGE, "flotilla_build_info", "Always 1; the labels say what runs here.", "version", "python", "node"
 )
+INSECURE = _process(
+    GAUGE, "flotilla_insecure", "1 if other machines can connect to the node, and nothing asks who they are."
+)
 UPTIME_SECONDS = _process(GAUGE, "flotilla_uptime_seconds", "Time since the node was started.")
 PROCESS_CPU_SECONDS = _process(
     COUNTER, "process_cpu_seconds_total", "Processor time of the process, user and system together."

@@ -163,6 +163,8 @@ class Cluster:
             listen=Address(host, CLIENT_PORT),
             peer_listen=Address(host, PEER_PORT),
             http_listen=Address(host, HTTP_PORT),
+            insecure=True,
+            auto_create_topics=True,
             # Its C core has threads and sockets of its own.
             grpc_listen=None,
             journal_file_bytes=1 * MIB,

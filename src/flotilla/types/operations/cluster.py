@@ -198,6 +198,8 @@ CLOCKS_DISAGREE: Final = "CLOCKS_DISAGREE"
 RETENTION_BEHIND: Final = "RETENTION_BEHIND"
 #: A group keeps messages that are beyond the retention of their topic.
 RETENTION_HELD: Final = "RETENTION_HELD"
+#: Other machines can connect to a node, and nothing asks who they are.
+INSECURE: Final = "INSECURE"
 
 
 @dataclass(slots=True)

@@ -1,0 +1,16 @@
+"""The warning about a node that other machines can connect to, while nothing asks who they are."""
+
+from collections.abc import Sequence
+
+from flotilla.types.address import Address
+from flotilla.types.ids import NodeId
+from flotilla.types.operations.cluster import INSECURE, NodeWarning
+
+
+def exposure_warnings(node: NodeId, exposed: Sequence[Address]) -> list[NodeWarning]:
+    """`exposed`: the addresses at which other machines can connect."""
+    if not exposed:
+        return []
+    listed = ", ".join(map(str, exposed))
+    message = f"node {node} listens at {listed} without authentication and encryption: whoever connects owns its data"
+    return [NodeWarning(INSECURE, message, node)]
