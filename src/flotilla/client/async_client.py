@@ -269,9 +269,9 @@ class AsyncClient:
     ) -> bytes:
         """Stores one record, waits until a consumer of the group has acknowledged it, and returns the ack's result.
 
-        Empty: the ack carried none. Raises MessageFailedError when the message failed for the last time, expired or was
-        cancelled, and OutcomeUnknownError when it is stored and has not ended in time: `produce` and `result` let you
-        wait again. The result is kept for the group's `result_ttl_ms`.
+        It is empty if the ack carried none, and is kept for the group's `result_ttl_ms`. Raises MessageFailedError when
+        the message failed for the last time, expired or was cancelled, and OutcomeUnknownError when it is stored and
+        has not ended in time: `produce` and `result` let you wait again.
         """
         limit = TimeLimit(self._limit_ms(timeout_ms))
         receipt = await self.produce(topic, payload, key=key, partition=partition, timeout_ms=timeout_ms, **fields)
@@ -283,8 +283,8 @@ class AsyncClient:
     async def result(self, receipt: Receipt, *, group: str = WORKER_GROUP, timeout_ms: Duration | None = None) -> bytes:
         """Waits until the message of a receipt has ended in the group, and returns the result of its ack.
 
-        Empty: the ack carried none. Raises MessageFailedError as `request` does, ForgottenError when the result is not
-        kept any more, and DeadlineError when the message has not ended in time.
+        It is empty if the ack carried none. Raises MessageFailedError as `request` does, ForgottenError when the result
+        is not kept any more, and DeadlineError when the message has not ended in time.
         """
         check_group_name(group)
         if not receipt.topic:
