@@ -55,7 +55,6 @@ class Http:
         ops.RemoveNode,
         queue.LeaveQueue,
         queue.TakeTokens,
-        queue.ReadResults,
     )
 
     def __init__(self, server: Server) -> None:
@@ -83,6 +82,7 @@ class Http:
             queue.DeleteGroup: self._delete_group,
             queue.AlterGroup: self._alter_group,
             queue.ExplainMessage: self._explain,
+            queue.ReadResults: self._read_results,
         }
 
     async def open(self) -> None:
@@ -218,6 +218,13 @@ class Http:
             body["reason"] = request.reason
         if request.kind in (queue.FAIL, queue.RELEASE) and request.delay_ms != queue.BY_BACKOFF:
             body["delay_ms"] = request.delay_ms
+        if request.results:
+            # The lease of a message that is not settled may be of any: the offset tells them apart.
+            lease = body["leases"][0].rsplit(".", 1)[0]
+            body["results"] = [
+                {"lease": f"{lease}.{each.offset}", "result": b64encode(each.payload).decode()}
+                for each in request.results
+            ]
         verb = _VERBS.get(request.kind) or pytest.skip("there is no path for an end that is none")
         found = await self._ask("POST", f"topics/{_name(request.topic)}/groups/{_name(request.group)}/{verb}", body)
         return queue.Settled(_held(found["expired"]))
@@ -231,6 +238,15 @@ class Http:
         body = {"offsets": request.offsets, "idempotency_keys": [key.decode() for key in request.keys]}
         found = await self._ask("POST", f"topics/{_name(request.topic)}/partitions/{request.partition}/cancel", body)
         return queue.RecordsCancelled(found["offsets"])
+
+    async def _read_results(self, request: queue.ReadResults) -> queue.ResultsRead:
+        path = f"topics/{_name(request.topic)}/groups/{_name(request.group)}/partitions/{request.partition}/messages"
+        (offset,) = request.offsets
+        found = await self._ask("GET", f"{path}/{offset}/result?wait_ms={request.wait_ms}")
+        if not found.pop("ended"):
+            return queue.ResultsRead([])
+        result = b64decode(found.pop("result", ""))
+        return queue.ResultsRead([queue.EndedMessage(offset, result=result, **found)])
 
     async def _explain(self, request: queue.ExplainMessage) -> queue.Explanation:
         path = f"topics/{_name(request.topic)}/groups/{_name(request.group)}/partitions/{request.partition}/messages"

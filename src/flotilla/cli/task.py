@@ -73,13 +73,22 @@ def enqueue(
 
 @task_app.command("status")
 def status(
-    task: TaskId, as_json: AsJson = False, urls: Urls = DEFAULT_HTTP, timeout: Timeout = DEFAULT_TIMEOUT
+    task: TaskId,
+    wait: Annotated[
+        str | None,
+        typer.Option("--wait", metavar="DURATION", help="Wait until it has ended, up to 5m.", show_default="none"),
+    ] = None,
+    as_json: AsJson = False,
+    urls: Urls = DEFAULT_HTTP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
-    """Show a task.
+    """Show a task, and its result or why it failed.
 
-    Example: `flotilla task status default.1.0.17`
+    Example: `flotilla task status default.1.0.17 --wait 30s`
     """
-    found = _ask(urls, timeout, "GET", as_path("tasks", task))
+    wait_ms = 0 if wait is None else read_duration(wait, "--wait")
+    path = as_path("tasks", task) + (query(wait_ms=wait_ms) if wait_ms else "")
+    found = _ask(urls, timeout, "GET", path, wait_ms=wait_ms)
     if as_json:
         print_json(found)
         return
@@ -158,10 +167,10 @@ def stats(as_json: AsJson = False, urls: Urls = DEFAULT_HTTP, timeout: Timeout =
     print_table(("queue", *names), [(each["queue"], *(each[name] for name in names)) for each in found["queues"]])
 
 
-def _ask(urls: str, timeout: str, method: str, path: str, body: object = None) -> Any:
+def _ask(urls: str, timeout: str, method: str, path: str, body: object = None, wait_ms: int = 0) -> Any:
     client = TaskClient(urls, read_duration(timeout, "--timeout"))
     try:
-        return client.ask(method, path, body)
+        return client.ask(method, path, body, wait_ms=wait_ms)
     finally:
         client.close()
 

@@ -91,8 +91,10 @@ RESULT_BYTES_MAX = 64 * KIB
 RESULTS_BYTES_MAX = 32 * MIB
 #: Separate runs of messages in one queue group and partition of which is known that their result is not kept.
 UNKEPT_RUN_COUNT_MAX = 65_536
-#: Messages whose results one request waits for, results in one settlement, and the bytes of results in one answer.
+#: Messages whose results one request waits for, or settles with a result, and the bytes of results in one request and
+#: in one answer.
 RESULT_WAIT_COUNT_MAX = 1_024
+RESULT_REQUEST_BYTES_MAX = 128 * KIB
 RESULT_ANSWER_BYTES_MAX = 1 * MIB
 #: Messages of one cancellation.
 CANCEL_COUNT_MAX = 1_000

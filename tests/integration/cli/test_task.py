@@ -26,6 +26,7 @@ def handle(task):
     if task.payload == "once" and task.attempt == 1:
         raise OSError("not this time")
     print(task.type, task.payload, flush=True)
+    return {"length": len(task.payload)} if task.payload == "good" else object()
 """
 
 
@@ -102,6 +103,11 @@ def test_a_worker_handles_a_queue_over_http(flotilla: Callable[..., Any], urls: 
     assert sorted(output.split()) == sorted(["mail", "good", "mail", "once"])
     assert "4 handled, 1 of them failed, 1 rejected" in errors
     assert _statuses(flotilla, urls, {"other": other}) == {"other": "ready"}
+    done = json.loads(flotilla("task", "status", tasks["good"], "--wait", "30s", "--http", urls, "--json").stdout)
+    assert done["result"] == {"length": 4}
+    assert "its result is not JSON" in errors
+    waited = flotilla("task", "status", other, "--wait", "10ms", "--http", urls)
+    assert "ready" in waited.stdout
 
 
 def _statuses(flotilla: Callable[..., Any], urls: str, tasks: dict[str, str]) -> dict[str, str]:

@@ -311,3 +311,72 @@ def test_a_worker_that_hangs_up_while_it_waits_takes_nothing_along(queue: Queue,
     task = queue.enqueue()
     (leased,) = queue.lease("here", wait_ms=30_000)
     assert (leased["id"], leased["attempt"]) == (task, 1)
+
+
+def test_a_task_has_a_result(queue: Queue) -> None:
+    task = queue.enqueue()
+    queue.lease()
+    assert "result" not in queue.status(task)
+    assert queue.do(task, "ack", result={"sum": [1, None]}).status_code == 200
+    assert queue.status(task)["result"] == {"sum": [1, None]}
+    assert queue.do(task, "ack", result=2).status_code == 409
+    assert queue.status(task)["result"] == {"sum": [1, None]}
+    none = queue.enqueue()
+    queue.lease()
+    queue.do(none, "ack")
+    assert "result" not in queue.status(none)
+
+
+def test_a_status_waits_for_the_end(queue: Queue) -> None:
+    task, dying = queue.enqueue(max_retries=0), queue.enqueue(max_retries=0)
+    assert queue.http.get(f"/tasks/{task}?wait_ms=1").json()["status"] == "ready"
+    queue.lease(max=2)
+    found: list[dict[str, Any]] = []
+
+    def wait(each: str) -> None:
+        found.append(queue.http.get(f"/tasks/{each}?wait_ms=20000").json())
+
+    threads = [threading.Thread(target=wait, args=(each,)) for each in (task, dying)]
+    for thread in threads:
+        thread.start()
+    queue.do(task, "ack", result="done")
+    queue.do(dying, "nack", reason="no luck")
+    for thread in threads:
+        thread.join()
+    by_id = {each["id"]: each for each in found}
+    assert (by_id[task]["status"], by_id[task]["result"]) == ("done", "done")
+    assert (by_id[dying]["status"], by_id[dying]["last_error"]) == ("dead", "no luck")
+    absent = task.rsplit(".", 1)[0] + ".999"
+    assert queue.http.get(f"/tasks/{absent}?wait_ms=20000").status_code == 404
+
+
+def test_results_of_tasks_are_bounded_and_forgotten(queue: Queue, broker: LocalBroker) -> None:
+    task = queue.enqueue()
+    queue.lease()
+    answer = queue.do(task, "ack", result="x" * 65_536)
+    assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_ARGUMENT")
+    assert queue.status(task)["status"] == "leased"
+    path = f"/v1/topics/tasks.{queue.name}/groups/workers"
+    assert queue.http.patch(path, json={"settings": {"result_ttl_ms": "0"}}).status_code == 200
+    assert queue.do(task, "ack", result="small").status_code == 200
+    found = queue.status(task)
+    assert "result" not in found
+    assert found["result_forgotten"] is True
+
+
+def test_many_large_results_at_once(queue: Queue) -> None:
+    """More than one request to the leader has room for."""
+    tasks = [queue.enqueue() for _ in range(6)]
+    queue.lease(max=6)
+    answers: list[int] = []
+
+    def ack(task: str) -> None:
+        answers.append(queue.do(task, "ack", result="x" * 60_000).status_code)
+
+    threads = [threading.Thread(target=ack, args=(task,)) for task in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [200] * 6
+    assert all(len(queue.status(task)["result"]) == 60_000 for task in tasks)

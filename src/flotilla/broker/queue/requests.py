@@ -32,7 +32,7 @@ from flotilla.types.errors import (
 )
 from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import Offset
-from flotilla.types.limits import CANCEL_COUNT_MAX, RESULT_BYTES_MAX, RESULT_WAIT_COUNT_MAX
+from flotilla.types.limits import CANCEL_COUNT_MAX, RESULT_BYTES_MAX, RESULT_REQUEST_BYTES_MAX, RESULT_WAIT_COUNT_MAX
 from flotilla.types.operations import Done as DoneReply
 from flotilla.types.operations import PartitionTrimmed, Reply, TrimPartition
 from flotilla.types.operations.queue import (
@@ -389,5 +389,8 @@ def _check_results(request: Settle) -> None:
         raise InvalidArgumentError("a result is of a message that the request settles, and of each one at most")
     if len(offsets) > RESULT_WAIT_COUNT_MAX:
         raise InvalidArgumentError(f"a request carries at most {RESULT_WAIT_COUNT_MAX} results")
-    if any(len(result.payload) > RESULT_BYTES_MAX for result in request.results):
-        raise InvalidArgumentError(f"a result has at most {RESULT_BYTES_MAX} bytes")
+    sizes = [len(result.payload) for result in request.results]
+    if max(sizes) > RESULT_BYTES_MAX or sum(sizes) > RESULT_REQUEST_BYTES_MAX:
+        raise InvalidArgumentError(
+            f"a result has at most {RESULT_BYTES_MAX} bytes, and those of one request {RESULT_REQUEST_BYTES_MAX}"
+        )

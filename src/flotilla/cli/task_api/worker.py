@@ -5,6 +5,7 @@ fails, the thread uses another one; leases survive that, because they belong to 
 After `stop` running handlers finish, and nothing more is leased.
 """
 
+import json
 import logging
 import threading
 import uuid
@@ -15,6 +16,7 @@ from typing import Any, Final
 from flotilla.cli.task_api.client import TaskClient, as_path
 from flotilla.client.queue.outcome import Outcome, log_outcome, outcome_of
 from flotilla.types.errors import FlotillaError, LeaseExpiredError, NotFoundError
+from flotilla.types.limits import RESULT_BYTES_MAX
 from flotilla.types.operations.queue import BY_BACKOFF, FAIL, REJECT
 
 _LOG = logging.getLogger(__name__)
@@ -100,8 +102,8 @@ class HttpWorker:
         self._count(running=1)
         renewal = _Renewal(self._urls, task.id, proof, self._visibility_ms)
         try:
-            verb, body = "ack", proof
-            self._handler(task)
+            value = self._handler(task)
+            verb, body = "ack", {**proof, **_ack_fields(task, value)}
         except Exception as error:
             outcome = outcome_of(error)
             verb, body = "nack", {**proof, **_nack_fields(outcome)}
@@ -154,6 +156,21 @@ class _Renewal:
     def stop(self) -> None:
         self._is_over.set()
         self._timer.cancel()
+
+
+def _ack_fields(task: Task, value: object) -> dict[str, object]:
+    """What the handler returned, as the task's result. The task is done, whatever it is."""
+    if value is None:
+        return {}
+    try:
+        size_bytes = len(json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        _LOG.warning("task %s: its result is not JSON, and not kept: %s", task.id, error)
+        return {}
+    if size_bytes > RESULT_BYTES_MAX:
+        _LOG.warning("task %s: its result has %d bytes, and is not kept", task.id, size_bytes)
+        return {}
+    return {"result": value}
 
 
 def _nack_fields(outcome: Outcome) -> dict[str, object]:

@@ -22,13 +22,12 @@ from flotilla.types.errors import (
 )
 from flotilla.types.ids import Offset
 from flotilla.types.limits import RESULT_WAIT_COUNT_MAX
-from flotilla.types.operations.queue import FORGOTTEN_STATE, EndedMessage, ReadResults, ResultsRead
+from flotilla.types.operations.queue import ACKED_STATE, FORGOTTEN_STATE, EndedMessage, ReadResults, ResultsRead
 
 #: Messages of the younger long poll of a partition, before both become one.
 YOUNG_MAX: Final = 32
 #: Beyond the wait of a long poll, for its answer.
 _ANSWER_MS: Final = 10_000
-_ACKED: Final = "acked"
 
 
 class Place(NamedTuple):
@@ -165,7 +164,7 @@ def _named(place: Place, offset: Offset) -> str:
 
 
 def _result_of(place: Place, ended: EndedMessage) -> bytes:
-    if ended.state == _ACKED:
+    if ended.state == ACKED_STATE:
         return ended.result
     named = _named(place, ended.offset)
     if not ended.state:

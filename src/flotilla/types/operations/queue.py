@@ -310,6 +310,8 @@ class EndedMessage:
     attempts: int = 0
 
 
+#: Done, with the result.
+ACKED_STATE: Final = "acked"
 #: It ended, but its result is not kept, or it is not remembered how it ended.
 FORGOTTEN_STATE: Final = "forgotten"
 

@@ -1,10 +1,11 @@
-"""Administration of groups over HTTP: positions, progress, settings, and the explanation of one message.
+"""Administration of groups over HTTP: positions, progress, settings, the explanation and the result of one message.
 
 An operation on a whole group takes several requests, to its partitions and to the coordinator of stream groups; the
 client library makes them (client/admin/groups.py). Consuming is elsewhere: queue groups in `messages`; stream groups
 are not offered over HTTP.
 """
 
+from base64 import b64encode
 from dataclasses import asdict
 from typing import Final
 
@@ -18,6 +19,7 @@ from flotilla.frontends.http.framework.operation import (
     Parameter,
     array,
     flag,
+    integer,
     obj,
 )
 from flotilla.frontends.http.framework.parameters import (
@@ -32,8 +34,9 @@ from flotilla.frontends.http.framework.parameters import (
     read_start,
 )
 from flotilla.gateway.gateway import Gateway
+from flotilla.types.errors import OffsetOutOfRangeError
 from flotilla.types.operations import CommitOffset, ReadOffset
-from flotilla.types.operations.queue import AlterGroup, ExplainMessage, GroupDescription
+from flotilla.types.operations.queue import ACKED_STATE, AlterGroup, ExplainMessage, GroupDescription, ReadResults
 from flotilla.types.topics import PARTITION_COUNT_MAX
 
 #: One group in one partition, as its leader describes it.
@@ -113,6 +116,25 @@ _EXPLAINED = obj(
 )
 
 
+_WAIT: Final = Parameter("wait_ms", integer(0, 300_000, "How long to wait for its end.", default=0))
+_RESULT = obj(
+    ("ended",),
+    ended={"type": "boolean", "description": "False: it waits, is leased or is retried."},
+    state={
+        "type": "string",
+        "description": "acked; dead, dropped, expired, cancelled or settled (the group began after it); or forgotten: "
+        "it ended, but its result is not kept.",
+    },
+    result={
+        "type": "string",
+        "contentEncoding": "base64",
+        "description": "Of an acked message; empty if its ack carried none.",
+    },
+    reason={"type": "string", "description": "Of the last failure."},
+    attempts={"type": "integer", "description": "Of a message that failed."},
+)
+
+
 class GroupApi:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -142,6 +164,10 @@ class GroupApi:
             Operation("explainMessage", "GET", f"{path}/partitions/{{partition}}/messages/{{offset}}", tag,
                       "Explain the state of a message in a group, and what comes next.", self.explain,
                       {**part, "offset": OFFSET}, answers={200: _EXPLAINED}, errors=(404, 416)),
+            Operation("readResult", "GET", f"{path}/partitions/{{partition}}/messages/{{offset}}/result", tag,
+                      "How a message ended in a group, with the result of its ack.", self.result,
+                      {**part, "offset": OFFSET}, query=(_WAIT,), answers={200: _RESULT}, errors=(404, 416),
+                      description="With `wait_ms` the answer comes when the message has ended, or after that time."),
         ]  # fmt: skip
 
     async def list_all(self, call: Call) -> Answer:
@@ -180,6 +206,20 @@ class GroupApi:
         path, body = call.path, call.body
         request = CommitOffset(path["group"], path["topic"], path["partition"], body["offset"], body["reset"])
         return Answer({"offset": (await self._gateway.ask(request)).offset})
+
+    async def result(self, call: Call) -> Answer:
+        path = call.path
+        request = ReadResults(path["topic"], path["partition"], path["group"], [path["offset"]], call.query["wait_ms"])
+        found = (await self._gateway.ask(request)).ended
+        if not found:
+            return Answer({"ended": False})
+        ended = found[0]
+        if not ended.state:
+            raise OffsetOutOfRangeError(f"there is no message at offset {ended.offset}")
+        shown = {"ended": True, "state": ended.state, "reason": ended.reason, "attempts": ended.attempts}
+        if ended.state == ACKED_STATE:
+            shown["result"] = b64encode(ended.result).decode()
+        return Answer(shown)
 
     async def explain(self, call: Call) -> Answer:
         path = call.path

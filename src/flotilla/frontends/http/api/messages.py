@@ -4,11 +4,11 @@ A message comes with its lease, an opaque token that settles it at any node. Not
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from flotilla.codec.batch.view import BatchView
-from flotilla.frontends.http.api.record_view import HEADER, MESSAGE, read_headers, show_record
+from flotilla.frontends.http.api.record_view import HEADER, MESSAGE, base64_text, read_base64, read_headers, show_record
 from flotilla.frontends.http.api.stream_credit import Place, Unsettled
 from flotilla.frontends.http.framework.operation import (
     INTEGER,
@@ -33,7 +33,7 @@ from flotilla.frontends.http.framework.parameters import (
 )
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.lease_tokens import LeasePlace, lease_token, leases_by_place, read_lease_token
-from flotilla.types.limits import FILTER_HEADER_COUNT_MAX, MIB, REASON_BYTES_MAX
+from flotilla.types.limits import FILTER_HEADER_COUNT_MAX, MIB, REASON_BYTES_MAX, RESULT_BYTES_MAX
 from flotilla.types.operations.queue import (
     ACK,
     BY_BACKOFF,
@@ -43,6 +43,7 @@ from flotilla.types.operations.queue import (
     Delivery,
     Extend,
     LeaseRange,
+    MessageResult,
     Poll,
     Settle,
 )
@@ -51,6 +52,12 @@ from flotilla.types.topics import PARTITION_COUNT_MAX
 
 _YEAR_MS: Final = 365 * 24 * 3_600_000
 _LEASES: Final = array(text(5, 64), 1, 1_024, "As they came with the messages.")
+_RESULTS: Final = array(
+    obj(("lease", "result"), lease=text(5, 64), result=base64_text(RESULT_BYTES_MAX)),
+    0,
+    1_024,
+    "Results of some of them, in base64; together up to 128 KiB.",
+)
 _REASON: Final = text(0, REASON_BYTES_MAX, "For people; dead letters keep it.", default="")
 _DELAY: Final = integer(0, _YEAR_MS, "Until the next attempt; by default the group's backoff.")
 
@@ -95,7 +102,7 @@ class MessageApi:
     def operations(self) -> list[Operation]:
         tag = "messages"
         path = "/v1/topics/{topic}/groups/{group}"
-        acked = obj(("leases",), leases=_LEASES)
+        acked = obj(("leases",), leases=_LEASES, results=_RESULTS)
         failed = obj(("leases",), leases=_LEASES, reason=_REASON, delay_ms=_DELAY)
         rejected = obj(("leases",), leases=_LEASES, reason=_REASON)
         released = obj(("leases",), leases=_LEASES, delay_ms=integer(0, _YEAR_MS, default=0))
@@ -162,10 +169,19 @@ class MessageApi:
         topic, group = call.path["topic"], call.path["group"]
         reason: str = body.get("reason", "")
         delay_ms: int = body.get("delay_ms", BY_BACKOFF)
+        results = _results_by_place(body.get("results", ()))
         expired = await self._ask_each(
             body["leases"],
             lambda place, held: Settle(
-                topic, place.partition, group, kind, held, reason, delay_ms, topic_id=place.topic_id
+                topic,
+                place.partition,
+                group,
+                kind,
+                held,
+                reason,
+                delay_ms,
+                topic_id=place.topic_id,
+                results=results.get(place, []),
             ),
         )
         self._unsettled.settled(topic, group, _places(body["leases"]))
@@ -205,6 +221,16 @@ def show_delivery(delivery: Delivery) -> Iterator[dict[str, Any]]:
         if delivery.lease_id:
             shown["lease"] = lease_token(delivery.topic_id, delivery.partition, delivery.lease_id, offset)
         yield shown
+
+
+def _results_by_place(given: Iterable[dict[str, str]]) -> dict[LeasePlace, list[MessageResult]]:
+    """Raises InvalidArgumentError."""
+    found: dict[LeasePlace, list[MessageResult]] = {}
+    for place, each in enumerate(given):
+        token = read_lease_token(each["lease"])
+        payload = read_base64(each["result"], f"the body.results[{place}].result")
+        found.setdefault(token.place, []).append(MessageResult(token.offset, payload))
+    return found
 
 
 def _places(leases: list[str]) -> list[Place]:

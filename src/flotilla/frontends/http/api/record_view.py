@@ -25,18 +25,18 @@ from flotilla.types.records import CONTENT_BYTES, CONTENT_JSON, CONTENT_TEXT, CO
 _YEAR_MS: Final = 365 * 24 * 3_600_000
 
 
-def _base64(bytes_max: int, description: str = "") -> dict[str, Any]:
+def base64_text(bytes_max: int, description: str = "") -> dict[str, Any]:
     # Four characters for three bytes.
     return text(0, bytes_max * 4 // 3 + 4, description) | {"contentEncoding": "base64"}
 
 
-HEADER = obj(("name", "value"), name=text(0, RECORD_HEADER_BYTES_MAX), value=_base64(RECORD_HEADER_BYTES_MAX))
+HEADER = obj(("name", "value"), name=text(0, RECORD_HEADER_BYTES_MAX), value=base64_text(RECORD_HEADER_BYTES_MAX))
 #: A new record: one of the payloads, and at most one of the keys.
 NEW_RECORD = obj(
-    payload=_base64(PAYLOAD_BYTES_MAX, "Bytes, in base64."),
+    payload=base64_text(PAYLOAD_BYTES_MAX, "Bytes, in base64."),
     payload_text=text(0, PAYLOAD_BYTES_MAX, "Or text."),
     payload_json={"description": "Or any JSON."},
-    key=_base64(KEY_BYTES_MAX),
+    key=base64_text(KEY_BYTES_MAX),
     key_text=text(0, KEY_BYTES_MAX),
     headers=array(HEADER, 0, RECORD_HEADER_COUNT_MAX),
     priority=integer(0, PRIORITY_MAX, default=0),

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, LeaseExpiredError
 from flotilla.types.ids import Offset
-from flotilla.types.operations.queue import BY_BACKOFF, LeaseRange, Settle
+from flotilla.types.limits import RESULT_BYTES_MAX, RESULT_REQUEST_BYTES_MAX
+from flotilla.types.operations.queue import BY_BACKOFF, LeaseRange, MessageResult, Settle
 
 #: Messages in one request.
 _SETTLE_MAX = 1_024
@@ -32,6 +33,7 @@ class _Pending(NamedTuple):
     lease_id: int
     offset: Offset
     member: str
+    result: bytes | None
     future: "asyncio.Future[FlotillaError | None]"
 
 
@@ -42,10 +44,14 @@ class SettlementBatcher:
         self._pending: dict[Settlement, list[_Pending]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def settle(self, settlement: Settlement, offset: Offset, *, lease_id: int, member: str) -> None:
+    async def settle(
+        self, settlement: Settlement, offset: Offset, *, lease_id: int, member: str, result: bytes | None = None
+    ) -> None:
         """Ends the lease of one message; lease_id 0 means the lease of the member. Raises FlotillaError."""
         loop = asyncio.get_running_loop()
-        pending = _Pending(lease_id, offset, member, loop.create_future())
+        if result is not None and len(result) > RESULT_BYTES_MAX:
+            raise InvalidArgumentError(f"a result has at most {RESULT_BYTES_MAX} bytes, not {len(result)}")
+        pending = _Pending(lease_id, offset, member, result, loop.create_future())
         queue = self._pending.get(settlement)
         if queue is None:
             self._pending[settlement] = [pending]
@@ -62,8 +68,8 @@ class SettlementBatcher:
         queue = self._pending[settlement]
         try:
             while queue:
-                batch = queue[:_SETTLE_MAX]
-                del queue[:_SETTLE_MAX]
+                batch = _first_of(queue)
+                del queue[: len(batch)]
                 try:
                     await self._settle(settlement, batch)
                 except Exception as fault:
@@ -107,9 +113,20 @@ class SettlementBatcher:
             settlement.delay_ms,
             [each.member for each in batch],
             settlement.topic_id,
+            [MessageResult(each.offset, each.result) for each in batch if each.result is not None],
         )
         settled = await self._gateway.ask(request)
         return {offset for run in settled.expired for offset in range(run.first, run.end)}
+
+
+def _first_of(queue: list[_Pending]) -> list[_Pending]:
+    """As many as fit into one request."""
+    room = RESULT_REQUEST_BYTES_MAX
+    for count, pending in enumerate(queue[:_SETTLE_MAX]):
+        room -= len(pending.result or b"")
+        if room < 0:
+            return queue[:count]
+    return queue[:_SETTLE_MAX]
 
 
 def _resolve(batch: list[_Pending], error: FlotillaError | None) -> None:

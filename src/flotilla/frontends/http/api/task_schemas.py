@@ -63,7 +63,12 @@ LEASED = obj(
     retry_after_ms={"type": "integer", "description": "With a rate limit: when it is worth asking again."},
 )
 ACKED = obj(("id",), id=TEXT)
-ACK_BODY = obj(worker_id=_WORKER, lease=_LEASE)
+ACK_BODY = obj(
+    worker_id=_WORKER,
+    lease=_LEASE,
+    result={"description": "Any JSON, up to 64 KiB: `GET /tasks/{id}` shows it as long as the queue keeps it."},
+)
+STATUS_QUERY = (Parameter("wait_ms", integer(0, 300_000, "How long to wait until the task has ended.", default=0)),)
 NACK_BODY = obj(
     worker_id=_WORKER,
     lease=_LEASE,

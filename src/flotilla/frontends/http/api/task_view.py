@@ -9,7 +9,7 @@ from flotilla.codec.batch.view import BatchView
 from flotilla.frontends.http.framework.operation import ANYTHING, INTEGER, TEXT, obj, text
 from flotilla.types.errors import NotFoundError
 from flotilla.types.lease_tokens import lease_token
-from flotilla.types.operations.queue import Delivery, Explanation
+from flotilla.types.operations.queue import FORGOTTEN_STATE, Delivery, EndedMessage, Explanation
 from flotilla.types.records import CONTENT_JSON, Record
 from flotilla.types.tasks import MAX_RETRIES_DEFAULT, TASK_TYPE_HEADER, TaskId
 
@@ -61,7 +61,22 @@ TASK = obj(
     leased_until_ms={"type": "integer", "description": "When the lease expires."},
     due_ms={"type": "integer", "description": "When a delay ends, or the next attempt may come."},
     ended_ms={"type": "integer", "description": "When it died."},
+    result={"description": "The result that a worker gave with its ack, any JSON."},
+    result_base64={"type": "string", "description": "In place of `result`, if that is not JSON."},
+    result_forgotten={"type": "boolean", "description": "There was a result, which is not kept any more."},
 )
+
+
+def show_result(ended: EndedMessage) -> dict[str, Any]:
+    """The fields of TASK about its result."""
+    if ended.state == FORGOTTEN_STATE:
+        return {"result_forgotten": True}
+    if not ended.result:
+        return {}
+    try:
+        return {"result": json.loads(ended.result)}
+    except (ValueError, RecursionError):
+        return {"result_base64": b64encode(ended.result).decode()}
 
 
 def leased_tasks(queue: str, delivery: Delivery) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """The task API over HTTP. A task is a message of a topic; nothing is stored beside it.
 
 POST /tasks                 enqueue             POST /tasks/lease           lease tasks
-GET /tasks/{id}             status              POST /tasks/{id}/ack        done
+GET /tasks/{id}             status, result      POST /tasks/{id}/ack        done
 GET /tasks                  list                POST /tasks/{id}/nack       failed: retry later, or dead
 DELETE /tasks/{id}          cancel              POST /tasks/{id}/extend     more time
 GET /stats                  all queues
@@ -16,7 +16,7 @@ from typing import Any, Final
 from flotilla.frontends.http.api import task_schemas as schemas
 from flotilla.frontends.http.api.settlement_batcher import Settlement, SettlementBatcher
 from flotilla.frontends.http.api.task_queues import ENDPOINT_MEMBER, Queues
-from flotilla.frontends.http.api.task_view import ID, TASK, explained_task, leased_tasks
+from flotilla.frontends.http.api.task_view import ID, TASK, explained_task, leased_tasks, show_result
 from flotilla.frontends.http.framework.operation import Answer, Call, Operation
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import (
@@ -35,12 +35,14 @@ from flotilla.types.operations.queue import (
     FAIL,
     REJECT,
     CancelRecords,
+    EndedMessage,
     ExplainMessage,
     Explanation,
     Extend,
     GroupDescription,
     LeaseRange,
     Poll,
+    ReadResults,
 )
 from flotilla.types.records import CONTENT_JSON, Record
 from flotilla.types.tasks import (
@@ -98,7 +100,9 @@ class TaskApi:
             ),
             Operation(
                 "getTask", "GET", "/tasks/{id}", "tasks", "The status of a task.", self.status, task,
-                answers={200: TASK}, errors=(404,),
+                query=schemas.STATUS_QUERY, answers={200: TASK}, errors=(404,),
+                description="With `wait_ms` the answer comes when the task is done, dead or cancelled, or when that "
+                "time is over.",
             ),
             Operation(
                 "listTasks", "GET", "/tasks", "tasks", "Tasks of a queue, the oldest first.", self.list_tasks,
@@ -152,7 +156,8 @@ class TaskApi:
     # The end of a lease.
 
     async def ack(self, call: Call) -> Answer:
-        return await self._settle(call, ACK, "", BY_BACKOFF)
+        result = _encode_json(call.body["result"]) if "result" in call.body else None
+        return await self._settle(call, ACK, "", BY_BACKOFF, result)
 
     async def nack(self, call: Call) -> Answer:
         # Cut to what the log takes, not inside a character.
@@ -160,12 +165,12 @@ class TaskApi:
         kind = FAIL if call.body["retry"] else REJECT
         return await self._settle(call, kind, reason, call.body.get("delay_ms", BY_BACKOFF))
 
-    async def _settle(self, call: Call, kind: int, reason: str, delay_ms: int) -> Answer:
+    async def _settle(self, call: Call, kind: int, reason: str, delay_ms: int, result: bytes | None = None) -> Answer:
         task = _task(call)
         lease_id, member = _holder(call, task)
         settlement = Settlement(task.topic, task.topic_id, task.partition, WORKER_GROUP, kind, reason, delay_ms)
         try:
-            await self._settlements.settle(settlement, task.offset, lease_id=lease_id, member=member)
+            await self._settlements.settle(settlement, task.offset, lease_id=lease_id, member=member, result=result)
         except (*_ABSENT, LeaseExpiredError) as error:
             raise await self._why_not_held(task, error) from None
         return Answer({"id": str(task)})
@@ -198,7 +203,23 @@ class TaskApi:
 
     async def status(self, call: Call) -> Answer:
         task = _task(call)
-        return Answer(explained_task(task, await self._explain(task), self._now_ms()))
+        ended = await self._ended(task, call.query["wait_ms"]) if call.query["wait_ms"] else None
+        shown = explained_task(task, await self._explain(task), self._now_ms())
+        if shown["status"] == "done":
+            # It may have ended since.
+            ended = ended or await self._ended(task, 0)
+            if ended is not None:
+                shown.update(show_result(ended))
+        return Answer(shown)
+
+    async def _ended(self, task: TaskId, wait_ms: int) -> EndedMessage | None:
+        """None: it has not ended within that time."""
+        request = ReadResults(task.topic, task.partition, WORKER_GROUP, [task.offset], wait_ms, task.topic_id)
+        try:
+            found = (await self._gateway.ask(request)).ended
+        except _ABSENT:
+            raise _no_task(str(task)) from None
+        return found[0] if found else None
 
     async def cancel(self, call: Call) -> Answer:
         task = _task(call)
@@ -286,6 +307,10 @@ def _counted(parts: list[GroupDescription]) -> dict[str, int]:
     }
 
 
+def _encode_json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
 def _record(body: dict[str, Any], now_ms: int) -> Record:
     """Raises InvalidArgumentError for texts with too many bytes in UTF-8; the schema counts characters."""
     kind = body["type"].encode()
@@ -295,7 +320,7 @@ def _record(body: dict[str, Any], now_ms: int) -> Record:
     if len(key) > IDEMPOTENCY_KEY_BYTES_MAX:
         raise InvalidArgumentError(f"the body.idempotency_key has at most {IDEMPOTENCY_KEY_BYTES_MAX} bytes in UTF-8")
     return Record(
-        json.dumps(body["payload"], ensure_ascii=False, separators=(",", ":")).encode(),
+        _encode_json(body["payload"]),
         headers=((TASK_TYPE_HEADER, kind),),
         timestamp_ms=now_ms,
         priority=body["priority"],
