@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flotilla import Client, GroupInUseError, NotFoundError
+from flotilla import Client, GroupInUseError, LeaseExpiredError, NotFoundError
 from flotilla.testing import LocalBroker
 from tests.integration.testing.waiting import eventually
 
@@ -90,6 +90,21 @@ def test_force_deletes_under_live_members(broker: LocalBroker, client: Client) -
         # A member that goes on finds the group anew.
         (message,) = consumer.poll()
         assert message.payload == b"x"
+
+
+def test_what_was_leased_before_the_deletion_settles_nothing_of_the_next_group(
+    broker: LocalBroker, client: Client
+) -> None:
+    client.produce("lives", b"x")
+    with broker.client() as other, client.queue("lives", group="g") as one, other.queue("lives", group="g") as two:
+        (old,) = one.poll()
+        client.delete_group("lives", "g", force=True)
+        (new,) = two.poll()
+        for settle in (old.ack, old.nack, old.reject, lambda: old.extend(1_000)):
+            with pytest.raises(LeaseExpiredError):
+                settle()
+        new.ack()
+        assert client.describe_group("lives", "g").acked_total == 1
 
 
 def test_a_silent_member_without_leases_is_live_for_half_a_minute(broker: LocalBroker, client: Client) -> None:

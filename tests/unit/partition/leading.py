@@ -66,10 +66,13 @@ class Leading:
     # The log.
 
     def open(self, group: str, offset: int = 0) -> None:
-        assert not isinstance(self.log.command(OpenGroup(group, offset, self.now_ms)), FlotillaError)
+        command = OpenGroup(group, offset, self.now_ms, first_lease=self.leader.first_lease)
+        assert not isinstance(self.log.command(command), FlotillaError)
 
     def reset(self, offset: int) -> None:
-        assert not isinstance(self.log.command(ResetGroup(GROUP, offset, self.now_ms)), FlotillaError)
+        first_lease = self.leader.begin_reset(GROUP)
+        assert not isinstance(self.log.command(ResetGroup(GROUP, offset, self.now_ms, first_lease)), FlotillaError)
+        self.leader.end_reset(GROUP)
 
     def delete(self) -> None:
         assert not isinstance(self.log.command(DeleteGroup(GROUP, self.now_ms)), FlotillaError)

@@ -44,6 +44,8 @@ class NaiveGroup:
     #: Lease ids of this term from here on, and of earlier terms, mean something.
     first_lease: int = 0
     knows_earlier: bool = False
+    #: The whole id of the first lease since the last reset: earlier ones mean nothing, also to later leaders.
+    life_lease: int = 0
     opens_ms: int = 0
     #: Messages from here on were appended after the last change of leaders, and none is held from before.
     fresh_from: int = 0
@@ -79,6 +81,7 @@ class NaiveGroup:
 
     def reset(self, messages: dict[int, Message], first_lease: int) -> None:
         self.open = messages
+        self.life_lease = self.term << 40 | first_lease
         self._begin(first_lease, knows_earlier=False)
         for message in self.open.values():
             self._put(message)
@@ -161,7 +164,7 @@ class NaiveGroup:
             return False
         if lease_id >> 40 == self.term:
             return kind == ACK and lease_id & (1 << 40) - 1 >= self.first_lease
-        return lease_id >> 40 < self.term and self.knows_earlier
+        return lease_id >> 40 < self.term and self.knows_earlier and lease_id >= self.life_lease
 
     def extend(self, held: LeaseRange, until_ms: int) -> list[int]:
         """What is refused."""

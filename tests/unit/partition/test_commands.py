@@ -45,8 +45,8 @@ SETTLEMENTS = st.builds(
 )
 
 COMMANDS = st.one_of(
-    st.builds(OpenGroup, NAMES, U64, U64),
-    st.builds(ResetGroup, NAMES, U64, U64),
+    st.builds(OpenGroup, NAMES, U64, U64, U64, U64),
+    st.builds(ResetGroup, NAMES, U64, U64, U64),
     st.builds(BuryDeaths, NAMES, U64, U64),
     st.builds(ReserveTokens, NAMES, U64, U64),
     st.builds(CancelRecords, st.lists(U64, max_size=9).map(tuple), U64),

@@ -52,10 +52,10 @@ COMMANDS: list[Command] = [
     TrimTo(9, 5),
     TrimTo(9, 5, 8),
     ConfigureDedup(1000, 60_000, 5),
-    OpenGroup("group", 7, 5),
+    OpenGroup("group", 7, 5, 3, 2**40 + 1),
     SettleRuns(5, (FULL, GroupSettlement("other", acked=((0, 1),)))),
     BuryDeaths("group", 3, 5),
-    ResetGroup("group", 7, 5),
+    ResetGroup("group", 7, 5, 2**40 + 9),
     CancelRecords((3, 4, 2**40), 5),
     ReserveTokens("group", 2**41, 5),
     StageBatch("tx-1", b"any bytes", 5),
@@ -88,7 +88,9 @@ def full_log() -> Log:
     accept(log, CommitOffset("reader", 3, 1_001, metadata=b"meta"))
     accept(log, CommitOffset("alone", 2, 1_002))
     accept(log, ClaimPartition("stream", 4, 1_003))
-    accept(log, OpenGroup("workers", 0, 1_010))
+    accept(log, OpenGroup("workers", 0, 1_010, 3, 2**40 + 1))
+    accept(log, ClaimPartition("deleted", 5, 1_010))
+    accept(log, DeleteGroup("deleted", 1_010))
     accept(log, OpenGroup("audit", 2, 1_011))
     accept(log, CancelRecords((5, 9), 1_012))
     settlement = GroupSettlement(
@@ -139,6 +141,7 @@ def test_the_example_fills_every_table() -> None:
     for table in (
         machine.positions,
         machine.fences,
+        machine._all_groups.ended_fences,
         machine.producers.producers,
         machine.producers.idle,
         machine.producers.marks,

@@ -251,7 +251,8 @@ class PartitionQueue:
         if start.kind == FROM_OFFSET and start.value > self.machine.next_offset:
             # One offset for all partitions of a topic: in one that is shorter the group begins at its end.
             start = Start(LATEST)
-        command = OpenGroup(group, self.offset_of(start), self.now_ms(), len(self.topic.partitions))
+        count, first_lease = len(self.topic.partitions), self.leader.first_lease
+        command = OpenGroup(group, self.offset_of(start), self.now_ms(), count, first_lease)
         self.propose(command, partial(self._opened, group))
 
     def _opened(self, group: str, result: object) -> None:

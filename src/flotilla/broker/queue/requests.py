@@ -332,17 +332,31 @@ class QueueRequests:
         queue = self._queue
         group = request.group
         to_offset = queue.offset_of(request.start)
-        command: commands.Command
-        if queue.leader.has_group(group):
-            from_offset = queue.machine.groups[group].floor
-            command = commands.ResetGroup(group, to_offset, queue.now_ms())
-        else:
-            from_offset = self._position_of(request)
-            command = commands.CommitOffset(group, to_offset, queue.now_ms(), True, b"", request.epoch)
+        is_queue = queue.leader.has_group(group)
+        from_offset = queue.machine.groups[group].floor if is_queue else self._position_of(request)
+        moved = GroupReset(from_offset, to_offset)
         if request.is_dry_run:
-            done(GroupReset(from_offset, to_offset))
-            return
-        self._propose(command, done, lambda _: GroupReset(from_offset, to_offset))
+            done(moved)
+        elif is_queue:
+            self._reset_queue(group, moved, done)
+        else:
+            command = commands.CommitOffset(group, to_offset, queue.now_ms(), True, b"", request.epoch)
+            self._propose(command, done, lambda _: moved)
+
+    def _reset_queue(self, group: str, moved: GroupReset, done: Done) -> None:
+        queue = self._queue
+
+        def answered(answer: Reply | FlotillaError) -> None:
+            queue.leader.end_reset(group)
+            queue.changed(group)
+            done(answer)
+
+        command = commands.ResetGroup(group, moved.to_offset, queue.now_ms(), queue.leader.begin_reset(group))
+        try:
+            self._propose(command, answered, lambda _: moved)
+        except FlotillaError:
+            queue.leader.end_reset(group)
+            raise
 
     def _position_of(self, request: ResetGroup) -> Offset:
         """The position of a group that commits offsets: the oldest message before its first commit."""

@@ -89,6 +89,8 @@ class OpenGroup:
     now_ms: int
     #: How many partitions the topic had, as far as the leader knew: those from this number on are younger.
     partition_count: int = 0
+    #: Lower lease ids are of an earlier life of the name.
+    first_lease: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,8 @@ class ResetGroup:
     group: str
     offset: Offset
     now_ms: int
+    #: Lower lease ids are of before the reset.
+    first_lease: int = 0
 
 
 @dataclass(frozen=True, slots=True)

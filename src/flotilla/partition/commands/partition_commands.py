@@ -213,6 +213,7 @@ _CONFIGURE_DEDUP: Final = 5
 _OPEN_GROUP: Final = 6
 _SETTLE_RUNS: Final = 7
 _BURY_DEATHS: Final = 8
+_RESET_GROUP: Final = 9
 _CANCEL_RECORDS: Final = 10
 _STAGE_BATCH: Final = 12
 _STAGE_SETTLEMENT: Final = 14
@@ -221,7 +222,6 @@ _HAND_OVER: Final = 20
 _NAMED: Final[dict[int, type[Any]]] = {3: DeleteGroup, 13: DropStage, 15: ConcludeStage}
 #: Commands whose fields are a name, a number and `now_ms`.
 _NUMBERED: Final[dict[int, type[Any]]] = {
-    9: ResetGroup,
     11: ReserveTokens,
     16: ClaimPartition,
 }
@@ -253,8 +253,11 @@ def encode_command(command: Command) -> bytes:
             flags = _VOID if command.is_void else 0
             return _pack(_HAND_OVER, command.now_ms, len(command.groups), flags, body=body)
         case OpenGroup():
-            rest = _U64.pack(command.partition_count)
+            rest = _U64.pack(command.partition_count) + _U64.pack(command.first_lease)
             return _pack(_OPEN_GROUP, command.now_ms, command.offset, name=command.group, rest=rest)
+        case ResetGroup():
+            rest = _U64.pack(command.first_lease)
+            return _pack(_RESET_GROUP, command.now_ms, command.offset, name=command.group, rest=rest)
         case StampTime():
             return _pack(_STAMP_TIME, command.now_ms)
         case TrimTo():
@@ -308,8 +311,10 @@ def decode_command(data: bytes | memoryview) -> Command:
     rest = bytes(data[rest_at:body_at])
     if kind == _COMMIT_OFFSET:
         return CommitOffset(name, value, now_ms, bool(flags & _RESET), rest, _epoch(data[body_at:]))
-    if kind == _OPEN_GROUP and rest_bytes == _U64.size:
-        return OpenGroup(name, value, now_ms, _U64.unpack(rest)[0])
+    if kind == _OPEN_GROUP and rest_bytes == 2 * _U64.size:
+        return OpenGroup(name, value, now_ms, _U64.unpack_from(rest)[0], _U64.unpack_from(rest, _U64.size)[0])
+    if kind == _RESET_GROUP and rest_bytes == _U64.size:
+        return ResetGroup(name, value, now_ms, _U64.unpack(rest)[0])
     if kind in _NUMBERED:
         numbered: Command = _NUMBERED[kind](name, value, now_ms)
         return numbered

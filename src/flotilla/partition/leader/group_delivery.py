@@ -351,8 +351,12 @@ class GroupDelivery:
 
     def _origin_of(self, lease_id: int) -> int:
         origin = self.leases.origin_of(lease_id)
-        # A group that was opened or reset in this term has no leases of earlier leaders.
-        return STALE if origin == EARLIER and self._opens_ms is None else origin
+        if origin == EARLIER:
+            # A group that was opened or reset in this term has no leases of earlier leaders. One of before, and one of
+            # a group that had the name, is never taken for its own.
+            is_known = lease_id >= self.state.first_lease or lease_id == EARLIER_LEASE
+            return EARLIER if is_known and self._opens_ms is not None else STALE
+        return origin
 
     def _free(self, first: Offset, end: Offset, kind: int) -> list[Run]:
         """The parts of [first, end) that are in the log, unsettled, and neither leased nor about to be settled.

@@ -55,6 +55,10 @@ class LeaseIds:
         self.term = term
         self.next_number = 1
 
+    @property
+    def next_id(self) -> int:
+        return self.term << NUMBER_BITS | self.next_number
+
     def new(self) -> int:
         number = self.next_number
         self.next_number = number + 1

@@ -94,6 +94,8 @@ class QueueLeader:
         self._groups: dict[str, GroupDelivery] = {}
         #: (time, group); of a group only the entry of its `timer_ms` is valid.
         self._timers: list[tuple[int, str]] = []
+        #: Groups with resets on their way, and how many.
+        self._resetting: dict[str, int] = {}
         #: Groups with something in their outbox, and groups that may want tokens.
         self._posting: dict[str, GroupDelivery] = {}
         self._token_seekers: dict[str, GroupDelivery] = {}
@@ -175,6 +177,24 @@ class QueueLeader:
         self._now_ms = max(now_ms, self._now_ms)
         return self._now_ms
 
+    # Lives of groups.
+
+    @property
+    def first_lease(self) -> int:
+        """For an OpenGroup that is proposed now: lease ids below are of earlier groups of the name."""
+        return self._ids.next_id
+
+    def begin_reset(self, group: str) -> int:
+        """For a ResetGroup that is proposed now: lease ids below are of before. Nothing is leased until `end_reset`."""
+        self._resetting[group] = self._resetting.get(group, 0) + 1
+        return self._ids.next_id
+
+    def end_reset(self, group: str) -> None:
+        """The command was applied or refused."""
+        self._resetting[group] -= 1
+        if not self._resetting[group]:
+            del self._resetting[group]
+
     # The end of the term, as planned.
 
     def hand_over(self, now_ms: int) -> HandOver | None:
@@ -228,7 +248,7 @@ class QueueLeader:
         now_ms = self._clock(now_ms)
         found = self._get(group)
         rules = self._rules_of(group)
-        if rules.paused or self._is_handed_over:
+        if rules.paused or self._is_handed_over or group in self._resetting:
             found.leases.see(member, now_ms, NO_FILTER if poll_filter is None else poll_filter.wanted)
             return []
         lasts_ms = min(visibility_ms or rules.visibility_ms, rules.lease_ms_max)

@@ -85,6 +85,7 @@ class GroupState:
         "dying_count",
         "endings",
         "failures",
+        "first_lease",
         "floor",
         "generation",
         "next_death",
@@ -95,13 +96,15 @@ class GroupState:
         "totals",
     )
 
-    def __init__(self, start: Offset, born: Index, partition_count: int = 0) -> None:
+    def __init__(self, start: Offset, born: Index, partition_count: int = 0, first_lease: int = 0) -> None:
         #: How many partitions the topic had when the group was opened: in younger ones it begins at the start.
         self.partition_count = partition_count
         #: The index of the entry that opened the group: it tells groups of the same name apart.
         self.born = born
         #: The index of the entry that opened or reset it last. Earlier leases are void.
         self.generation = born
+        #: Lower lease ids are earlier ones, of this group or of one that had its name.
+        self.first_lease = first_lease
         #: The offset at which the group was opened or reset last.
         self.start = start
         #: The first unsettled offset. It moves back by a reset only.
@@ -281,9 +284,10 @@ class GroupState:
         self.floor = self.settled.advance(log_start)
         return count
 
-    def reset(self, start: Offset, generation: Index) -> None:
+    def reset(self, start: Offset, generation: Index, first_lease: int = 0) -> None:
         """Starts again at `start`: nothing is settled, nothing has failed. Dying messages stay dead."""
         self.generation = generation
+        self.first_lease = max(first_lease, self.first_lease)
         self.start = start
         self.floor = start
         self.settled.clear()

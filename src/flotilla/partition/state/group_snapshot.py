@@ -19,9 +19,9 @@ from flotilla.partition.state.group import DeathRun, Failure, GroupState, Totals
 from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import Offset
 
-#: born, generation, start, floor, next_death, reserved_tat_us, endings.known_from, partition_count; the totals in the
-#: order of their fields; counts of failures, deaths, endings and reasons.
-_GROUP = Struct("<8Q7Q4I")
+#: born, generation, start, floor, next_death, reserved_tat_us, endings.known_from, partition_count, first_lease; the
+#: totals in the order of their fields; counts of failures, deaths, endings and reasons.
+_GROUP = Struct("<9Q7Q4I")
 #: Items that one step of encoding or decoding handles.
 _STEP: Final = 4_096
 
@@ -40,7 +40,7 @@ class FrozenGroup(NamedTuple):
 def freeze_queue(queue: GroupState) -> FrozenGroup:
     numbers = (
         queue.born, queue.generation, queue.start, queue.floor, queue.next_death, queue.reserved_tat_us,
-        queue.endings.known_from, queue.partition_count,
+        queue.endings.known_from, queue.partition_count, queue.first_lease,
     )  # fmt: skip
     return FrozenGroup(
         (*numbers, *astuple(queue.totals)),
@@ -123,9 +123,9 @@ def read_queues(reader: ByteReader) -> dict[str, GroupState]:
 
 
 def _read_queue(reader: ByteReader) -> GroupState:
-    born, generation, start, floor, next_death, tat_us, known_from, partition_count, *rest = reader.take(_GROUP)
-    *totals, failure_count, death_count, ending_count, reason_count = rest
-    queue = GroupState(start, born, partition_count)
+    born, generation, start, floor, next_death, tat_us, known_from, *rest = reader.take(_GROUP)
+    partition_count, first_lease, *totals, failure_count, death_count, ending_count, reason_count = rest
+    queue = GroupState(start, born, partition_count, first_lease)
     queue.generation = generation
     queue.floor = floor
     queue.next_death = next_death

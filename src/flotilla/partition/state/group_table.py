@@ -71,6 +71,8 @@ class GroupTable:
         self.positions: dict[str, Position] = {}
         #: Of each stream group the highest epoch under which a member has claimed the partition. Never goes back.
         self.fences: dict[str, int] = {}
+        #: The same of deleted groups, in the order of deletion. A group that gets the name later has higher epochs.
+        self.ended_fences: dict[str, int] = {}
         self.queues: dict[str, GroupState] = {}
         #: Messages that no queue group delivers, from the log's start on.
         self.cancelled = RunSet()
@@ -187,6 +189,8 @@ class GroupTable:
         fence = self.fences.get(name, 0)
         if epoch < fence:
             raise StaleGenerationError(f"a member of group {name!r} owns the partition since {fence}, not {epoch}")
+        if 0 < epoch <= self.ended_fences.get(name, 0):
+            raise StaleGenerationError(f"group {name!r} was deleted, and epoch {epoch} is one of before")
 
     def _check_delete(self, command: DeleteGroup) -> None:
         if not (command.group in self.positions or command.group in self.queues or command.group in self.fences):
@@ -272,15 +276,24 @@ class GroupTable:
         if command.group in self.queues:
             self._log.results.drop(command.group)
             return self.queues.pop(command.group)
-        self.fences.pop(command.group, None)
+        fence = self.fences.pop(command.group, 0)
+        if fence:
+            self._remember(command.group, fence)
         return self.positions.pop(command.group, None)
+
+    def _remember(self, name: str, fence: int) -> None:
+        ended = self.ended_fences
+        ended.pop(name, None)
+        ended[name] = fence
+        if len(ended) > GROUP_COUNT_MAX:
+            del ended[next(iter(ended))]
 
     def _open(self, command: OpenGroup) -> Offset:
         """The group's floor, also of a group that existed before."""
         queue = self.queues.get(command.group)
         if queue is None:
             start = max(command.offset, self._log.log_start)
-            queue = GroupState(start, self._log.applied, command.partition_count)
+            queue = GroupState(start, self._log.applied, command.partition_count, command.first_lease)
             self.queues[command.group] = queue
             self._settle_cancelled(queue)
         return queue.floor
@@ -288,7 +301,7 @@ class GroupTable:
     def _reset(self, command: ResetGroup) -> Offset:
         """The group's new floor."""
         queue = self.queues[command.group]
-        queue.reset(max(command.offset, self._log.log_start), self._log.applied)
+        queue.reset(max(command.offset, self._log.log_start), self._log.applied, command.first_lease)
         self._log.results.drop(command.group)
         self._settle_cancelled(queue)
         return queue.floor

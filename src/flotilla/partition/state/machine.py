@@ -220,6 +220,7 @@ class PartitionMachine:
             counters=Counters(*_counters_of(self)),
             positions=self.positions,
             fences=self.fences,
+            ended_fences=self._all_groups.ended_fences,
             producers=self.producers,
             keys=self.keys,
             index=self.index,
@@ -263,6 +264,7 @@ class PartitionMachine:
         groups = GroupTable(self)
         groups.positions = contents.positions
         groups.fences = contents.fences
+        groups.ended_fences = contents.ended_fences
         groups.queues = contents.queues
         groups.cancelled = contents.cancelled
         self._set_groups(groups)

@@ -1,18 +1,18 @@
 """The snapshot of a partition's state as bytes. Messages are not in it: they stay in the log.
 
 Little endian. The version (u8), the counters, then the positions of groups and the fences of stream groups in the
-order of names, then the table of producers: bounds, marks, producers by id with their batches in the window, and idle
-producers in the order in which they will be forgotten; then the idempotency keys in the order of offsets, the index
-of batches, cancelled offsets, the queue groups (`group_snapshot`), when records were stored, transactions
-(`transaction_snapshot`), and the results of acked messages (`result_snapshot`). Equal states give equal bytes, whatever
-happened before: slots of batches that have left the window are not written.
+order of names, those of deleted groups in the order of deletion, then the table of producers: bounds, marks, producers
+by id with their batches in the window, and idle producers in the order in which they will be forgotten; then the
+idempotency keys in the order of offsets, the index of batches, cancelled offsets, the queue groups (`group_snapshot`),
+when records were stored, transactions (`transaction_snapshot`), and the results of acked messages (`result_snapshot`).
+Equal states give equal bytes, whatever happened before: slots of batches that have left the window are not written.
 
 Encoding has two steps, because a state of a million items takes seconds. `freeze` takes a view of the state, in a few
 milliseconds, which later changes do not reach. `encode` makes the bytes of it piece by piece, on any thread: no step of
 it takes long, so a thread that does it lets others run.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
@@ -82,6 +82,7 @@ class Contents:
     counters: Counters
     positions: dict[str, Position]
     fences: dict[str, int]
+    ended_fences: dict[str, int]
     producers: ProducerTable
     keys: KeyTable
     index: BatchIndex
@@ -99,6 +100,7 @@ class FrozenContents:
     counters: Counters
     positions: dict[str, Position]
     fences: dict[str, int]
+    ended_fences: dict[str, int]
     producers: FrozenProducers
     #: Digest to offset, in the order of offsets.
     keys: dict[bytes, Offset]
@@ -120,6 +122,7 @@ def freeze(contents: Contents) -> FrozenContents:
         counters=contents.counters,
         positions=contents.positions.copy(),
         fences=contents.fences.copy(),
+        ended_fences=contents.ended_fences.copy(),
         producers=contents.producers.freeze(),
         # A key is written once and forgotten in the same order, so the dict has it.
         keys=contents.keys.offsets.copy(),
@@ -136,7 +139,8 @@ def encode(frozen: FrozenContents) -> Iterator[bytes]:
     """The bytes of the snapshot, in pieces."""
     yield _VERSION.pack(VERSION) + _COUNTERS.pack(*frozen.counters)
     yield from _encode_positions(frozen.positions)
-    yield from _encode_fences(frozen.fences)
+    yield from _encode_fences(sorted(frozen.fences.items()))
+    yield from _encode_fences(frozen.ended_fences.items())
     yield from _encode_producers(frozen.producers)
     yield from _encode_keys(frozen.keys)
     yield from frozen.index
@@ -157,9 +161,9 @@ def _encode_positions(positions: dict[str, Position]) -> Iterator[bytes]:
         yield encoded + position.metadata
 
 
-def _encode_fences(fences: dict[str, int]) -> Iterator[bytes]:
+def _encode_fences(fences: Collection[tuple[str, int]]) -> Iterator[bytes]:
     yield pack_count(len(fences))
-    for name, epoch in sorted(fences.items()):
+    for name, epoch in fences:
         encoded = name.encode("utf-8")
         yield _FENCE.pack(len(encoded), epoch) + encoded
 
@@ -224,12 +228,13 @@ def decode_snapshot(data: SnapshotData) -> Contents:
 def _read_contents(reader: ByteReader) -> Contents:
     counters = Counters(*reader.take(_COUNTERS))
     positions = _read_positions(reader)
-    fences = _read_fences(reader)
+    fences, ended_fences = _read_fences(reader), _read_fences(reader)
     producers = _read_producers(reader)
     return Contents(
         counters=counters,
         positions=positions,
         fences=fences,
+        ended_fences=ended_fences,
         producers=producers,
         keys=_read_keys(reader, producers.entries_max),
         index=read_index(reader, counters.log_start, counters.next_offset),

@@ -202,6 +202,8 @@ class QueueShadow:
         self.positions: dict[str, Offset] = {}
         #: Of stream groups: the epoch under which a member has claimed the partition.
         self.fences: dict[str, int] = {}
+        #: Of groups that were deleted.
+        self._ended_fences: dict[str, int] = {}
         self.cancelled: dict[Offset, None] = {}
         self.newest: Index = 0
         self.entry_count = 0
@@ -292,6 +294,7 @@ class QueueShadow:
             case CommitOffset() | ClaimPartition():
                 self._move_reader(command)
             case DeleteGroup():
+                self._ended_fences[command.group] = max(self.fences.get(command.group, 0), self._ended(command.group))
                 for table in (self.groups, self.positions, self.fences):
                     table.pop(command.group, None)
             case TrimTo():
@@ -315,11 +318,15 @@ class QueueShadow:
 
     def _is_late(self, command: CommitOffset | ClaimPartition) -> bool:
         is_operator = isinstance(command, CommitOffset) and command.reset and not command.epoch
-        return not is_operator and command.epoch < self.fences.get(command.group, 0)
+        fence = self.fences.get(command.group, 0)
+        return not is_operator and (command.epoch < fence or 0 < command.epoch <= self._ended(command.group))
+
+    def _ended(self, group: str) -> int:
+        return self._ended_fences.get(group, 0)
 
     def _move_reader(self, command: CommitOffset | ClaimPartition) -> None:
         if self._is_late(command):
-            fence = self.fences[command.group]
+            fence = self.fences.get(command.group, self._ended(command.group))
             raise Violation("late commits are refused", f"{command} behind a claim of {fence}")
         if command.epoch:
             self.fences[command.group] = command.epoch

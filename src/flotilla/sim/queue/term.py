@@ -341,9 +341,8 @@ class QueueTerm:
     def _open(self, group: str) -> None:
         if group not in self._opening:
             self._opening[group] = None
-            self.propose(
-                OpenGroup(group, self.machine.log_start, self.now_ms()), lambda _: self._opening.pop(group, None)
-            )
+            command = OpenGroup(group, self.machine.log_start, self.now_ms(), first_lease=self.queue.first_lease)
+            self.propose(command, lambda _: self._opening.pop(group, None))
 
     def _take(self, request: Poll) -> list[Delivery]:
         now_ms = self.now_ms()
@@ -499,12 +498,14 @@ class QueueTerm:
 
     def _reset(self, request: ResetGroup, answer: Answered) -> None:
         def answered(result: object) -> None:
+            self.queue.end_reset(request.group)
             answer(result if isinstance(result, FlotillaError) else GroupReset(0, request.start.value))
 
         offset = max(request.start.value, self.machine.log_start)
         self._ports.seen("group reset")
         self.note(f"resets {request.group} to {offset}")
-        self.propose(commands.ResetGroup(request.group, offset, self.now_ms()), answered)
+        first_lease = self.queue.begin_reset(request.group)
+        self.propose(commands.ResetGroup(request.group, offset, self.now_ms(), first_lease), answered)
 
     def _commit_offset(self, request: CommitOffset, answer: Answered) -> None:
         command = commands.CommitOffset(request.group, request.offset, self.now_ms())

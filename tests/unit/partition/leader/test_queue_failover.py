@@ -2,6 +2,7 @@
 
 import pytest
 
+from flotilla.partition.commands.partition_commands import ResetGroup
 from flotilla.partition.explain import delivery_states as states
 from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, LeaseRange
 from tests.unit.partition.leading import GROUP, Leading, offsets, runs
@@ -161,3 +162,51 @@ def test_failures_and_their_times_survive_the_leader() -> None:
     assert not here.pass_ms(299)
     assert here.pass_ms(1)
     assert [(each.first, each.attempt) for each in here.poll()] == [(0, 2)]
+
+
+# Lives of a group.
+
+
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "reset"])
+@pytest.mark.parametrize("grace_ms", [0, 500])
+def test_no_later_leader_takes_a_lease_of_an_earlier_life_for_its_own(is_deleted: bool, grace_ms: int) -> None:
+    here = Leading()
+    here.append(3)
+    (old,) = here.poll(1, "m")
+    if is_deleted:
+        here.delete()
+        here.open(GROUP)
+    else:
+        here.reset(0)
+    (new,) = here.poll(1, "n")
+    assert new.first == old.first
+    assert new.lease_id > old.lease_id
+    here.grace_ms = grace_ms
+    for _ in range(3):
+        here.change_leader()
+        late = LeaseRange(old.lease_id, old.first, old.end)
+        for kind in (ACK, FAIL, REJECT, RELEASE):
+            assert here.leader.settle(GROUP, kind, [late], "", 0, here.now_ms) == [late]
+        assert here.leader.extend(GROUP, "m", [late], 1_000, here.now_ms) == [late]
+        assert here.leader.stage("t", GROUP, [late], here.now_ms) == (None, [late])
+    assert here.take() == []
+    mine = LeaseRange(new.lease_id, new.first, new.end)
+    assert here.leader.extend(GROUP, "n", [mine], 1_000, here.now_ms) == []
+    assert here.leader.settle(GROUP, ACK, [mine], "", 0, here.now_ms) == []
+    here.flush()
+    assert here.state(0) == states.ACKED
+
+
+def test_while_a_reset_is_on_its_way_nothing_is_leased() -> None:
+    """Such a lease would be of before the reset, under an id of after it."""
+    here = Leading()
+    here.append(1)
+    first = here.leader.begin_reset(GROUP)
+    second = here.leader.begin_reset(GROUP)
+    assert here.poll() == []
+    here.log.command(ResetGroup(GROUP, 0, here.now_ms, first))
+    here.leader.end_reset(GROUP)
+    assert here.poll() == []
+    here.log.command(ResetGroup(GROUP, 0, here.now_ms, second))
+    here.leader.end_reset(GROUP)
+    assert runs(here.poll()) == [(0, 1)]

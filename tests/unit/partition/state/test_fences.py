@@ -14,6 +14,7 @@ from flotilla.partition.commands.partition_commands import (
     encode_command,
 )
 from flotilla.partition.queries import GroupPosition, ListGroups, Position
+from flotilla.partition.state import group_table
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.types.errors import (
     GroupModeError,
@@ -25,7 +26,7 @@ from flotilla.types.errors import (
 )
 from flotilla.types.operations.stream import NO_OFFSET
 from flotilla.types.topics import GROUP_COUNT_MAX
-from tests.unit.partition.batches import describe, new_log
+from tests.unit.partition.batches import Log, describe, new_log
 
 
 @pytest.fixture
@@ -100,6 +101,37 @@ def test_a_deleted_group_is_forgotten_with_its_fence(log):
     log.command(CommitOffset("g", 5, 1, epoch=9))
     assert isinstance(log.command(DeleteGroup("g", 1)), Position)
     assert log.machine.fences == {}
+
+
+def test_a_member_of_a_deleted_group_does_not_move_the_next_one(log):
+    log.command(CommitOffset("g", 4, 1, epoch=5))
+    log.command(DeleteGroup("g", 1))
+    restored = Log(PartitionMachine(describe), log.index)
+    restored.machine.restore(log.machine.snapshot())
+    for each in (log, restored):
+        for late in (
+            CommitOffset("g", 5, 1, epoch=5),
+            CommitOffset("g", 5, 1, True, epoch=4),
+            ClaimPartition("g", 5, 1),
+        ):
+            refused = each.command(late)
+            assert isinstance(refused, StaleGenerationError)
+            assert "was deleted" in str(refused)
+        assert each.machine.read(ListGroups()) == {}
+        assert each.command(ClaimPartition("g", 6, 1)) == NO_OFFSET
+        assert isinstance(each.command(CommitOffset("g", 2, 1, epoch=6)), Position)
+        # Others are not concerned, and neither is who commits without an epoch.
+        assert isinstance(each.command(CommitOffset("h", 2, 1, epoch=1)), Position)
+    assert log.machine.snapshot() == restored.machine.snapshot()
+
+
+def test_as_many_deleted_groups_are_remembered_as_a_partition_may_have(log, monkeypatch):
+    monkeypatch.setattr(group_table, "GROUP_COUNT_MAX", 3)
+    for epoch, name in enumerate(("a", "b", "a", "c", "d"), 1):
+        log.command(ClaimPartition(name, epoch, 1))
+        log.command(DeleteGroup(name, 1))
+    late = {name: log.machine.check(ClaimPartition(name, 1, 1)) for name in "abcd"}
+    assert [name for name, refused in late.items() if refused is None] == ["b"]
 
 
 def test_a_name_belongs_to_one_kind_of_group(log):
