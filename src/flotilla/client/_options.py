@@ -111,6 +111,7 @@ class GroupOptions(TypedDict, total=False):
     result_ttl_ms: Duration | str
     paused: int | str
     holds_retention: int | str
+    single_active: int | str
 
 
 def read_settings(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -56,6 +56,12 @@ _OWN: Final = (
     Setting(
         "holds_retention", whole(0, 1), 1, "1 keeps retention from deleting messages that the group has not settled."
     ),
+    Setting(
+        "single_active",
+        whole(0, 1),
+        0,
+        "1 gives the messages of each partition to one consumer at a time; others wait until it is gone.",
+    ),
 )
 GROUP_SETTINGS: Final = SettingTable("group", (*(SETTINGS[name] for name in _INHERITED), *_OWN))
 
@@ -81,6 +87,8 @@ class GroupRules:
     paused: int
     #: By default a queue group holds what it owes. A group that commits offsets holds only if this was chosen for it.
     holds_retention: int
+    #: Of all members one at a time gets messages, in each partition.
+    single_active: int
 
 
 def resolve_rules(topic: TopicSettings, chosen: Iterable[tuple[str, int | str]] = (), group: str = "") -> GroupRules:

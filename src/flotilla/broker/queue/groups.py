@@ -160,6 +160,8 @@ class PartitionQueue:
         self._waiting: WaitingRoom[Waiter] = WaitingRoom(
             ports.outside, self._may_serve, lambda waiter: waiter.offer(self), self._look_ahead
         )
+        #: The row of each waiter in the waiting room.
+        self._rows: dict[Waiter, tuple[bool, MessageFilter, str]] = {}
         self._timer: Cancel | None = None
         self._timer_ms = 0
         #: Groups that are being opened, and the callers that wait for it.
@@ -197,6 +199,9 @@ class PartitionQueue:
         """Settings of the topic or of its groups may have been altered."""
         self.topic = topic
         self._rules.clear()
+        for waiter in list(self._rows):
+            self.unpark(waiter)
+            self.park(waiter)
         self.wake_soon()
 
     def propose(self, command: Command, answered: Callable[[object], None], *, frees_space: bool = False) -> None:
@@ -311,6 +316,8 @@ class PartitionQueue:
             )
             leases = self._within_limit(taker, leases, now_ms)
             if not leases:
+                if self.leader.stands_by(taker.group, taker.member, now_ms):
+                    break
                 if poll_filter is not None and self.leader.has_unseen(taker.group, poll_filter):
                     # It has looked at as many as one poll may; a waiter goes on from there.
                     self.wake_soon(taker.group)
@@ -458,7 +465,7 @@ class PartitionQueue:
 
     def leave(self, group: str, member: str) -> None:
         """A consumer is closed."""
-        if self.leader.leave(group, member, self.now_ms()):
+        if self.leader.leave(group, member, self.now_ms()) or self.rules(group).single_active:
             self.changed(group)
 
     def live_members(self, group: str) -> list[str]:
@@ -547,11 +554,15 @@ class PartitionQueue:
 
     def park(self, waiter: Waiter) -> None:
         taker = waiter.taker
-        self._waiting.enter(waiter, taker.group, taker.row)
+        # Where only one member gets messages, the others find nothing, and must not stand in front of it.
+        member = taker.member if self.rules(taker.group).single_active else ""
+        row = self._rows[waiter] = (*taker.row, member)
+        self._waiting.enter(waiter, taker.group, row)
 
     def unpark(self, waiter: Waiter) -> None:
-        taker = waiter.taker
-        self._waiting.leave(waiter, taker.group, taker.row)
+        row = self._rows.pop(waiter, None)
+        if row is not None:
+            self._waiting.leave(waiter, waiter.taker.group, row)
 
     def wake_soon(self, group: str | None = None) -> None:
         """Something may be ready for one group, or for any."""
@@ -630,6 +641,7 @@ class PartitionQueue:
         self.settlements.end(reason)
         self.reader.close()
         self._waiting.empty()
+        self._rows.clear()
         self.result_reads.end(reason)
         self._ports.ended(self, reason)
 

@@ -39,6 +39,7 @@ from flotilla.partition.leader.poll_filter import PollFilter, choose_matching
 from flotilla.partition.leader.rate_limit import RateLimit
 from flotilla.partition.leader.ready_messages import Chosen, ReadyMessages
 from flotilla.partition.leader.settlement_outbox import Piece, SettlementOutbox
+from flotilla.partition.leader.turns import Turns
 from flotilla.partition.offset_runs import Run, RunMap, RunSet, filled
 from flotilla.partition.state import endings
 from flotilla.partition.state.group import Failure, GroupState
@@ -129,6 +130,7 @@ class GroupDelivery:
         self._retries: list[tuple[int, Offset, Offset]] = []
         #: When the token will be there that the last poll lacked.
         self._token_ms: int | None = None
+        self._turns = Turns(self.leases)
         #: The time of this group's valid entry among the leader's timers.
         self.timer_ms: int | None = None
         for first, end, failure in self.state.failures:
@@ -191,6 +193,10 @@ class GroupDelivery:
             self._polls += 1
             self.rate_limit.take(_count(chosen), now_ms)
         return chosen
+
+    def stands_by(self, member: str, now_ms: int) -> bool:
+        """Whether only another member may get messages. Before delivery begins it is not known who holds some."""
+        return (self._fresh is not None and not self._open(now_ms)) or self._turns.stands_by(member, now_ms)
 
     def _leased_messages(self, lease_id: int, chosen: list[Chosen]) -> list[LeasedMessages]:
         if not self.state.failures:
@@ -570,6 +576,8 @@ class GroupDelivery:
         if self._token_ms is not None and self._token_ms <= now_ms:
             self._token_ms = None
             is_ready = True
+        if self._turns.advance(now_ms):
+            is_ready = True
         if not self._is_open and self._open(now_ms):
             is_ready = True
         return is_ready
@@ -579,7 +587,7 @@ class GroupDelivery:
         heappush(self._retries, (until_ms, first, end))
 
     def next_event_ms(self) -> int | None:
-        times = [self.leases.next_wake_ms(), self._token_ms]
+        times = [self.leases.next_wake_ms(), self._token_ms, self._turns.succession_ms]
         if self._retries:
             times.append(self._retries[0][0])
         if not self._is_open:

@@ -251,11 +251,23 @@ class QueueLeader:
         if rules.paused or self._is_handed_over or group in self._resetting:
             found.leases.see(member, now_ms, NO_FILTER if poll_filter is None else poll_filter.wanted)
             return []
+        if self.stands_by(group, member, now_ms):
+            found.leases.see(member, now_ms, NO_FILTER if poll_filter is None else poll_filter.wanted)
+            return []
         lasts_ms = min(visibility_ms or rules.visibility_ms, rules.lease_ms_max)
         self._limit(found, rules, now_ms)
         leases = found.take(member, max_messages, now_ms + lasts_ms, now_ms, keys_of, poll_filter)
         self._watch(found)
         return leases
+
+    def stands_by(self, group: str, member: str, now_ms: int) -> bool:
+        """Whether the group has a single active member in this partition, and it is another one."""
+        found = self._find(group)
+        if found is None or not self._rules_of(group).single_active:
+            return False
+        is_standby = found.stands_by(member, self._clock(now_ms))
+        self._watch(found)
+        return is_standby
 
     def _limit(self, group: GroupDelivery, rules: GroupRules, now_ms: int) -> None:
         group.rate_limit.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
@@ -445,7 +457,7 @@ class QueueLeader:
     def release_member(self, member: str, now_ms: int, away_ms: int) -> bool:
         """The connection of a consumer is lost for `away_ms`: its leases end in the groups that wait no longer.
 
-        Returns whether it had any there.
+        Returns whether it had any there, or may have been the active member of one.
         """
         now_ms = self._clock(now_ms)
         had_any = False
@@ -454,7 +466,9 @@ class QueueLeader:
             found = self._find(name)
             if found is None or outcome.rules.lost_ms > away_ms:
                 continue
-            if found.release_member(member, outcome):
+            # Another member may have its turn now.
+            had_turn = outcome.rules.single_active and member in found.leases.members
+            if found.release_member(member, outcome) or had_turn:
                 self._watch(found)
                 had_any = True
         return had_any

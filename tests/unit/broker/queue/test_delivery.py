@@ -356,6 +356,18 @@ def test_a_member_whose_connection_is_gone_loses_its_leases_early(node: Node) ->
     assert polled(node, poll(member="b"))[0].attempt == 1
 
 
+def test_a_member_that_stands_by_takes_over_when_the_active_one_is_lost(node: Node) -> None:
+    node.call(AlterGroup(TOPIC, GROUP, {"single_active": "1"}))
+    node.fleet.advance(200)
+    assert deliveries(node.call(poll(member="a"))) == []
+    waiting = node.ask(poll(member="b", wait_ms=60_000))
+    store(node, b"a")
+    assert waiting.is_waiting
+    node.broker.lost(["a"])
+    node.fleet.advance(LOST_MS + 200)
+    assert values(deliveries(waiting)) == [b"a"]
+
+
 def test_each_group_has_its_own_time_for_members_to_come_back(node: Node) -> None:
     store(node, b"a")
     for group, lost_ms in (("quick", "100ms"), ("slow", "5s")):
