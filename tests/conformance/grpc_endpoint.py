@@ -42,7 +42,6 @@ class Grpc:
         ops.RemoveNode,
         queue.LeaveQueue,
         queue.TakeTokens,
-        queue.ReadResults,
         DescribeNode,
         DescribeReplicas,
         stream.FenceGroup,
@@ -226,7 +225,10 @@ async def _poll(stub: Any, request: queue.Poll) -> Reply:
 async def _settle(stub: Any, request: queue.Settle) -> Reply:
     held = _held(request.partition, request.leases)
     if request.kind == queue.ACK:
-        reply = await stub.Ack(pb.AckRequest(topic=request.topic, group=request.group, held=held))
+        results = [
+            pb.Result(partition=request.partition, offset=each.offset, payload=each.payload) for each in request.results
+        ]
+        reply = await stub.Ack(pb.AckRequest(topic=request.topic, group=request.group, held=held, results=results))
     else:
         delay_ms = None if request.delay_ms == queue.BY_BACKOFF else request.delay_ms
         reply = await stub.Nack(
@@ -255,6 +257,20 @@ async def _extend(stub: Any, request: queue.Extend) -> Reply:
 
 def _settled(reply: pb.SettleReply) -> Reply:
     return queue.Settled([LeaseRange(run.lease_id, run.first, run.first + run.count) for run in reply.expired_held])
+
+
+async def _read_results(stub: Any, request: queue.ReadResults) -> Reply:
+    message = pb.ReadResultsRequest(
+        topic=request.topic,
+        partition=request.partition,
+        group=request.group,
+        offsets=request.offsets,
+        wait_ms=request.wait_ms,
+    )
+    found = (await stub.ReadResults(message)).ended
+    return queue.ResultsRead(
+        [queue.EndedMessage(each.offset, each.state, each.result, each.reason, each.attempts) for each in found]
+    )
 
 
 async def _cancel(stub: Any, request: queue.CancelRecords) -> Reply:
@@ -463,6 +479,7 @@ _CALLS: dict[type[Request], Callable[[Any, Any], Awaitable[Reply]]] = {
     ops.TransferLeadership: _transfer,
     queue.Poll: _poll,
     queue.Settle: _settle,
+    queue.ReadResults: _read_results,
     queue.Extend: _extend,
     queue.CancelRecords: _cancel,
     queue.ListGroups: _list_groups,

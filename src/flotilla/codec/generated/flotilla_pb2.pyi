@@ -316,16 +316,28 @@ class PollReply(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., deliveries: _Optional[_Iterable[_Union[Delivery, _Mapping]]] = ..., visibility_ms: _Optional[int] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
 
 class AckRequest(_message.Message):
-    __slots__ = ("topic", "group", "leases", "held")
+    __slots__ = ("topic", "group", "leases", "held", "results")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     LEASES_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
     leases: _containers.RepeatedScalarFieldContainer[str]
     held: _containers.RepeatedCompositeFieldContainer[Held]
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., leases: _Optional[_Iterable[str]] = ..., held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ...) -> None: ...
+    results: _containers.RepeatedCompositeFieldContainer[Result]
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., leases: _Optional[_Iterable[str]] = ..., held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[Result, _Mapping]]] = ...) -> None: ...
+
+class Result(_message.Message):
+    __slots__ = ("partition", "offset", "payload")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    offset: int
+    payload: bytes
+    def __init__(self, partition: _Optional[int] = ..., offset: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class NackRequest(_message.Message):
     __slots__ = ("topic", "group", "leases", "held", "kind", "reason", "delay_ms")
@@ -475,6 +487,40 @@ class ExplainMessageReply(_message.Message):
     history: _containers.RepeatedScalarFieldContainer[str]
     next: str
     def __init__(self, state: _Optional[str] = ..., attempts: _Optional[int] = ..., reason: _Optional[str] = ..., holder: _Optional[str] = ..., remaining_ms: _Optional[int] = ..., history: _Optional[_Iterable[str]] = ..., next: _Optional[str] = ...) -> None: ...
+
+class ReadResultsRequest(_message.Message):
+    __slots__ = ("topic", "partition", "group", "offsets", "wait_ms")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    group: str
+    offsets: _containers.RepeatedScalarFieldContainer[int]
+    wait_ms: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., offsets: _Optional[_Iterable[int]] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+
+class ReadResultsReply(_message.Message):
+    __slots__ = ("ended",)
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    ended: _containers.RepeatedCompositeFieldContainer[EndedMessage]
+    def __init__(self, ended: _Optional[_Iterable[_Union[EndedMessage, _Mapping]]] = ...) -> None: ...
+
+class EndedMessage(_message.Message):
+    __slots__ = ("offset", "state", "result", "reason", "attempts")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    state: str
+    result: bytes
+    reason: str
+    attempts: int
+    def __init__(self, offset: _Optional[int] = ..., state: _Optional[str] = ..., result: _Optional[bytes] = ..., reason: _Optional[str] = ..., attempts: _Optional[int] = ...) -> None: ...
 
 class JoinGroupRequest(_message.Message):
     __slots__ = ("topic", "group", "member", "client", "strategy", "session_ms", "topic_id")

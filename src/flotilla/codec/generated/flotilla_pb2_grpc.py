@@ -100,6 +100,11 @@ class FlotillaStub:
                 request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ExplainMessageRequest.SerializeToString,
                 response_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ExplainMessageReply.FromString,
                 _registered_method=True)
+        self.ReadResults = channel.unary_unary(
+                '/flotilla.v1.Flotilla/ReadResults',
+                request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ReadResultsRequest.SerializeToString,
+                response_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ReadResultsReply.FromString,
+                _registered_method=True)
         self.JoinGroup = channel.unary_unary(
                 '/flotilla.v1.Flotilla/JoinGroup',
                 request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.JoinGroupRequest.SerializeToString,
@@ -332,6 +337,13 @@ class FlotillaServicer:
 
     def ExplainMessage(self, request, context):
         """Where a message is for a group, why, and what comes next.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadResults(self, request, context):
+        """How messages ended in a group, and the results of their acks. With wait_ms, waits for the first one that ends.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -591,6 +603,11 @@ def add_FlotillaServicer_to_server(servicer, server):
                     servicer.ExplainMessage,
                     request_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ExplainMessageRequest.FromString,
                     response_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ExplainMessageReply.SerializeToString,
+            ),
+            'ReadResults': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadResults,
+                    request_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ReadResultsRequest.FromString,
+                    response_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ReadResultsReply.SerializeToString,
             ),
             'JoinGroup': grpc.unary_unary_rpc_method_handler(
                     servicer.JoinGroup,
@@ -1075,6 +1092,33 @@ class Flotilla:
             '/flotilla.v1.Flotilla/ExplainMessage',
             flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ExplainMessageRequest.SerializeToString,
             flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ExplainMessageReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadResults(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/flotilla.v1.Flotilla/ReadResults',
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ReadResultsRequest.SerializeToString,
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ReadResultsReply.FromString,
             options,
             channel_credentials,
             insecure,

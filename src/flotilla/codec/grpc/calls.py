@@ -19,7 +19,7 @@ from flotilla.types import operations as ops
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import GRPC_MESSAGE_BYTES_MAX, GRPC_REQUEST_BYTES_MAX
 from flotilla.types.operations import Reply, Request, stream, transactions
-from flotilla.types.operations.queue import AlterGroup, ExplainMessage
+from flotilla.types.operations.queue import AlterGroup, ExplainMessage, ReadResults
 
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["Flotilla"]
 SERVICE_NAME: Final[str] = _SERVICE.full_name
@@ -73,6 +73,7 @@ REQUESTS: Final = (
     _derived("CommitOffset", ops.CommitOffset),
     _derived("ReadOffset", ops.ReadOffset),
     _derived("ExplainMessage", ExplainMessage, read=admin.read_explain, answered={"ended_ms": None, "batch": None}),
+    _derived("ReadResults", ReadResults, asked={"topic_id": None}),
     _derived("JoinGroup", stream.JoinGroup),
     _derived("Heartbeat", stream.Heartbeat),
     _derived("LeaveGroup", stream.LeaveGroup),

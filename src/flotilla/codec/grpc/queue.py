@@ -1,6 +1,6 @@
 """Producing, reading and queue groups in the gRPC contract: its messages into values, and replies into its messages."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from flotilla.codec.generated import flotilla_pb2 as pb
@@ -36,6 +36,7 @@ from flotilla.types.operations.queue import (
     RELEASE,
     Delivery,
     LeaseRange,
+    MessageResult,
     Poll,
     Polled,
     Start,
@@ -250,7 +251,21 @@ def _read_held(leases: Sequence[str], held: Sequence[pb.Held]) -> tuple[dict[Lea
 
 def read_ack(body: pb.AckRequest) -> SettleLeases:
     held, is_by_token = _read_held(body.leases, body.held)
-    return SettleLeases(body.topic, body.group, ACK, held, is_by_token, "", BY_BACKOFF)
+    results = _read_results(body.results, held)
+    return SettleLeases(body.topic, body.group, ACK, held, is_by_token, "", BY_BACKOFF, results)
+
+
+def _read_results(
+    given: Iterable[pb.Result], held: dict[LeasePlace, list[LeaseRange]]
+) -> dict[LeasePlace, list[MessageResult]]:
+    """Raises InvalidArgumentError; the broker does for a message that is not among the leases of its partition."""
+    by_partition: dict[int, list[MessageResult]] = {}
+    for result in given:
+        by_partition.setdefault(result.partition, []).append(MessageResult(result.offset, result.payload))
+    unknown = by_partition.keys() - {place.partition for place in held}
+    if unknown:
+        raise InvalidArgumentError(f"there are results for partition {min(unknown)}, and no leases")
+    return {place: by_partition[place.partition] for place in held if place.partition in by_partition}
 
 
 def read_nack(body: pb.NackRequest) -> SettleLeases:

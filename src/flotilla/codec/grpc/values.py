@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from flotilla.types.ids import Offset
 from flotilla.types.lease_tokens import LeasePlace
 from flotilla.types.operations import Fetch, Request
-from flotilla.types.operations.queue import LeaseRange, Poll, Start, Subscribe
+from flotilla.types.operations.queue import LeaseRange, MessageResult, Poll, Start, Subscribe
 from flotilla.types.records import Record
 
 
@@ -55,6 +55,8 @@ class SettleLeases:
     is_by_token: bool
     reason: str
     delay_ms: int
+    #: Of acked messages, by place.
+    results: dict[LeasePlace, list[MessageResult]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

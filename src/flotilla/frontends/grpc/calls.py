@@ -173,7 +173,15 @@ def _request(asked: SettleLeases | ExtendLeases, place: LeasePlace, held: list[L
     if isinstance(asked, ExtendLeases):
         return Extend(asked.topic, partition, asked.group, asked.member, held, asked.visibility_ms, topic_id)
     return Settle(
-        asked.topic, partition, asked.group, asked.kind, held, asked.reason, asked.delay_ms, topic_id=topic_id
+        asked.topic,
+        partition,
+        asked.group,
+        asked.kind,
+        held,
+        asked.reason,
+        asked.delay_ms,
+        topic_id=topic_id,
+        results=asked.results.get(place, []),
     )
 
 

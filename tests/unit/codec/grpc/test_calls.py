@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.grpc import calls as api
-from flotilla.codec.grpc.queue import read_produce, read_subscribe
+from flotilla.codec.grpc.queue import read_ack, read_produce, read_subscribe
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.lease_tokens import LeasePlace
+from flotilla.types.operations.queue import MessageResult
 
 READERS: dict[str, Any] = {
     **{call.name: call.read for call in (*api.REQUESTS, *api.OF_PARTITIONS, *api.OF_LEASES, api.FETCH, api.POLL)},
@@ -61,3 +63,13 @@ def test_records_are_read_as_they_are_or_refused(records: list[pb.Record], parti
     assert asked.partition == partition
     assert [record.payload for record in asked.records] == [record.payload for record in records]
     assert [record.key is None for record in asked.records] == [not record.HasField("key") for record in records]
+
+
+def test_results_go_to_the_partition_of_their_message() -> None:
+    body = pb.AckRequest(topic="t", group="g", leases=["7.0.5.1", "7.3.5.2"])
+    body.results.add(partition=3, offset=2, payload=b"two")
+    asked = read_ack(body)
+    assert asked.results == {LeasePlace(7, 3): [MessageResult(2, b"two")]}
+    body.results.add(partition=1, offset=2)
+    with pytest.raises(InvalidArgumentError, match="results for partition 1, and no leases"):
+        read_ack(body)
