@@ -76,8 +76,10 @@ _NOTES: Final = {
     "owes (`holds_retention`).",
     "payload_bytes_max": "A larger one is refused with `INVALID_ARGUMENT`.",
     "rate_limit_per_minute": "It covers all partitions and workers of the group, and never limits producing.",
-    "dedup_window_entries": "As many idempotency keys are remembered; a key that was pushed out is stored again.",
-    "dedup_window_ms": "Whichever limit is reached first ends the memory of a batch or a key.",
+    "dedup_window_entries": "As many idempotency keys are remembered. Those of the last five minutes are remembered on "
+    "top of that, however many there are.",
+    "dedup_window_ms": "Whichever limit is reached first ends the memory of a batch or a key, but the number ends none "
+    "that is younger than five minutes. What is forgotten is stored again.",
     "transaction_timeout_ms": "A transaction can set another time for itself, up to the same limit.",
     "lease_ms_max": "After that the lease expires, whatever the consumer does.",
     "lost_ms": "That does not count as an attempt, until it has happened to a message five times.",

@@ -82,6 +82,12 @@ GROUP_SETTLED_RUN_COUNT_MAX = 1_000_000
 #: How often a message comes back uncounted because its consumer's connection was lost. A message that kills its worker
 #: each time must end: further losses count as failed attempts. Leaders count in memory, each from 0.
 LOSS_COUNT_MAX = 5
+#: How long every batch, producer and idempotency key is remembered at least, whatever the count of the window says; and
+#: how many of them younger than that a partition remembers on top of the count. Beyond that it takes no new ones.
+DEDUP_HORIZON_MS = 300_000
+DEDUP_BATCH_COUNT_MAX = 4_000_000
+DEDUP_PRODUCER_COUNT_MAX = 400_000
+DEDUP_KEY_COUNT_MAX = 4_000_000
 #: Headers in the filter of a consumer, and their names and values together.
 FILTER_HEADER_COUNT_MAX = 16
 FILTER_HEADER_BYTES_MAX = 4 * KIB

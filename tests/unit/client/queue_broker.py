@@ -234,7 +234,7 @@ class QueueCluster(MemoryCluster):
         if isinstance(request, ops.ListGroups):
             return ops.GroupList(dict.fromkeys(queue.groups(), "queue"))
         if isinstance(request, ops.CancelRecords):
-            keys = [part.machine.keys.offsets.get(digest) for digest in digests_of(tuple(request.keys))]
+            keys = [part.machine.keys.get(digest) for digest in digests_of(tuple(request.keys))]
             offsets = tuple(sorted([*request.offsets, *[offset for offset in keys if offset is not None]]))
             cancelled = part.apply(commands.CancelRecords(offsets, now_ms)) if offsets else ()
             return ops.RecordsCancelled(list(cancelled))

@@ -95,5 +95,6 @@ class Log:
         return offset
 
 
-def new_log(entries_max: int = 100, window_ms: int = 1000) -> Log:
-    return Log(PartitionMachine(describe, entries_max=entries_max, window_ms=window_ms))
+def new_log(entries_max: int = 100, window_ms: int = 1000, horizon_ms: int = 0) -> Log:
+    """Without a horizon the count takes the oldest at once."""
+    return Log(PartitionMachine(describe, entries_max=entries_max, window_ms=window_ms, horizon_ms=horizon_ms))

@@ -26,12 +26,15 @@ class Stored:
 class NaivePartition:
     entries_max: int
     window_ms: int
+    horizon_ms: int
     next_offset: int = 0
     clock_ms: int = 0
     window: list[Stored] = field(default_factory=list)
     #: The last batch of each producer that has none in the window.
     idle: list[Stored] = field(default_factory=list)
     marks: list[tuple[int, int]] = field(default_factory=list)
+    #: Everything below is older than the horizon.
+    old_end: int = 0
     in_flight: list[Stored] = field(default_factory=list)
 
     def admit(self, producer: int, epoch: int, sequence: int, count: int) -> tuple[str, int]:
@@ -81,13 +84,21 @@ class NaivePartition:
         self.idle = [other for other in self.idle if other.producer != batch.producer]
         self.window.append(batch)
         if len(self.window) > self.entries_max:
-            self._evict()
+            self._shrink(2)
+
+    def _shrink(self, count: int) -> None:
+        """The count takes what is older than the horizon, and no more than `count` at a time."""
+        for _ in range(count):
+            if len(self.window) > self.entries_max and self.window[0].offset < self.old_end:
+                self._evict()
+        for _ in range(count):
+            if len(self.idle) > self.entries_max and self.idle[0].offset < self.old_end:
+                self.idle.pop(0)
 
     def _evict(self) -> None:
         gone = self.window.pop(0)
         if all(batch.producer != gone.producer for batch in self.window):
             self.idle.append(gone)
-            self.idle = self.idle[-self.entries_max :]
 
     def stamp(self, now_ms: int) -> None:
         if now_ms <= self.clock_ms:
@@ -96,7 +107,9 @@ class NaivePartition:
         if not self.marks:
             is_due = self.next_offset > 0
         else:
-            is_due = self.next_offset > self.marks[-1][1] and now_ms - self.marks[-1][0] >= self.window_ms // 256
+            is_busy = 2 * max(len(self.window), len(self.idle)) > self.entries_max
+            distance_ms = min(self.window_ms // 256, self.horizon_ms // 32) if is_busy else self.window_ms // 256
+            is_due = self.next_offset > self.marks[-1][1] and now_ms - self.marks[-1][0] >= distance_ms
         if is_due:
             self.marks.append((now_ms, self.next_offset))
         while self.marks and self.marks[0][0] + self.window_ms <= now_ms:
@@ -104,3 +117,6 @@ class NaivePartition:
             while self.window and self.window[0].offset < end:
                 self._evict()
             self.idle = [batch for batch in self.idle if batch.offset >= end]
+        old = [end for stamp_ms, end in self.marks if stamp_ms + self.horizon_ms <= now_ms]
+        self.old_end = max([self.old_end, *old])
+        self._shrink(1_024)

@@ -145,7 +145,7 @@ def test_the_example_fills_every_table() -> None:
         machine.producers.producers,
         machine.producers.idle,
         machine.producers.marks,
-        machine.keys.order,
+        machine.keys,
         machine.cancelled,
         machine.index.delayed_firsts,
         machine.stored.ends,

@@ -193,7 +193,7 @@ class QueueRequests:
         """By offset or by idempotency key; an unknown key cancels nothing."""
         if len(request.offsets) + len(request.keys) > CANCEL_COUNT_MAX:
             raise InvalidArgumentError(f"too many messages to cancel: the limit is {CANCEL_COUNT_MAX}")
-        by_key = (self._queue.machine.keys.offsets.get(digest) for digest in digests_of(request.keys))
+        by_key = (self._queue.machine.keys.get(digest) for digest in digests_of(request.keys))
         offsets = sorted({*request.offsets, *(offset for offset in by_key if offset is not None)})
         if not offsets:
             done(RecordsCancelled([]))

@@ -19,8 +19,9 @@ from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.state.idempotency_keys import PendingKeys, digests_of
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.producers import NEW, SEQUENCE_MASK, Duplicate, New, SequenceCheck, begin_epoch, gap
-from flotilla.types.errors import FlotillaError, InvalidArgumentError
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, OverloadedError
 from flotilla.types.ids import Offset
+from flotilla.types.limits import DEDUP_HORIZON_MS
 
 
 @dataclass(slots=True)
@@ -94,6 +95,8 @@ class ProduceAdmission:
             found = self._check_sequence(facts.producer_id, facts)
             if not isinstance(found, New):
                 return found
+            if self._machine.producers.is_full(facts.producer_id):
+                return _full("producers and batches")
         if facts.idempotency_keys:
             refused = self._admit_keys(facts, token)
             if refused is not None:
@@ -124,6 +127,8 @@ class ProduceAdmission:
             return InvalidArgumentError("two records of one batch have the same idempotency key")
         known = self._keys.find(digests, self._machine.end_offset)
         if known is None:
+            if self._machine.keys.is_full():
+                return _full("idempotency keys")
             self._keys.begin(self.next_offset, digests, token)
             return None
         first = known.offsets[0]
@@ -163,7 +168,7 @@ class ProduceAdmission:
     def wants_stamp(self, now_ms: int) -> bool:
         """Whether to propose a StampTime, so that producers and keys can expire. Idle partitions need none."""
         machine = self._machine
-        return machine.producers.wants_stamp(now_ms, machine.next_offset, is_shared=len(machine.keys) > 0)
+        return machine.producers.wants_stamp(now_ms, machine.next_offset, len(machine.keys))
 
     def _drop_applied(self) -> None:
         applied = self._machine.end_offset
@@ -196,6 +201,12 @@ class ProduceAdmission:
         # takes the one after its last for new.
         stored = self._machine.producers.check(producer_id, epoch, sequence, facts.count)
         return gap(producer_id, expected, sequence) if stored is NEW else stored
+
+
+def _full(what: str) -> OverloadedError:
+    """Forgetting one would mean to store its repetition again."""
+    minutes = DEDUP_HORIZON_MS // 60_000
+    return OverloadedError(f"the partition remembers all the {what} of the last {minutes} minutes that it has room for")
 
 
 def _find(batches: deque[_InFlight], epoch: int, expected: int, sequence: int) -> _InFlight | None:

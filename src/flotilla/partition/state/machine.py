@@ -57,6 +57,7 @@ from flotilla.partition.state.stored_times import StoredTimes
 from flotilla.partition.state.transactions import Concluded, StagedAcks, StagedTransactions, Staging
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OffsetOutOfRangeError
 from flotilla.types.ids import Index, Offset
+from flotilla.types.limits import DEDUP_HORIZON_MS
 from flotilla.types.snapshot_data import SnapshotData
 from flotilla.types.topics import SETTINGS
 
@@ -81,10 +82,16 @@ class PartitionMachine:
     """One partition. The bounds of the window hold until a ConfigureDedup changes them."""
 
     def __init__(
-        self, describe: Describe, *, entries_max: int = _ENTRIES.default, window_ms: int = _WINDOW.default
+        self,
+        describe: Describe,
+        *,
+        entries_max: int = _ENTRIES.default,
+        window_ms: int = _WINDOW.default,
+        horizon_ms: int = DEDUP_HORIZON_MS,
     ) -> None:
+        """`horizon_ms` is the same at all replicas."""
         self._describe = describe
-        self._first_bounds = (entries_max, window_ms)
+        self._first_bounds = (entries_max, window_ms, horizon_ms)
         self._reset()
 
     def _reset(self) -> None:
@@ -255,6 +262,7 @@ class PartitionMachine:
         for name, value in contents.counters._asdict().items():
             setattr(self, name, value)
         self.producers = contents.producers
+        self.producers.horizon_ms = self._first_bounds[-1]
         self.keys = contents.keys
         self.index = contents.index
         self.stored = contents.stored
@@ -331,9 +339,15 @@ class PartitionMachine:
     def _stamp(self, command: StampTime) -> None:
         if command.now_ms > self.clock_ms:
             self.clock_ms = command.now_ms
-            self.keys.forget_below(self.producers.stamp(self.clock_ms, self.next_offset))
             self.stored.note(self.clock_ms, self.next_offset)
             self.results.stamp(self.clock_ms)
+            keys = self.keys
+            passed = self.producers.stamp(self.clock_ms, self.next_offset, keys.recorded, len(keys))
+            # Keys beyond the count go by marks too: at least as many as the count stay.
+            beyond = self.producers.old_mark(self.clock_ms, keys.recorded - keys.entries_max)
+            for mark in (passed, beyond):
+                if mark is not None:
+                    keys.forget_below(mark.end, mark.keys)
 
     def _note_hand_over(self, command: HandOver) -> None:
         self._hand_over = None if command.is_void else (self.applied, command)

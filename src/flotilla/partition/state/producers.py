@@ -6,11 +6,15 @@ with the offset of the first copy, whichever of several pipelined batches it is.
 left the window only the last sequence is remembered: it may go on, but older repetitions are refused, never stored
 again. That memory has the same bounds. A producer that is forgotten must begin again with sequence 0.
 
+The count takes only what is older than the horizon: however many batches come, each is remembered for that long. So
+there may be more of them than the count says, up to `is_full`; then a leader takes no new ones.
+
 Memory: two array slots and one reference per batch (24 bytes), so that a full window of one producer costs little more
-than 2 MB, and a producer that sent one batch a few hundred bytes.
+than 2 MB, and a producer that sent one batch about half a kilobyte.
 
 Time is not stored per batch. A stamp says "everything stored by now is at least as old as this", so nothing is
-forgotten before its time, however rare stamps are, and a batch needs no clock.
+forgotten before its time, however rare stamps are, and a batch needs no clock. Stamps that the horizon needs are wanted
+only while the tables are half full: then so much is stored that they weigh nothing.
 """
 
 from array import array
@@ -21,6 +25,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from flotilla.types.errors import FlotillaError, OutOfWindowError, ProducerFencedError, SequenceGapError
 from flotilla.types.ids import Offset
+from flotilla.types.limits import DEDUP_BATCH_COUNT_MAX, DEDUP_HORIZON_MS, DEDUP_PRODUCER_COUNT_MAX
 
 SEQUENCE_MASK: Final = 2**32 - 1
 #: Sequences wrap around: one that is at most half the circle back is old, any other is ahead.
@@ -29,6 +34,13 @@ _BEHIND_MAX: Final = 2**31
 _SLACK_MIN: Final = 64
 #: The shortest distance of stamps is this fraction of the window.
 _MARKS: Final = 256
+#: The same of the horizon, while the tables are half full.
+_HORIZON_MARKS: Final = 32
+#: Marks beyond this number are thinned out, but for those of the horizon.
+_MARKS_MAX: Final = 1_024
+#: Batches and idle producers that a stored batch, and a stamp, may push out: each takes about a microsecond.
+_EVICTED_PER_BATCH: Final = 2
+_EVICTED_PER_STAMP: Final = 1_024
 
 
 class New:
@@ -61,6 +73,8 @@ class Mark(NamedTuple):
 
     stamp_ms: int
     end: Offset
+    #: Idempotency keys that had been recorded by then.
+    keys: int = 0
 
 
 class Producer:
@@ -134,6 +148,7 @@ class FrozenProducers(NamedTuple):
 
     entries_max: int
     window_ms: int
+    old_end: Offset
     marks: list[Mark]
     producers: dict[int, Producer]
     #: In the order in which they will be forgotten.
@@ -147,11 +162,15 @@ class ProducerTable:
     its first change.
     """
 
-    def __init__(self, entries_max: int, window_ms: int) -> None:
+    def __init__(self, entries_max: int, window_ms: int, horizon_ms: int = DEDUP_HORIZON_MS) -> None:
         assert entries_max > 0
         assert window_ms > 0
         self.entries_max = entries_max
         self.window_ms = window_ms
+        #: What is younger stays, whatever the count says; 0: the count takes all.
+        self.horizon_ms = horizon_ms
+        #: Everything below is older than the horizon. Moved by stamps.
+        self.old_end: Offset = 0
         self.producers: dict[int, Producer] = {}
         #: In the order in which their last batch left the window, which is the order of last_offset. Not a plain
         #: dict: finding its first key skips all that were deleted before it.
@@ -166,7 +185,8 @@ class ProducerTable:
         self._age += 1
         # Keys are never moved, so the dict below an OrderedDict has its order; copying that is ten times as fast.
         idle = dict.copy(self.idle)
-        return FrozenProducers(self.entries_max, self.window_ms, list(self.marks), self.producers.copy(), idle)
+        bounds = (self.entries_max, self.window_ms, self.old_end)
+        return FrozenProducers(*bounds, list(self.marks), self.producers.copy(), idle)
 
     def _own(self, producer: Producer) -> Producer:
         """A producer that may be changed: one that a view has is copied first."""
@@ -220,9 +240,10 @@ class ProducerTable:
         producer.sequences.append(first)
         producer.offsets.append(base_offset)
         producer.next_sequence = first + count
-        self.ring.append(producer_id)
+        # The object that the producer has, not another one of the same value.
+        self.ring.append(producer.producer_id)
         if len(self.ring) > self.entries_max:
-            self._evict()
+            self._shrink(_EVICTED_PER_BATCH, base_offset + count)
 
     def _enter(self, producer_id: int, epoch: int, sequence: int) -> Producer:
         idle = self.idle.pop(producer_id, None)
@@ -245,40 +266,94 @@ class ProducerTable:
         last_offset = producer.offsets[-1]
         next_sequence = producer.next_sequence & SEQUENCE_MASK
         self.idle[producer.producer_id] = Idle(producer.epoch, next_sequence, last_offset)
-        if len(self.idle) > self.entries_max:
-            self.idle.popitem(last=False)
+
+    def _shrink(self, count: int, next_offset: Offset) -> None:
+        """Pushes out what is beyond the count and older than the horizon, at most so many."""
+        old = self.old_end if self.horizon_ms else next_offset
+        ring, idle = self.ring, self.idle
+        left = count
+        while left and len(ring) > self.entries_max:
+            oldest = self.producers[ring[0]]
+            if oldest.offsets[oldest.head] >= old:
+                break
+            self._evict()
+            left -= 1
+        while count and len(idle) > self.entries_max:
+            if idle[next(iter(idle))].last_offset >= old:
+                break
+            idle.popitem(last=False)
+            count -= 1
+
+    def is_full(self, producer_id: int) -> bool:
+        """Whether there is no room for a batch of that producer: all beyond the count are younger than the horizon."""
+        if len(self.ring) >= self.entries_max + DEDUP_BATCH_COUNT_MAX:
+            return True
+        known = len(self.producers) + len(self.idle)
+        if known < 2 * self.entries_max + DEDUP_PRODUCER_COUNT_MAX:
+            return False
+        return producer_id not in self.producers and producer_id not in self.idle
 
     # Time.
 
-    def wants_stamp(self, now_ms: int, next_offset: Offset, *, is_shared: bool = False) -> bool:
+    def wants_stamp(self, now_ms: int, next_offset: Offset, key_count: int = 0) -> bool:
         """Whether a stamp would let anything expire that could not expire without it.
 
-        `is_shared`: another table expires by the same stamps, and has entries.
+        `key_count`: entries of another table that expire by the same stamps.
         """
-        if not self.ring and not self.idle and not is_shared:
+        most = max(len(self.ring), len(self.idle), key_count)
+        if not most:
             return False
         if self.marks and self.marks[0].stamp_ms + self.window_ms <= now_ms:
             return True
-        return self._is_mark_due(now_ms, next_offset)
+        if most > self.entries_max and self._find_old_end(now_ms) > self.old_end:
+            return True
+        return self._is_mark_due(now_ms, next_offset, key_count)
 
-    def _is_mark_due(self, now_ms: int, next_offset: Offset) -> bool:
+    def _is_mark_due(self, now_ms: int, next_offset: Offset, key_count: int) -> bool:
         if not self.marks:
             return next_offset > 0
         newest = self.marks[-1]
-        return next_offset > newest.end and now_ms - newest.stamp_ms >= self.window_ms // _MARKS
+        distance_ms = self.window_ms // _MARKS
+        if self.horizon_ms and 2 * max(len(self.ring), len(self.idle), key_count) > self.entries_max:
+            distance_ms = min(distance_ms, self.horizon_ms // _HORIZON_MARKS)
+        return next_offset > newest.end and now_ms - newest.stamp_ms >= distance_ms
 
-    def stamp(self, now_ms: int, next_offset: Offset) -> Offset:
-        """It is `now_ms`, and everything below next_offset has been stored.
+    def stamp(self, now_ms: int, next_offset: Offset, keys: int = 0, key_count: int = 0) -> Mark | None:
+        """It is `now_ms`, and everything below next_offset has been stored, with so many keys.
 
-        Returns the offset below which everything is forgotten now.
+        Returns the mark below which everything is forgotten now; None: nothing more is.
         """
-        if self._is_mark_due(now_ms, next_offset):
-            self.marks.append(Mark(now_ms, next_offset))
-        end = 0
+        if self._is_mark_due(now_ms, next_offset, key_count):
+            self.marks.append(Mark(now_ms, next_offset, keys))
+        passed = None
         while self.marks and self.marks[0].stamp_ms + self.window_ms <= now_ms:
-            end = self.marks.popleft().end
-            self._forget_below(end)
-        return end
+            passed = self.marks.popleft()
+            self._forget_below(passed.end)
+        self.old_end = max(self.old_end, self._find_old_end(now_ms))
+        self._shrink(_EVICTED_PER_STAMP, next_offset)
+        if len(self.marks) > _MARKS_MAX:
+            self._thin_out(now_ms)
+        return passed
+
+    def _find_old_end(self, now_ms: int) -> Offset:
+        newest = self.old_mark(now_ms)
+        return 0 if newest is None else newest.end
+
+    def old_mark(self, now_ms: int, keys_max: int | None = None) -> Mark | None:
+        """The newest mark that is older than the horizon, and that covers at most so many keys."""
+        for mark in reversed(self.marks):
+            if mark.stamp_ms + self.horizon_ms <= now_ms and (keys_max is None or mark.keys <= keys_max):
+                return mark
+        return None
+
+    def _thin_out(self, now_ms: int) -> None:
+        """What a mark covered counts as younger then, and stays longer."""
+        kept: deque[Mark] = deque()
+        for mark in self.marks:
+            is_young = mark.stamp_ms + self.horizon_ms > now_ms
+            if not kept or is_young or mark.stamp_ms - kept[-1].stamp_ms >= self.window_ms // _MARKS:
+                kept.append(mark)
+        self.marks = kept
 
     def _forget_below(self, end: Offset) -> None:
         while self.ring:
@@ -293,13 +368,9 @@ class ProducerTable:
             del self.idle[producer_id]
 
     def configure(self, entries_max: int, window_ms: int) -> None:
-        """Changes the bounds. Entries beyond the count are forgotten at once, beyond the time at the next stamp."""
+        """Changes the bounds. Entries beyond them are forgotten when the next ones are stored, or at a stamp."""
         self.entries_max = entries_max
         self.window_ms = window_ms
-        while len(self.ring) > entries_max:
-            self._evict()
-        while len(self.idle) > entries_max:
-            self.idle.popitem(last=False)
 
 
 def begin_epoch(producer_id: int, known: int, epoch: int, sequence: int) -> SequenceCheck:

@@ -33,9 +33,8 @@ def _parts(contents: Contents) -> list[object]:
         parts += _steps(queue.dying)
     parts += contents.cancelled.freeze().leaves
     producers, keys = contents.producers, contents.keys
-    for items in (producers.producers.values(), producers.idle.values(), producers.ring, keys.offsets.values()):
+    for items in (producers.producers.values(), producers.idle.values(), producers.ring, keys.buckets):
         parts += _steps(items)
-    parts += _steps(keys.order)
     parts += _steps(contents.results.kept.values())
     for unkept in contents.results.unkept.values():
         parts += unkept.runs.freeze().leaves

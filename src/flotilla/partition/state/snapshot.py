@@ -3,9 +3,9 @@
 Little endian. The version (u8), the counters, then the positions of groups and the fences of stream groups in the
 order of names, those of deleted groups in the order of deletion, then the table of producers: bounds, marks, producers
 by id with their batches in the window, and idle producers in the order in which they will be forgotten; then the
-idempotency keys in the order of offsets, the index of batches, cancelled offsets, the queue groups (`group_snapshot`),
-when records were stored, transactions (`transaction_snapshot`), and the results of acked messages (`result_snapshot`).
-Equal states give equal bytes, whatever happened before: slots of batches that have left the window are not written.
+idempotency keys by bucket, the index of batches, cancelled offsets, the queue groups (`group_snapshot`), when records
+were stored, transactions (`transaction_snapshot`), and the results of acked messages (`result_snapshot`). Equal states
+give equal bytes, whatever happened before: slots of batches that have left the window are not written.
 
 Encoding has two steps, because a state of a million items takes seconds. `freeze` takes a view of the state, in a few
 milliseconds, which later changes do not reach. `encode` makes the bytes of it piece by piece, on any thread: no step of
@@ -15,7 +15,7 @@ it takes long, so a thread that does it lets others run.
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
-from itertools import islice
+from itertools import islice, repeat
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class whose name says too little alone
 from typing import Final, NamedTuple, TypeVar
@@ -35,7 +35,7 @@ from flotilla.partition.state.group_snapshot import (
     read_queues,
     read_runs,
 )
-from flotilla.partition.state.idempotency_keys import DIGEST_BYTES, KeyTable
+from flotilla.partition.state.idempotency_keys import STEP, FrozenKeys, KeyTable
 from flotilla.partition.state.producers import FrozenProducers, Idle, Mark, Producer, ProducerTable
 from flotilla.partition.state.result_snapshot import FrozenResults, encode_results, freeze_results, read_results
 from flotilla.partition.state.results import ResultTable
@@ -50,6 +50,8 @@ VERSION: Final = 6
 
 #: Items that one step of encoding or decoding handles.
 _STEP: Final = 4_096
+#: Batches of one producer that are worth a row of their own when the window is put in order.
+_LONG: Final = 64
 
 _T = TypeVar("_T")
 _V = TypeVar("_V", bound="int | tuple[int, int]")
@@ -58,8 +60,9 @@ _VERSION = Struct("<B")
 _COUNTERS = Struct("<QQQqQQQQ")
 _POSITION = Struct("<HQQH")
 _FENCE = Struct("<HQ")
-_BOUNDS = Struct("<QQ")
-_MARK = Struct("<QQ")
+_BOUNDS = Struct("<QQQ")
+_MARK = Struct("<QQQ")
+_KEYS = Struct("<QQQ")
 _PRODUCER = Struct("<QHQII")
 _IDLE = Struct("<QHIQ")
 
@@ -102,8 +105,7 @@ class FrozenContents:
     fences: dict[str, int]
     ended_fences: dict[str, int]
     producers: FrozenProducers
-    #: Digest to offset, in the order of offsets.
-    keys: dict[bytes, Offset]
+    keys: FrozenKeys
     #: These change as a whole or are small: their bytes.
     index: list[bytes]
     cancelled: FrozenRuns[None]
@@ -124,8 +126,7 @@ def freeze(contents: Contents) -> FrozenContents:
         fences=contents.fences.copy(),
         ended_fences=contents.ended_fences.copy(),
         producers=contents.producers.freeze(),
-        # A key is written once and forgotten in the same order, so the dict has it.
-        keys=contents.keys.offsets.copy(),
+        keys=contents.keys.freeze(),
         index=freeze_index(contents.index),
         cancelled=contents.cancelled.freeze(),
         queues={name: freeze_queue(queue) for name, queue in sorted(contents.queues.items())},
@@ -169,7 +170,7 @@ def _encode_fences(fences: Collection[tuple[str, int]]) -> Iterator[bytes]:
 
 
 def _encode_producers(table: FrozenProducers) -> Iterator[bytes]:
-    yield _BOUNDS.pack(table.entries_max, table.window_ms) + pack_count(len(table.marks))
+    yield _BOUNDS.pack(table.entries_max, table.window_ms, table.old_end) + pack_count(len(table.marks))
     for mark in table.marks:
         yield _MARK.pack(*mark)
     yield pack_count(len(table.producers))
@@ -185,12 +186,10 @@ def _encode_producers(table: FrozenProducers) -> Iterator[bytes]:
         yield _IDLE.pack(producer_id, *idle)
 
 
-def _encode_keys(keys: dict[bytes, Offset]) -> Iterator[bytes]:
-    yield pack_count(len(keys))
-    for digests in _steps(keys):
-        yield b"".join(digests)
-    for offsets in _steps(keys.values()):
-        yield pack_numbers(offsets)
+def _encode_keys(keys: FrozenKeys) -> Iterator[bytes]:
+    yield _KEYS.pack(keys.floor, keys.recorded, keys.forgotten) + pack_count(len(keys.buckets))
+    for buckets in keys.steps():
+        yield pack_numbers([len(bucket) for bucket in buckets]) + b"".join(buckets)
 
 
 def _steps(items: Iterable[_T]) -> Iterator[list[_T]]:
@@ -277,20 +276,26 @@ def _read_fences(reader: ByteReader) -> dict[str, int]:
 
 
 def _read_producers(reader: ByteReader) -> ProducerTable:
-    entries_max, window_ms = reader.take(_BOUNDS)
+    entries_max, window_ms, old_end = reader.take(_BOUNDS)
     table = ProducerTable(entries_max, window_ms)
+    table.old_end = old_end
     for _ in range(reader.count()):
         table.marks.append(Mark(*reader.take(_MARK)))
     slots: list[tuple[Offset, int]] = []
+    rows: list[Iterator[tuple[Offset, int]]] = []
     for _ in range(reader.count()):
         producer_id, epoch, next_sequence, ended, size = reader.take(_PRODUCER)
         producer = Producer(producer_id, epoch, next_sequence)
         producer.epoch_start = ended
         producer.sequences, producer.offsets = reader.columns(size, 2)
         table.producers[producer_id] = producer
-        slots += [(offset, producer_id) for offset in producer.offsets]
+        if size < _LONG:
+            slots += [(offset, producer_id) for offset in producer.offsets]
+        else:
+            # In order already: a window of millions of batches needs no copy.
+            rows.append(zip(producer.offsets, repeat(producer_id)))
     # The order of batches in the window is the order of their offsets.
-    ordered = _sorted(slots)
+    ordered = merge(_sorted(slots), *rows)
     del slots
     for _, producer_id in ordered:
         table.ring.append(producer_id)
@@ -301,15 +306,15 @@ def _read_producers(reader: ByteReader) -> ProducerTable:
 
 
 def _read_keys(reader: ByteReader, entries_max: int) -> KeyTable:
-    table = KeyTable(entries_max)
+    floor, recorded, forgotten = reader.take(_KEYS)
     count = reader.count()
-    digests = reader.bytes(count * DIGEST_BYTES)
-    offsets = iter(reader.numbers(count))
-    for at in range(0, len(digests), _STEP * DIGEST_BYTES):
-        stop = min(at + _STEP * DIGEST_BYTES, len(digests))
-        step = [digests[start : start + DIGEST_BYTES] for start in range(at, stop, DIGEST_BYTES)]
-        table.order.extend(step)
-        table.offsets.update(zip(step, islice(offsets, len(step)), strict=True))
-    if len(table.offsets) != count:
-        raise CorruptionError("an idempotency key is twice in a partition's snapshot")
+    assert count > 0, "there is always a bucket"
+    assert forgotten <= recorded, "more keys are forgotten than there were"
+    buckets: list[bytes] = []
+    while len(buckets) < count:
+        sizes = reader.numbers(min(STEP, count - len(buckets)))
+        buckets += [reader.bytes(size) for size in sizes]
+    table = KeyTable.restored(entries_max, FrozenKeys(floor, recorded, forgotten, buckets))
+    if table.size_bytes() != sum([len(bucket) for bucket in buckets]):
+        raise CorruptionError("a partition's snapshot has another number of idempotency keys than it says")
     return table

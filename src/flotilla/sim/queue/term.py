@@ -487,7 +487,7 @@ class QueueTerm:
     # Commands.
 
     def _cancel(self, request: CancelRecords, answer: Answered) -> None:
-        by_key = (self.machine.keys.offsets.get(digest) for digest in digests_of(request.keys))
+        by_key = (self.machine.keys.get(digest) for digest in digests_of(request.keys))
         offsets = tuple(sorted({*request.offsets, *(offset for offset in by_key if offset is not None)}))
 
         def answered(result: object) -> None:

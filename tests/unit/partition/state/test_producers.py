@@ -4,14 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flotilla.partition.state import producers
 from flotilla.partition.state.producers import NEW, Duplicate, New, ProducerTable
 from flotilla.types.errors import OutOfWindowError, ProducerFencedError, SequenceGapError
 
 P = 7
 
 
-def table(entries_max: int = 100, window_ms: int = 1000) -> ProducerTable:
-    return ProducerTable(entries_max, window_ms)
+def table(entries_max: int = 100, window_ms: int = 1000, horizon_ms: int = 0) -> ProducerTable:
+    """Without a horizon the count takes the oldest at once."""
+    return ProducerTable(entries_max, window_ms, horizon_ms)
 
 
 def stored() -> ProducerTable:
@@ -217,14 +219,130 @@ def test_marks_are_bounded():
     assert len(found.marks) <= 257
 
 
-def test_other_bounds_hold_at_once():
+def test_other_bounds_hold_from_the_next_stamp_on():
     found = table(entries_max=10)
     for number in range(10):
         found.record(P, 0, number, 1, number)
     found.configure(3, 500)
+    found.stamp(1, 10)
     assert len(found) == 3
     assert found.check(P, 0, 7, 1) == Duplicate(7)
     assert isinstance(found.check(P, 0, 6, 1), OutOfWindowError)
+
+
+# The horizon.
+
+
+def test_what_is_younger_than_the_horizon_stays_however_much_comes():
+    found = table(entries_max=10, window_ms=100_000, horizon_ms=3_200)
+    for number in range(1_000):
+        found.record(P, 0, number, 1, number)
+        if number % 10 == 9:
+            found.stamp(number * 10, number + 1)
+    # Ten milliseconds each: 320 are in the horizon, and a mark is up to a tenth of a second late.
+    assert 320 <= len(found) <= 340
+    assert found.check(P, 0, 680, 1) == Duplicate(680)
+    assert isinstance(found.check(P, 0, 600, 1), OutOfWindowError)
+
+
+def test_producers_that_came_once_are_remembered_for_the_horizon():
+    found = table(entries_max=2, window_ms=100_000, horizon_ms=3_200)
+    for number in range(50):
+        found.record(number + 1, 0, 0, 1, number)
+    found.stamp(1_000, 50)
+    found.record(99, 0, 0, 1, 50)
+    found.stamp(4_199, 51)
+    assert len(found.producers) == 51
+    assert all(found.check(number + 1, 0, 0, 1) == Duplicate(number) for number in range(50))
+    found.stamp(4_200, 51)
+    # Two batches stay, and two producers without any.
+    assert (len(found.producers), len(found.idle)) == (2, 2)
+
+
+def test_a_burst_is_forgotten_little_by_little():
+    found = table(entries_max=10, window_ms=100_000, horizon_ms=3_200)
+    for number in range(10_000):
+        found.record(P, 0, number, 1, number)
+    found.stamp(1, 10_000)
+    found.stamp(3_201, 10_000)
+    assert len(found) == 10_000 - 1_024
+    for number in range(100):
+        found.record(P, 0, 10_000 + number, 1, 10_000 + number)
+    assert len(found) == 10_000 - 1_024 - 100
+
+
+def test_a_full_table_has_room_again_when_the_horizon_is_over(monkeypatch):
+    monkeypatch.setattr(producers, "DEDUP_BATCH_COUNT_MAX", 90)
+    found = table(entries_max=10, window_ms=100_000, horizon_ms=3_200)
+    for number in range(100):
+        assert not found.is_full(P)
+        found.record(P, 0, number, 1, number)
+    assert found.is_full(P)
+    found.stamp(1_000, 100)
+    assert not found.wants_stamp(4_199, 100)
+    # Nothing can be stored, and still time is asked for.
+    assert found.wants_stamp(4_200, 100)
+    found.stamp(4_200, 100)
+    assert not found.is_full(P)
+    assert len(found) == 10
+
+
+def test_a_full_table_takes_known_producers(monkeypatch):
+    monkeypatch.setattr(producers, "DEDUP_PRODUCER_COUNT_MAX", 30)
+    found = table(entries_max=10, window_ms=100_000, horizon_ms=3_200)
+    for number in range(1, 51):
+        found.record(number, 0, 0, 1, number)
+    assert not found.is_full(50)
+    assert found.is_full(51)
+
+
+def test_stamps_are_frequent_only_in_a_table_that_is_half_full():
+    found = table(entries_max=100, window_ms=256_000, horizon_ms=3_200)
+    found.record(P, 0, 0, 1, 0)
+    found.stamp(1, 1)
+    for number in range(1, 51):
+        found.record(P, 0, number, 1, number)
+        assert found.wants_stamp(200, number + 1) == (number >= 50)
+    found.stamp(200, 51)
+    assert not found.wants_stamp(299, 51)
+
+
+def test_marks_are_thinned_out():
+    found = table(entries_max=10, window_ms=25_600_000, horizon_ms=3_200)
+    for number in range(2_000):
+        found.record(P, 0, number, 1, number)
+        found.stamp(number * 100, number + 1)
+        assert len(found.marks) <= 1_025
+    young = [mark.stamp_ms for mark in found.marks if mark.stamp_ms > 1_999 * 100 - 3_200]
+    assert young == [number * 100 for number in range(1_968, 2_000)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 40)), min_size=1, max_size=200),
+    st.integers(1, 4),
+)
+def test_nothing_younger_than_the_horizon_is_forgotten(steps, entries_max):
+    """Each step is a batch of a producer, and the milliseconds until the next."""
+    horizon_ms = 160
+    found = table(entries_max, window_ms=25_600, horizon_ms=horizon_ms)
+    next_sequence: dict[int, int] = {}
+    sent: list[tuple[int, int, int, int]] = []
+    now_ms = 1_000
+    for offset, (producer, later_ms) in enumerate(steps):
+        sequence = next_sequence.get(producer, 0)
+        if found.check(producer, 0, sequence, 1) is not NEW:
+            # Forgotten, which is said and not guessed: it begins anew.
+            assert isinstance(found.check(producer, 0, sequence, 1), OutOfWindowError)
+            sequence = 0
+        found.record(producer, 0, sequence, 1, offset)
+        next_sequence[producer] = sequence + 1
+        sent.append((now_ms, producer, sequence, offset))
+        now_ms += later_ms
+        if found.wants_stamp(now_ms, offset + 1):
+            found.stamp(now_ms, offset + 1)
+        for sent_ms, producer, sequence, offset in sent:
+            if now_ms - sent_ms < horizon_ms:
+                assert found.check(producer, 0, sequence, 1) == Duplicate(offset)
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=50), st.integers(0, 2**32 - 1))
