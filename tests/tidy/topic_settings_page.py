@@ -82,6 +82,7 @@ _NOTES: Final = {
     "that is younger than five minutes. What is forgotten is stored again.",
     "transaction_timeout_ms": "A transaction can set another time for itself, up to the same limit.",
     "lease_ms_max": "After that the lease expires, whatever the consumer does.",
+    "ordered": 'A consumer with `ordered="key"` sets it, unless it was set to 0; then the consumer is refused.',
     "lost_ms": "That does not count as an attempt, until it has happened to a message five times.",
     "dead_letters": "The topic is `dlq.<group>.<topic>`.",
     "paused": "`flotilla group pause` and `resume` set it. Leases that exist can still be settled.",

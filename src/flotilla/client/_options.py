@@ -109,6 +109,7 @@ class GroupOptions(TypedDict, total=False):
     dead_letters: int | str
     dead_letter_topic: str
     result_ttl_ms: Duration | str
+    ordered: int | str
     paused: int | str
     holds_retention: int | str
     single_active: int | str

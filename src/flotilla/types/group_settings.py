@@ -52,6 +52,7 @@ _OWN: Final = (
         _HOUR_MS,
         "How long the results of acked messages are kept; 0 keeps none.",
     ),
+    Setting("ordered", whole(0, 1), 0, "1 delivers messages of one key one at a time and in order, to all members."),
     Setting("paused", whole(0, 1), 0, "1 delivers nothing to the group until it is set to 0."),
     Setting(
         "holds_retention", whole(0, 1), 1, "1 keeps retention from deleting messages that the group has not settled."
@@ -84,6 +85,7 @@ class GroupRules:
     dead_letter_topic: str
     #: 0: none is kept.
     result_ttl_ms: int
+    ordered: int
     paused: int
     #: By default a queue group holds what it owes. A group that commits offsets holds only if this was chosen for it.
     holds_retention: int

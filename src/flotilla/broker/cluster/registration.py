@@ -68,7 +68,7 @@ class Membership:
         self._catalog = catalog
         self._consensus = consensus
         self._outside = outside
-        self.queue_polls = QueuePolls(catalog, outside, random)
+        self.queue_polls = QueuePolls(catalog, outside, random, elsewhere)
         self.streams = StreamCoordinator(catalog, consensus, outside)
         self.schedule_runs = ScheduleRuns(catalog, consensus, outside, elsewhere)
         self.schedules = Schedules(catalog, consensus, outside, elsewhere, self.schedule_runs)

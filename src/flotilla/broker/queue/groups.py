@@ -19,6 +19,7 @@ from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
 from flotilla.broker.queue.dead_letters import DeadLetters
 from flotilla.broker.queue.delivery import BatchCache, QueueReader, ReadResult
 from flotilla.broker.queue.elder_partitions import ElderPartitions
+from flotilla.broker.queue.ordered_groups import check_order, is_unset
 from flotilla.broker.queue.rate_limit import TOKEN_PARTITION, TokenShares
 from flotilla.broker.queue.result_reads import ResultReads
 from flotilla.broker.queue.settlement_log import SettlementLog
@@ -70,7 +71,7 @@ class Taker(NamedTuple):
     group: str
     member: str
     visibility_ms: int
-    #: Messages of one key go to one member at a time.
+    #: Asks for order by key, which is a setting of the group.
     is_ordered: bool
     #: At most once: the ack commits before the message leaves.
     is_auto_ack: bool
@@ -157,6 +158,8 @@ class PartitionQueue:
         self._outside = ports.outside
         self._check_serving = check_serving
         self._rules: dict[str, GroupRules] = {}
+        #: Groups of which a member has asked for order by key.
+        self._ordered: dict[str, None] = {}
         self._waiting: WaitingRoom[Waiter] = WaitingRoom(
             ports.outside, self._may_serve, lambda waiter: waiter.offer(self), self._look_ahead
         )
@@ -308,7 +311,7 @@ class PartitionQueue:
     def _take(self, taker: Taker, room: Room) -> list[Delivery]:
         self.catch_up()
         now_ms = self.now_ms()
-        keys_of = self.reader.keys if taker.is_ordered else None
+        keys_of = self.reader.keys if self._orders_keys(taker) else None
         poll_filter = None if taker.wanted.takes_all else PollFilter(taker.wanted, self.reader.matching)
         for _ in range(_EXPIRED_ROUNDS_MAX):
             leases = self.leader.poll(
@@ -332,6 +335,18 @@ class PartitionQueue:
             self.wake_soon(taker.group)
         self._look_ahead()
         return []
+
+    def _orders_keys(self, taker: Taker) -> bool:
+        """Whether the group orders by key. Raises when that does not agree with what the member asks for."""
+        group = taker.group
+        if taker.is_ordered:
+            check_order(self.topic, group)
+            # The setting may come a moment later here: no member may be served without order meanwhile.
+            self._ordered[group] = None
+        is_ordered = bool(self.rules(group).ordered) or (group in self._ordered and is_unset(self.topic, group))
+        if is_ordered and not taker.wanted.takes_all:
+            raise InvalidArgumentError(f"group {group!r} orders by key: its members have no filters")
+        return is_ordered
 
     def take_auto(
         self,

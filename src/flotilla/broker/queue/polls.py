@@ -11,8 +11,9 @@ from random import Random
 from typing import Protocol
 
 from flotilla.broker.catalog import Catalog
-from flotilla.broker.ports import Cancel, Done, Outside
+from flotilla.broker.ports import Cancel, Done, Elsewhere, Outside
 from flotilla.broker.queue.groups import PartitionQueue, Taker
+from flotilla.broker.queue.ordered_groups import OrderedGroups, check_order, is_unset
 from flotilla.broker.queue.waiters import CREDIT_MAX, QueueSubscription, QueueWaiter, WaitingPoll
 from flotilla.metadata.values import Topic
 from flotilla.types.errors import (
@@ -57,8 +58,9 @@ class QueueHost(Protocol):
 class QueuePolls:
     """The polls and subscriptions that wait at this node."""
 
-    def __init__(self, catalog: Catalog, outside: Outside, random: Random) -> None:
+    def __init__(self, catalog: Catalog, outside: Outside, random: Random, elsewhere: Elsewhere) -> None:
         self.outside = outside
+        self._ordered_groups = OrderedGroups(elsewhere)
         #: The partitions here, set by the registration.
         self.hosts: Mapping[GroupId, QueueHost] = {}
         self._catalog = catalog
@@ -119,6 +121,8 @@ class QueuePolls:
         if request.is_ordered_by_key and not wanted.takes_all:
             raise InvalidArgumentError("a poll has a filter or orders by key, not both")
         is_ordered = request.is_ordered_by_key
+        if is_ordered:
+            check_order(queues[0].topic, request.group)
         return Taker(
             request.group, request.member, visibility_ms, is_ordered, request.is_auto_ack, wanted, request.start
         )
@@ -126,6 +130,29 @@ class QueuePolls:
     # From a request to a waiter.
 
     def _start(self, waiter: QueueWaiter, queues: list[PartitionQueue]) -> Cancel | None:
+        topic, taker = queues[0].topic, waiter.taker
+        if taker.is_ordered and is_unset(topic, taker.group):
+            self._ordered_groups.set(topic, taker.group, partial(self._ordered, waiter, queues))
+        else:
+            self._begin(waiter, queues)
+        if waiter.is_over:
+            return None
+        self._waiters.setdefault(waiter.topic_id, {})[waiter] = None
+        return waiter
+
+    def _ordered(self, waiter: QueueWaiter, queues: list[PartitionQueue], error: FlotillaError | None) -> None:
+        """The group of a waiter orders by key now."""
+        led = [queue for queue in queues if not queue.is_ended]
+        if waiter.is_over:
+            return
+        try:
+            if error is not None or not led:
+                raise error or UnavailableError("leadership was lost while the group was set to order by key")
+            self._begin(waiter, led)
+        except FlotillaError as failure:
+            waiter.fail(failure)
+
+    def _begin(self, waiter: QueueWaiter, queues: list[PartitionQueue]) -> None:
         group = waiter.taker.group
         unopened = []
         for queue in queues:
@@ -137,10 +164,6 @@ class QueuePolls:
             self._open(waiter, unopened)
         else:
             waiter.begin()
-        if waiter.is_over:
-            return None
-        self._waiters.setdefault(waiter.topic_id, {})[waiter] = None
-        return waiter
 
     def _open(self, waiter: QueueWaiter, queues: list[PartitionQueue]) -> None:
         """Begins the waiter when its group is open everywhere; a partition where that failed is left out."""

@@ -101,7 +101,8 @@ def queue_parameters(
         the handler, from 16 on.
     push: False: an iteration asks for messages only when it has none left, not ahead of that.
     ack_mode: "auto": the broker acknowledges a message before it sends it, and never delivers it twice.
-    ordered: "key": messages of one key go to one member at a time, in their order.
+    ordered: "key": messages of one key go to one member at a time, in their order. That is a setting of the group, for
+        all its members: this sets it, or raises GroupModeError if it was set to 0. "none": as the group is set.
     lease_ms_max: for how long unsettled messages are renewed by themselves; one hour.
     fetch_bytes: of one answer; 8 MiB.
     timeout_ms: of each request. None: the client's.

@@ -106,6 +106,7 @@ def _draw_group(random: Random, name: str) -> GroupPlan:
         lost_ms=1_000,
         dead_letters=0 if random.random() < 0.2 else 1,
         dead_letter_topic="",
+        ordered=0,
         result_ttl_ms=0,
         paused=0,
         holds_retention=0 if random.random() < 0.3 else 1,

@@ -122,7 +122,8 @@ class Poll(Request[Polled], effect=READ):
     wait_ms: int = 0
     #: At most once: committed as done before it leaves, and never leased.
     is_auto_ack: bool = False
-    #: Messages of one key go to one member at a time, in order.
+    #: Messages of one key go to one member at a time, in order. Sets `ordered` of the group, unless that is set to 0:
+    #: GROUP_MODE. Without it the group's setting counts.
     is_ordered_by_key: bool = False
     start: Start = FROM_EARLIEST
     #: Deliver only messages of these types (types/tasks.py); empty: all messages.

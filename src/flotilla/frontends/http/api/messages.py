@@ -70,7 +70,7 @@ POLL = obj(
     wait_ms=WAIT,
     partitions=array(PARTITION, 0, PARTITION_COUNT_MAX, "By default all of them."),
     at_most_once=flag("Acked before it is sent, and never leased."),
-    ordered_by_key=flag("Messages of one key one at a time, in order."),
+    ordered_by_key=flag("Messages of one key one at a time, in order: sets `ordered` of the group."),
     start=START,
     types=array(
         text(0, TASK_TYPE_BYTES_MAX),
