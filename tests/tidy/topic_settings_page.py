@@ -79,7 +79,7 @@ _NOTES: Final = {
     "dedup_window_entries": "As many idempotency keys are remembered. Those of the last five minutes are remembered on "
     "top of that, however many there are.",
     "dedup_window_ms": "Whichever limit is reached first ends the memory of a batch or a key, but the number ends none "
-    "that is younger than five minutes. What is forgotten is stored again.",
+    "that is younger than five minutes; a shorter time does. What is forgotten is stored again.",
     "transaction_timeout_ms": "A transaction can set another time for itself, up to the same limit.",
     "lease_ms_max": "After that the lease expires, whatever the consumer does.",
     "ordered": 'A consumer with `ordered="key"` sets it, unless it was set to 0; then the consumer is refused.',
