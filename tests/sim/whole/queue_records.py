@@ -63,7 +63,8 @@ class Records:
         lease: int = 1,
     ) -> Call:
         message = _seen(offset, attempt, lease)
-        return self.call(client, SETTLE, at, at + 0.1, outcome, group=group, message=message, how=how)
+        given = {"result": result_of(client, offset, attempt)} if how == "ack" else {}
+        return self.call(client, SETTLE, at, at + 0.1, outcome, group=group, message=message, how=how, **given)
 
     def extend(self, client: str, offset: int, at: float, for_s: int, *, lease: int = 1) -> Call:
         message = _seen(offset, 1, lease)
@@ -97,6 +98,10 @@ class Records:
         self.audit.letters[GROUP].append(Letter((0, offset), f"m{offset}", reason, attempts))
 
 
+def result_of(client: str, offset: int, attempt: int = 1) -> str:
+    return f"m{offset} by {client}, attempt {attempt}"
+
+
 def _seen(offset: int, attempt: int, lease: int) -> tuple[int, int, str, int, int]:
     return (0, offset, f"m{offset}", attempt, TERM + lease)
 
@@ -109,6 +114,7 @@ def good_records() -> Records:
     records.deliver("a", 0, 2)
     records.settle("a", 0, 3)
     records.end(0, "acked")
+    records.audit.results[GROUP, (0, 0)] = result_of("a", 0)
     records.produce(1, 1)
     records.deliver("a", 1, 2, lease=2)
     records.settle("a", 1, 3, "nack", lease=2)
@@ -122,6 +128,7 @@ def good_records() -> Records:
     records.deliver("b", 2, 22, attempt=2, lease=5)
     records.settle("b", 2, 23, attempt=2, lease=5)
     records.end(2, "acked")
+    records.audit.results[GROUP, (0, 2)] = None
     # 3 is rejected and redriven as 4, which is acknowledged.
     records.produce(3, 1)
     records.deliver("b", 3, 4, lease=6)

@@ -11,7 +11,7 @@ from flotilla.sim.whole.judges import judge_time_limits
 from flotilla.sim.whole.workloads.queue_audit import Stored
 from flotilla.sim.whole.workloads.queue_judge import judge_queue
 from flotilla.sim.whole.workloads.queue_scene import MAX_DELIVERIES, SETTLE
-from tests.sim.whole.queue_records import TERM, Records, good_records
+from tests.sim.whole.queue_records import GROUP, TERM, Records, good_records, result_of
 
 Plant = Callable[[Records], object]
 
@@ -131,9 +131,20 @@ def _redrive_twice(records: Records) -> None:
     records.audit.log[0, 7] = Stored("m3", redriven=1)
 
 
+def _lose_result(records: Records) -> None:
+    records.audit.results[GROUP, (0, 0)] = ""
+
+
+def _answer_by_nobody(records: Records) -> None:
+    records.settle("b", 0, 9, outcome=NOT_DONE)
+    records.audit.results[GROUP, (0, 0)] = result_of("b", 0)
+
+
 @pytest.mark.parametrize(
     ("plant", "promise"),
     [
+        (_lose_result, "a result comes with its ack"),
+        (_answer_by_nobody, "a result comes with its ack"),
         (_lose, "every acknowledged message is stored"),
         (_double, "no message is doubled"),
         (_store_refused, "what was not done has not happened"),

@@ -22,6 +22,8 @@ OVERHEAD_BYTES: Final = 256
 #: A result ages from the next stamp on. One is due when this share of the time to live has passed since the last one.
 _STAMPS: Final = 16
 _GAP_MS_MIN: Final = 1_000
+#: Results without a stamp from which on one is due: a stamp goes through them, and must not take long.
+_FRESH_MAX: Final = 2_048
 
 
 class Result(NamedTuple):
@@ -51,13 +53,15 @@ class Unkept:
 
 
 class ResultTable:
-    __slots__ = ("kept", "size_bytes", "unkept")
+    __slots__ = ("fresh", "kept", "size_bytes", "unkept")
 
     def __init__(self) -> None:
         #: By group and offset, in the order in which they came. Those without a stamp are the newest.
         self.kept: OrderedDict[tuple[str, Offset], Result] = OrderedDict()
         #: Of all that are kept, with their overhead.
         self.size_bytes = 0
+        #: How many came since the last stamp; those that are gone meanwhile count, too.
+        self.fresh = 0
         self.unkept: dict[str, Unkept] = {}
 
     def find(self, group: str, offset: Offset) -> bytes | None:
@@ -83,6 +87,7 @@ class ResultTable:
     def restore(self, group: str, offset: Offset, result: Result) -> None:
         """Puts a result at the end as it is; for a snapshot."""
         self.kept[group, offset] = result
+        self.fresh += not result.until_ms
         self.size_bytes += len(result.payload) + OVERHEAD_BYTES
 
     def _forget_oldest(self) -> None:
@@ -106,6 +111,8 @@ class ResultTable:
         if oldest.until_ms and oldest.until_ms <= now_ms:
             return True
         newest = next(reversed(self.kept.values()))
+        if self.fresh >= _FRESH_MAX:
+            return now_ms > clock_ms
         return not newest.until_ms and now_ms - clock_ms >= max(newest.ttl_ms // _STAMPS, _GAP_MS_MIN)
 
     def stamp(self, clock_ms: int) -> None:
@@ -118,6 +125,7 @@ class ResultTable:
         for key in fresh:
             result = self.kept[key]
             self.kept[key] = result._replace(until_ms=clock_ms + result.ttl_ms)
+        self.fresh = 0
         while self.kept:
             oldest = next(iter(self.kept.values()))
             if oldest.until_ms > clock_ms:

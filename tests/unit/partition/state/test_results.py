@@ -118,6 +118,21 @@ def test_stamps_are_wanted_for_results_only(log: Log) -> None:
     assert table.wants_stamp(175_000, 15_000)
 
 
+def test_many_results_want_a_stamp_at_once(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stamp looks at each of them, which must not hold up the loop."""
+    monkeypatch.setattr(results, "_FRESH_MAX", 3)
+    log.command(StampTime(5_000))
+    ack(log, result(0, ttl_ms=160_000), result(1, ttl_ms=160_000))
+    assert not log.machine.results.wants_stamp(5_001, 5_000)
+    ack(log, result(2, ttl_ms=160_000))
+    copy = PartitionMachine(describe)
+    copy.restore(log.machine.snapshot())
+    assert log.machine.results.wants_stamp(5_001, 5_000)
+    assert copy.results.wants_stamp(5_001, 5_000)
+    log.command(StampTime(5_001))
+    assert not log.machine.results.wants_stamp(5_002, 5_001)
+
+
 def test_without_a_time_to_live_nothing_is_kept_but_that_there_was_a_result(log: Log) -> None:
     ack(log, result(0, b"", ttl_ms=0))
     assert not log.machine.results.kept

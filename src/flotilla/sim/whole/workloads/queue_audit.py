@@ -7,12 +7,13 @@ from typing import Final, TypeVar
 
 from flotilla.client.admin.dead_letter import read_letter
 from flotilla.client.async_client import AsyncClient
+from flotilla.client.producer.receipt import Receipt
 from flotilla.client.reader.message import Message
 from flotilla.codec.batch.view import BatchView
 from flotilla.sim.whole.workloads.queue_scene import ALL_GROUPS, GROUPS, PARTITIONS, TOPIC, QueueScene
 from flotilla.types.dead_letters import dead_letter_topic, redriven_count
-from flotilla.types.errors import FlotillaError, NotFoundError
-from flotilla.types.operations.queue import ExplainMessage
+from flotilla.types.errors import FlotillaError, ForgottenError, NotFoundError
+from flotilla.types.operations.queue import ACKED_STATE, ExplainMessage
 from flotilla.types.records import Record
 
 T = TypeVar("T")
@@ -48,6 +49,8 @@ class Audit:
     letters: dict[str, list[Letter]] = field(default_factory=dict)
     #: By group and place.
     states: dict[tuple[str, Place], str] = field(default_factory=dict)
+    #: Of acked messages, by group and place; None: it is forgotten.
+    results: dict[tuple[str, Place], str | None] = field(default_factory=dict)
     #: By group and partition.
     counted: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
 
@@ -112,6 +115,8 @@ class Auditor:
         async def explain(place: Place) -> None:
             found = await _insist(lambda: client.explain(TOPIC, group, *place, history=False))
             self.audit.states[group, place] = found.state
+            if group in GROUPS and found.state == ACKED_STATE:
+                self.audit.results[group, place] = await _insist(lambda: _result(client, group, place))
 
         for at in range(0, len(places), _AT_ONCE):
             await asyncio.gather(*map(explain, places[at : at + _AT_ONCE]))
@@ -134,6 +139,13 @@ async def _insist(work: Callable[[], Awaitable[T]]) -> T:
             return await work()
         except FlotillaError:
             await asyncio.sleep(_PAUSE_S)
+
+
+async def _result(client: AsyncClient, group: str, place: Place) -> str | None:
+    try:
+        return (await client.result(Receipt(*place, topic=TOPIC), group=group)).decode()
+    except ForgottenError:
+        return None
 
 
 async def _record(client: AsyncClient, place: Place) -> Record:

@@ -140,7 +140,10 @@ class QueueConsumer:
         elif how == "reject":
             work = message.reject(reason=REJECTED)
         else:
-            work = message.ack()
+            # It tells this ack apart from those of other members, and of earlier deliveries.
+            result = f"{message.payload.decode()} by {self._name}, attempt {message.attempt}"
+            call.arguments["result"] = result
+            work = message.ack(result=result.encode())
         await self._scene.attempt(call, work)
 
     async def _extend(self, message: AsyncQueueMessage) -> None:

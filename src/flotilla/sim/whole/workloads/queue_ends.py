@@ -62,6 +62,16 @@ def _judge_settled(where: str, state: str, ends: list[Call], cancels: list[Call]
         raise Violation(promise, f"{where}: {call}")
 
 
+def judge_results(history: History, audit: Audit) -> None:
+    """The result of a message is that of an ack which may have settled it. Raises Violation."""
+    settled = _settlements(history)
+    for (group, place), found in audit.results.items():
+        acks = [call for call in settled.get((group, place), []) if call.arguments["how"] == "ack"]
+        given = [call.arguments["result"] for call in acks if call.outcome != NOT_DONE]
+        if found is not None and found not in given:
+            raise Violation("a result comes with its ack", f"{place} in {group} has {found!r}, and not one of {given}")
+
+
 def judge_letters(history: History, audit: Audit) -> None:
     """A dead message has one letter with a reason, and a letter is redriven once. Raises Violation."""
     settled = _settlements(history)

@@ -12,7 +12,7 @@ from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.devices.world import MS, SECOND
 from flotilla.sim.whole.history import DONE, NOT_DONE, Call, History
 from flotilla.sim.whole.workloads.queue_audit import Audit, Place
-from flotilla.sim.whole.workloads.queue_ends import judge_ends, judge_letters
+from flotilla.sim.whole.workloads.queue_ends import judge_ends, judge_letters, judge_results
 from flotilla.sim.whole.workloads.queue_leases import Delivery, deliveries_of, judge_leases
 from flotilla.sim.whole.workloads.queue_scene import CANCEL, DESCRIBE, ENQUEUE, GROUPS, ONCE, SETTLE
 
@@ -32,6 +32,7 @@ def judge_queue(history: History, audit: Audit, *, is_quiet: bool) -> None:
     judge_once(deliveries)
     judge_attempts(history, deliveries)
     judge_ends(history, audit)
+    judge_results(history, audit)
     judge_letters(history, audit)
     judge_counts(history, audit)
 
