@@ -22,7 +22,9 @@ from flotilla.types.ids import Offset
 from flotilla.types.operations import Fetch, Fetched
 
 #: Records that one look takes in.
-LOOKS_MAX: Final = 4_096
+LOOKS_MAX: Final = 2_048
+#: Runs of records that one look cuts out: each costs as much as looking at many records.
+PIECES_MAX: Final = 256
 #: Stored bytes that one look reads, if the fetch takes as many.
 _READ_BYTES_MAX: Final = 1024 * 1024
 
@@ -131,7 +133,7 @@ def pick(stored: Fetched, request: Fetch, wanted: MessageFilter) -> Fetched:
             end = min(view.count, first + looks)
             looks -= end - first
             for low, high in _runs(matching(view, wanted, first, end), first):
-                if room_bytes <= 0:
+                if room_bytes <= 0 or len(picked) >= PIECES_MAX:
                     return Fetched(picked, stored.log_start, stored.next_offset, base + low)
                 is_whole = high - low == view.count
                 piece = data if is_whole else cut_columns(view.columns, view.header, low, high - low)

@@ -76,6 +76,13 @@ def test_a_fetch_is_cut_where_it_is_full_and_goes_on_there(node: Node) -> None:
     assert found(node.call(fetch(2, max_bytes=1))) == ([2], 4)
 
 
+def test_an_answer_has_a_bounded_number_of_pieces(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filtered_fetches, "PIECES_MAX", 2)
+    produce(node, "eu", "us", "eu", "us", "us", "eu")
+    assert found(node.call(fetch())) == ([0, 2], 5)
+    assert found(node.call(fetch(5))) == ([5], 6)
+
+
 def test_a_long_poll_looks_on_until_something_matches(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filtered_fetches, "LOOKS_MAX", 2)
     produce(node, *["us"] * 7, "eu")
