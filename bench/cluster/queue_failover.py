@@ -64,7 +64,7 @@ class SteadyTraffic:
 
     def pauses(self, struck: float) -> tuple[float, float, float]:
         """Of the group, of the reader and of the producer: the longest of the records around that time."""
-        around = [number for number, sent in self.sent.items() if -_BEFORE_S < sent - struck < _AFTER_S - 1]
+        around = [number for number, sent in list(self.sent.items()) if -_BEFORE_S < sent - struck < _AFTER_S - 1]
 
         def longest(arrived: dict[int, float]) -> float:
             return max(arrived.get(number, time.monotonic()) - self.sent[number] for number in around)

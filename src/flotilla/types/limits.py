@@ -74,6 +74,10 @@ REASON_BYTES_MAX = 1 * KIB
 #: Runs of failed and dead messages of one queue group and partition with whole reasons; further ones are cut.
 GROUP_REASON_COUNT_MAX = 16_384
 CUT_REASON_BYTES_MAX = 64
+#: The name of a member of a group, in characters.
+MEMBER_LENGTH_MAX = 256
+#: Members of one queue group in one partition whom a new leader waits for by name; further ones have no name there.
+HOLDER_COUNT_MAX = 1_000
 #: In one queue group of one partition: messages that failed and wait for another attempt, dead messages that are not in
 #: the dead-letter topic yet, and separate runs of settled messages. Beyond that the group gets no new messages.
 GROUP_FAILED_COUNT_MAX = 1_000_000

@@ -3,14 +3,16 @@
     election timeout  a follower that heard no leader for this long may vote for another one
     link silence      a peer from which no byte came for this long counts as down, and voters replace such a leader
     pause             a leader that did not tick for this long asks a quorum before it answers
-    grace             a new leader of a partition leases nothing that an earlier one can have leased for this long
+    grace             a new leader of a partition leases nothing that an earlier one can have leased for this long,
+                      unless all members have presented their leases before
 
 Two rules make them safe together. They hold for every value that `Timing` accepts:
 
     1. A leader notices that it was paused before its followers can have elected another one: neither the election
        timeout since its last heartbeat nor the link silence since its last byte has passed by then.
     2. A leader that was cut off notices it by the silence of its links, a pause that is too short to be noticed
-       included, before the grace of the next leader has passed. So no two leaders lease one message.
+       included, before the grace of the next leader has passed. So no two leaders lease one message: members that
+       have presented their leases take none of an earlier leader.
 """
 
 from dataclasses import dataclass

@@ -16,6 +16,7 @@ from flotilla.codec.batch.header import patch_base_offset
 from flotilla.codec.batch.records import encode_batch
 from flotilla.partition.commands import partition_commands as commands
 from flotilla.partition.explain.explanation import describe_group, explain_message
+from flotilla.partition.leader.holders import UNNAMED
 from flotilla.partition.leader.produce_admission import Assigned, KnownKeys, ProduceAdmission
 from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.partition.state.idempotency_keys import digests_of
@@ -100,14 +101,24 @@ class QueuePartition(Partition):
 
     def deliver(self, number: int, leases: list) -> list[ops.Delivery]:
         found = []
+        topic_id = 1 + list(self._cluster.topics).index(self._topic)
         for lease in leases:
             for base, batch in zip(self.bases, self.batches, strict=True):
                 count = validate(batch).count
                 first, end = max(lease.first, base), min(lease.end, base + count)
                 if first < end:
                     piece = cut(batch, first - base, end - first)
-                    found.append(ops.Delivery(number, lease.lease_id, first, end - first, lease.attempt, piece))
+                    found.append(
+                        ops.Delivery(number, lease.lease_id, first, end - first, lease.attempt, piece, topic_id)
+                    )
         return found
+
+    def admit(self, group: str, holder: str) -> None:
+        """The name of a member is in the log before it gets its first lease."""
+        if not self.queue.admits(group, holder, self._cluster.now_ms()):
+            for command in self.queue.take_holder_changes(self._cluster.now_ms()):
+                self.apply(command)
+                self.queue.holders_changed(command)
 
     def commit(self) -> None:
         """Everything that the leader has gathered is on disk at a majority now."""
@@ -151,6 +162,9 @@ class QueueCluster(MemoryCluster):
             if parked.request.topic == topic and number in parked.request.partitions:
                 self._waiting.remove(parked)
                 parked.done(NotLeaderError(node, self.addresses[node]))
+
+    def term(self, topic: str, number: int = 0) -> int:
+        return self.topics[topic][number].term
 
     def drop(self, node: int) -> None:
         """The connections of a node are lost, with their long polls."""
@@ -204,6 +218,8 @@ class QueueCluster(MemoryCluster):
             left = request.max_messages - sum(delivery.count for delivery in deliveries)
             part.queue.advance(self.now_ms())
             leases = []
+            if not request.is_auto_ack:
+                part.admit(request.group, request.member if request.presents else UNNAMED)
             if left:
                 leases = part.queue.poll(request.group, request.member, left, visibility_ms, self.now_ms())
             if request.is_auto_ack and leases:
@@ -246,9 +262,10 @@ class QueueCluster(MemoryCluster):
             part.commit()
             return ops.Settled(expired, queue.settled_of(request.group, request.kind, expired))
         if isinstance(request, ops.Extend):
-            return ops.Settled(
-                queue.extend(request.group, request.member, request.leases, request.visibility_ms, now_ms)
-            )
+            part.admit(request.group, request.member)
+            refused = queue.extend(request.group, request.member, request.leases, request.visibility_ms, now_ms)
+            queue.present(request.group, request.member, request.presented_term, now_ms)
+            return ops.Settled(refused, term=queue.term)
         if isinstance(request, ops.DescribeGroup):
             return describe_group(queue, request.group, now_ms)
         if isinstance(request, ops.ExplainMessage):

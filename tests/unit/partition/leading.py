@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from flotilla.partition.batch_facts import BatchFacts
-from flotilla.partition.commands.partition_commands import DeleteGroup, OpenGroup, ResetGroup, SettleRuns
+from flotilla.partition.commands.partition_commands import ChangeHolders, DeleteGroup, OpenGroup, ResetGroup, SettleRuns
 from flotilla.partition.explain.explanation import describe_group, explain_message
 from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.partition.leader.queue_leader import QueueLeader
@@ -110,10 +110,25 @@ class Leading:
     def poll(
         self, count: int = 100, member: str = "m", group: str = GROUP, *, visibility_ms: int = 0
     ) -> list[LeasedMessages]:
+        self.admit(member, group)
         return self.leader.poll(group, member, count, visibility_ms, self.now_ms)
 
     def poll_ordered(self, count: int = 100, member: str = "m") -> list[LeasedMessages]:
+        self.admit(member)
         return self.leader.poll(GROUP, member, count, 0, self.now_ms, self.keys_of)
+
+    def admit(self, member: str = "m", group: str = GROUP) -> None:
+        """The name of a member is in the log before it gets its first lease."""
+        if not self.leader.admits(group, member, self.now_ms):
+            self.change_holders()
+            assert self.leader.admits(group, member, self.now_ms)
+
+    def change_holders(self) -> list[ChangeHolders]:
+        changes = self.leader.take_holder_changes(self.now_ms)
+        for command in changes:
+            assert not isinstance(self.log.command(command), FlotillaError)
+            self.leader.holders_changed(command)
+        return changes
 
     def keys_of(self, first: int, end: int) -> list[bytes | None]:
         return [self.keys.get(offset) for offset in range(first, end)]

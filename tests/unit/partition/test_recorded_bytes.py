@@ -8,6 +8,7 @@ from flotilla.partition.commands.partition_commands import (
     AckedResult,
     BuryDeaths,
     CancelRecords,
+    ChangeHolders,
     ClaimPartition,
     Command,
     CommitOffset,
@@ -63,6 +64,7 @@ COMMANDS: list[Command] = [
     StageSettlement("tx-1", GroupSettlement("group", acked=((1, 2), (4, 9)), generation=6), 5),
     ConcludeStage("tx-1", 5),
     SettleRuns(5, (GroupSettlement("group", acked=((1, 3),), results=(AckedResult(2, 60_000, b"answer"),)),)),
+    ChangeHolders("group", 6, 5, ("", "müller"), ("gone",)),
 ]
 RECORDED = Path(__file__).with_name("recorded_bytes.hex")
 
@@ -106,6 +108,7 @@ def full_log() -> Log:
     accept(log, SettleRuns(1_021, (GroupSettlement("workers", acked=((3, 4), (8, 9)), results=results),)))
     accept(log, ReserveTokens("audit", 77_000, 1_022))
     accept(log, BuryDeaths("workers", 1, 1_023))
+    accept(log, ChangeHolders("workers", log.machine.groups["workers"].generation, 1_024, ("", "one"), ("two",)))
     accept(log, TrimTo(1, 1_500, 0))
     for sequence in range(2):
         accept(log, StageBatch("done", batch(producer=9, sequence=sequence), 1_600))
@@ -158,6 +161,7 @@ def test_the_example_fills_every_table() -> None:
         workers.failures,
         workers.dying,
         workers.endings.runs,
+        workers.holders,
     ):
         assert len(table) > 0
 

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 from flotilla.broker.log_loads import LogLoads
 from flotilla.broker.log_reads import find_time
 from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
+from flotilla.broker.queue.admissions import Admissions, Admitted
 from flotilla.broker.queue.dead_letters import DeadLetters
 from flotilla.broker.queue.delivery import BatchCache, QueueReader, ReadResult
 from flotilla.broker.queue.elder_partitions import ElderPartitions
@@ -23,6 +24,7 @@ from flotilla.broker.queue.ordered_groups import check_order, is_unset
 from flotilla.broker.queue.rate_limit import TOKEN_PARTITION, TokenShares
 from flotilla.broker.queue.result_reads import ResultReads
 from flotilla.broker.queue.settlement_log import SettlementLog
+from flotilla.broker.queue.takers import Room, Taker
 from flotilla.broker.queue.waiting_room import WaitingRoom
 from flotilla.broker.retention_holds import HeldBack, Holds, holds_of
 from flotilla.metadata.values import Topic
@@ -44,7 +46,7 @@ from flotilla.types.errors import (
     OffsetOutOfRangeError,
     UnavailableError,
 )
-from flotilla.types.filters import NO_FILTER, MessageFilter
+from flotilla.types.filters import MessageFilter
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset, Term
 from flotilla.types.operations import EARLIEST, LATEST
@@ -63,47 +65,6 @@ from flotilla.types.operations.queue import (
 
 #: A poll skips batches of expired messages this many times, then yields to the loop.
 _EXPIRED_ROUNDS_MAX = 8
-
-
-class Taker(NamedTuple):
-    """A consumer that takes messages, and how."""
-
-    group: str
-    member: str
-    visibility_ms: int
-    #: Asks for order by key, which is a setting of the group.
-    is_ordered: bool
-    #: At most once: the ack commits before the message leaves.
-    is_auto_ack: bool
-    #: Only messages that it takes.
-    wanted: MessageFilter = NO_FILTER
-    #: Where the group begins in a partition that does not know it yet.
-    start: Start = FROM_EARLIEST
-
-    @property
-    def row(self) -> tuple[bool, MessageFilter]:
-        """Waiters with the same filter share one row of the waiting room."""
-        return self.is_ordered, self.wanted
-
-
-class Room:
-    """The room left in one poll, over all its partitions. The first message fits, whatever its size."""
-
-    __slots__ = ("bytes", "is_empty", "is_full", "messages")
-
-    def __init__(self, messages: int, bytes_max: int) -> None:
-        self.messages = messages
-        self.bytes = bytes_max
-        self.is_empty = True
-        #: Some messages did not fit, or there is no room left.
-        self.is_full = False
-
-    def fill(self, read: ReadResult) -> None:
-        for delivery in read.deliveries:
-            self.messages -= delivery.count
-            self.bytes -= len(delivery.batch)
-            self.is_empty = False
-        self.is_full = bool(read.left) or self.messages <= 0 or self.bytes <= 0
 
 
 class Waiter(Protocol):
@@ -169,6 +130,9 @@ class PartitionQueue:
         self._timer_ms = 0
         #: Groups that are being opened, and the callers that wait for it.
         self._opening: dict[str, list[Callable[[FlotillaError | None], None]]] = {}
+        self._admissions = Admissions(
+            self.leader, self._propose, ports.outside, self.now_ms, changed=self.changed, retry=self.wake_soon
+        )
         self._is_ended = False
         self._is_taking_back = False
         #: What retention has left to groups, for descriptions.
@@ -216,6 +180,42 @@ class PartitionQueue:
 
     def _propose(self, data: bytes, answered: Callable[[object], None]) -> bool:
         return self._ports.consensus.propose(self.replica.group, data, answered)
+
+    # Admitting members.
+
+    def is_prepared(self, taker: Taker) -> bool:
+        """Whether it can take at once. Otherwise call `prepare` before."""
+        self.catch_up()
+        return self.leader.has_group(taker.group) and self._is_admitted(taker)
+
+    def _is_admitted(self, taker: Taker) -> bool:
+        # What is delivered at most once is leased to nobody.
+        return taker.is_auto_ack or self.leader.admits(taker.group, taker.holder, self.now_ms())
+
+    def prepare(self, taker: Taker, prepared: Admitted) -> None:
+        """Creates the group and has the member's name logged, where that is needed."""
+
+        def opened(error: FlotillaError | None) -> None:
+            if error is not None or taker.is_auto_ack:
+                prepared(error)
+            else:
+                self.admit(taker.group, taker.holder, prepared)
+
+        if self.leader.has_group(taker.group):
+            opened(None)
+        else:
+            self.open(taker.group, taker.start, opened)
+
+    def admit(self, group: str, holder: str, admitted: Admitted) -> None:
+        """Has the name of a member logged that may hold leases from then on."""
+        try:
+            self.check_serving()
+        except FlotillaError as error:
+            admitted(error)
+            return
+        self.catch_up()
+        self._admissions.admit(group, holder, admitted)
+        self._look_ahead()
 
     # Opening groups.
 
@@ -311,6 +311,10 @@ class PartitionQueue:
     def _take(self, taker: Taker, room: Room) -> list[Delivery]:
         self.catch_up()
         now_ms = self.now_ms()
+        if not self._is_admitted(taker):
+            # It was forgotten since it began to wait, or the group was reset.
+            self._look_ahead()
+            return []
         keys_of = self.reader.keys if self._orders_keys(taker) else None
         poll_filter = None if taker.wanted.takes_all else PollFilter(taker.wanted, self.reader.matching)
         for _ in range(_EXPIRED_ROUNDS_MAX):
@@ -477,11 +481,15 @@ class PartitionQueue:
         if self.leader.release_member(member, self.now_ms(), away_ms):
             self.settlements.push()
             self.changed()
+        else:
+            self._look_ahead()
 
     def leave(self, group: str, member: str) -> None:
         """A consumer is closed."""
         if self.leader.leave(group, member, self.now_ms()) or self.rules(group).single_active:
             self.changed(group)
+        else:
+            self._look_ahead()
 
     def live_members(self, group: str) -> list[str]:
         """Members that hold messages, wait for some, or have polled a short time ago; in the order of names."""
@@ -502,6 +510,7 @@ class PartitionQueue:
         now_ms = self.now_ms()
         for command in self.leader.take_reservations(now_ms):
             self._propose(encode_command(command), self._reserved)
+        self._admissions.propose()
         next_ms = self.leader.next_event_ms(now_ms)
         if next_ms is None:
             return
@@ -656,6 +665,7 @@ class PartitionQueue:
         self.settlements.end(reason)
         self.reader.close()
         self._waiting.empty()
+        self._admissions.end(reason)
         self._rows.clear()
         self.result_reads.end(reason)
         self._ports.ended(self, reason)

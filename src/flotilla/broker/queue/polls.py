@@ -12,8 +12,9 @@ from typing import Protocol
 
 from flotilla.broker.catalog import Catalog
 from flotilla.broker.ports import Cancel, Done, Elsewhere, Outside
-from flotilla.broker.queue.groups import PartitionQueue, Taker
+from flotilla.broker.queue.groups import PartitionQueue
 from flotilla.broker.queue.ordered_groups import OrderedGroups, check_order, is_unset
+from flotilla.broker.queue.takers import Taker
 from flotilla.broker.queue.waiters import CREDIT_MAX, QueueSubscription, QueueWaiter, WaitingPoll
 from flotilla.metadata.values import Topic
 from flotilla.types.errors import (
@@ -26,11 +27,11 @@ from flotilla.types.errors import (
 from flotilla.types.filters import NO_FILTER, checked_filter
 from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import GroupId
+from flotilla.types.limits import MEMBER_LENGTH_MAX
 from flotilla.types.operations import Done as DoneReply
 from flotilla.types.operations.queue import LeaveQueue, Poll, Subscribe
 from flotilla.types.topics import check_group_name
 
-MEMBER_LENGTH_MAX = 256
 #: After the loss of its connection a client has this long to reconnect before its undecided transactions are aborted.
 LOST_MS = 1_000
 #: One poll in this many over several partitions ignores priorities, as one delivery in as many within each partition
@@ -124,7 +125,14 @@ class QueuePolls:
         if is_ordered:
             check_order(queues[0].topic, request.group)
         return Taker(
-            request.group, request.member, visibility_ms, is_ordered, request.is_auto_ack, wanted, request.start
+            request.group,
+            request.member,
+            visibility_ms,
+            is_ordered,
+            request.is_auto_ack,
+            wanted,
+            request.start,
+            presents=isinstance(request, Poll) and request.presents,
         )
 
     # From a request to a waiter.
@@ -153,23 +161,22 @@ class QueuePolls:
             waiter.fail(failure)
 
     def _begin(self, waiter: QueueWaiter, queues: list[PartitionQueue]) -> None:
-        group = waiter.taker.group
-        unopened = []
+        unprepared = []
         for queue in queues:
-            if queue.leader.has_group(group):
+            if queue.is_prepared(waiter.taker):
                 waiter.queues[queue] = None
             else:
-                unopened.append(queue)
-        if unopened:
-            self._open(waiter, unopened)
+                unprepared.append(queue)
+        if unprepared:
+            self._prepare(waiter, unprepared)
         else:
             waiter.begin()
 
-    def _open(self, waiter: QueueWaiter, queues: list[PartitionQueue]) -> None:
-        """Begins the waiter when its group is open everywhere; a partition where that failed is left out."""
+    def _prepare(self, waiter: QueueWaiter, queues: list[PartitionQueue]) -> None:
+        """Begins the waiter when its group knows it everywhere; a partition where that failed is left out."""
         left = len(queues)
 
-        def opened(queue: PartitionQueue, error: FlotillaError | None) -> None:
+        def prepared(queue: PartitionQueue, error: FlotillaError | None) -> None:
             nonlocal left
             left -= 1
             if error is None:
@@ -186,7 +193,7 @@ class QueuePolls:
 
         try:
             for queue in queues:
-                queue.open(waiter.taker.group, waiter.start, partial(opened, queue))
+                queue.prepare(waiter.taker, partial(prepared, queue))
         except FlotillaError:
             # The error is the answer: the waiter must not answer again when the others are open.
             waiter()
@@ -201,10 +208,10 @@ class QueuePolls:
         for waiter in list(self._waiters.get(queue.topic.topic_id, ())):
             if not waiter.wants_all or waiter.is_over or queue.is_ended:
                 continue
-            if queue.leader.has_group(waiter.taker.group):
+            if queue.is_prepared(waiter.taker):
                 waiter.join(queue)
             else:
-                self._open_late(waiter, queue)
+                self._prepare_late(waiter, queue)
 
     def ended(self, queue: PartitionQueue, reason: FlotillaError) -> None:
         """This node no longer leads a partition."""
@@ -218,13 +225,13 @@ class QueuePolls:
             for waiter in list(waiters):
                 waiter.fail(reason)
 
-    def _open_late(self, waiter: QueueWaiter, queue: PartitionQueue) -> None:
-        def opened(error: FlotillaError | None) -> None:
+    def _prepare_late(self, waiter: QueueWaiter, queue: PartitionQueue) -> None:
+        def prepared(error: FlotillaError | None) -> None:
             if error is None:
                 waiter.join(queue)
 
         try:
-            queue.open(waiter.taker.group, waiter.start, opened)
+            queue.prepare(waiter.taker, prepared)
         except FlotillaError:
             # It goes on with its other partitions; the next poll gets the error.
             return

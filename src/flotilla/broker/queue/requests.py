@@ -11,10 +11,12 @@ from typing import Any
 from flotilla.broker.ports import Cancel, Done
 from flotilla.broker.queue.groups import PartitionQueue
 from flotilla.broker.queue.history import HistoryReader
+from flotilla.broker.queue.polls import check_member
 from flotilla.broker.queue.rate_limit import TAKE_MAX
 from flotilla.partition.commands import partition_commands as commands
 from flotilla.partition.explain.explanation import describe_group, explain_message, oldest_unsettled
 from flotilla.partition.explain.history import MessageHistory
+from flotilla.partition.leader.holders import UNNAMED
 from flotilla.partition.offset_runs import RunSet
 from flotilla.partition.state.idempotency_keys import digests_of
 from flotilla.types.errors import (
@@ -146,12 +148,35 @@ class QueueRequests:
         _VISIBILITY.check(request.visibility_ms)
         queue = self._queue
         self._check(request.group, request.leases)
+        leader = queue.leader
+        is_named = bool(request.presented_term) or leader.is_holder(request.group, request.member)
+        if is_named:
+            check_member(request.member)
+
+        def serve() -> None:
+            queue.check_serving()
+            self._extend(request, done)
+
+        def admitted(error: FlotillaError | None) -> None:
+            if error is None:
+                queue.loads.run(serve, lambda reason: done(self._explain(reason)))
+            else:
+                done(self._explain(error))
+
+        if any(leader.is_earlier(lease.lease_id) for lease in request.leases):
+            # It gets leases of this leader by that: its name is in the log before.
+            queue.admit(request.group, request.member if is_named else UNNAMED, admitted)
+        else:
+            self._extend(request, done)
+
+    def _extend(self, request: Extend, done: Done) -> None:
+        queue, leader = self._queue, self._queue.leader
         queue.recall_limits(request.group, request.leases)
-        expired = queue.leader.extend(
-            request.group, request.member, request.leases, request.visibility_ms, queue.now_ms()
-        )
+        expired = leader.extend(request.group, request.member, request.leases, request.visibility_ms, queue.now_ms())
+        if request.presented_term:
+            leader.present(request.group, request.member, request.presented_term, queue.now_ms())
         queue.changed(request.group)
-        done(Settled(expired))
+        done(Settled(expired, term=leader.term))
 
     def _check(self, group: str, leases: list[LeaseRange]) -> None:
         self._check_open(group)

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from flotilla.broker.log_loads import too_slow
 from flotilla.broker.ports import Cancel, Done, Outside
-from flotilla.broker.queue.groups import PartitionQueue, Room, Taker
+from flotilla.broker.queue.groups import PartitionQueue
+from flotilla.broker.queue.takers import Room, Taker
 from flotilla.types.errors import FlotillaError, NotLoadedError, UnavailableError
 from flotilla.types.limits import LOAD_MS_MAX, MIB
 from flotilla.types.operations.queue import Delivery, Poll, Polled, Pushed, Start, Subscribe

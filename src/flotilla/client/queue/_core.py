@@ -1,7 +1,8 @@
 """The core of a queue consumer without threads or sockets: polls, leases and settlements.
 
     Polls         polls in flight, by leader      Leases, LeaseRenewal   unsettled leases, and their renewal
-    Settlements   settlements pending, in flight  `ready`                messages that were not taken yet
+    Settlements   settlements pending, in flight  Presentations          of leases to new leaders
+    `ready`       messages that were not taken yet
 
 An iterating consumer polls all the time for as many messages as it has free slots. A slot is free when its message is
 settled, so a slow handler occupies one slot only. The count of slots follows the handlers, too, unless the application
@@ -22,6 +23,7 @@ from flotilla.client.queue._lease_renewal import LeaseRenewal
 from flotilla.client.queue._leases import Lease, Leases
 from flotilla.client.queue._polls import Polls
 from flotilla.client.queue._prefetch_window import WINDOW_MIN, PrefetchWindow
+from flotilla.client.queue._presentations import Presentations
 from flotilla.client.queue._settlements import LINGER_MS, Settlements, lease_expired
 from flotilla.client.queue.message import Message, masks_of, messages_of
 from flotilla.client.queue.options import POLL_MESSAGES_MAX, VISIBILITY_MS_DEFAULT, QueueOptions
@@ -68,6 +70,7 @@ class QueueCore(Generic[Message]):
             leases=self.leases,
             visibility_ms=options.visibility_ms or VISIBILITY_MS_DEFAULT,
             lease_ms_max=options.lease_ms_max,
+            answered=self._answered,
             changed=self._pump,
         )
         self._settlements = Settlements(
@@ -77,7 +80,7 @@ class QueueCore(Generic[Message]):
             options.timeout_ms,
             # The next message of a key waits until the last one is settled.
             linger_ms=0 if options.is_ordered_by_key else LINGER_MS,
-            answered=self._renewal.answered,
+            answered=self._answered,
         )
         self._polls = Polls(
             session,
@@ -86,9 +89,18 @@ class QueueCore(Generic[Message]):
             request=self._request,
             arrived=self._arrived,
             failed=self._failed,
-            answered=self._renewal.answered,
-            moved=self._renewal.present,
+            answered=self._answered,
+            moved=self._moved,
             timeout_ms=options.timeout_ms,
+        )
+        self._presentations = Presentations(
+            session,
+            topic,
+            leases=self.leases,
+            renewal=self._renewal,
+            settlements=self._settlements,
+            topic_id=lambda: self._polls.topic_id,
+            changed=self._pump,
         )
         # Messages that are acknowledged on delivery are lost with this process: few are prefetched by default.
         chosen = options.prefetch or (WINDOW_MIN if options.is_auto_ack else None)
@@ -309,6 +321,8 @@ class QueueCore(Generic[Message]):
 
     def _request(self, partitions: list[int], messages: int, wait_ms: int) -> Poll:
         options = self._options
+        if not options.is_auto_ack:
+            self._presentations.polled(partitions)
         return Poll(
             self._topic,
             self._group,
@@ -324,6 +338,7 @@ class QueueCore(Generic[Message]):
             list(options.wanted.types),
             topic_id=self._polls.topic_id,
             headers=list(options.wanted.headers),
+            presents=True,
         )
 
     @property
@@ -338,7 +353,13 @@ class QueueCore(Generic[Message]):
 
     def _link_lost(self, address: Address) -> None:
         # Later: the session calls its watchers in the middle of an input.
-        self._session.timers.at(self._session.now_ms, lambda: self._renewal.link_lost(address))
+        self._session.timers.at(self._session.now_ms, lambda: self._presentations.link_lost(address))
+
+    def _answered(self, number: int) -> None:
+        self._presentations.answered(number)
+
+    def _moved(self, number: int) -> None:
+        self._presentations.present(number)
 
     # Deliveries.
 
@@ -353,6 +374,9 @@ class QueueCore(Generic[Message]):
         self.notify()
 
     def _take_in(self, delivery: Delivery) -> None:
+        if not self._presentations.takes(delivery):
+            # Its leader is deposed, and this consumer does not hold the message.
+            return
         lease = Lease(self._topic, self._group, delivery)
         lease.taken_over = self._taken_over
         lease.dropped = self._dropped.append

@@ -1,10 +1,4 @@
-"""The renewal of one queue consumer's leases, and their presentation to a new leader.
-
-Leases are in the memory of a leader, so a new leader knows none. For a short grace period it delivers no earlier
-messages, and a consumer that presents a lease in that time keeps it. So when a connection to a leader is lost, or
-another leader answers in its place, all leases of its partitions are extended at the new leader, which the session
-finds.
-"""
+"""The renewal of one queue consumer's leases, and all requests that extend them."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -13,9 +7,8 @@ from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.session import Session
 from flotilla.client.queue._leases import Lease, Leases
 from flotilla.client.queue._settlements import RUNS_MAX
-from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError
-from flotilla.types.operations import Extend, LeaseRange, Route, Settled
+from flotilla.types.operations import Extend, LeaseRange, Settled
 
 #: After an extension failed for good, while the lease may still be valid.
 _RETRY_MS = 500
@@ -35,22 +28,20 @@ class LeaseRenewal:
         leases: Leases,
         visibility_ms: int,
         lease_ms_max: int,
+        answered: Callable[[int], None],
         changed: Callable[[], None],
     ) -> None:
-        """`changed` is called when leases may have been lost."""
+        """`answered` gets the partition of each answer; `changed` is called when leases may have been lost."""
         self._session = session
         self._topic = topic
         self._group = group
         self._member = member
         self._leases = leases
         self._lease_ms_max = lease_ms_max
+        self._answered = answered
         self._changed = changed
         #: The visibility timeout that the leaders reported last.
         self.visibility_ms = visibility_ms
-        #: The leader that answered last, by partition.
-        self._leaders: dict[int, Address | None] = {}
-        #: Partitions whose leases are being presented now.
-        self._presenting: dict[int, None] = {}
 
     def add(self, lease: Lease) -> None:
         """Takes in the lease of a delivery."""
@@ -88,36 +79,18 @@ class LeaseRenewal:
         for place, ranges in runs.items():
             self._extend(*place, ranges)
 
-    def answered(self, number: int) -> None:
-        """Notes which leader answered for this partition, and presents the leases to a new one."""
-        leader = self._session.routes.find(Route(self._topic, number))
-        if leader is None:
-            return
-        before = self._leaders.get(number)
-        self._leaders[number] = leader
-        if before is not None and before != leader:
-            self.present(number)
-
-    def link_lost(self, address: Address) -> None:
-        """A connection has ended: presents the leases that its broker led."""
-        for number in self._leases.partitions:
-            if self._leaders.get(number) in (address, None):
-                self.present(number)
-
-    def present(self, number: int) -> None:
-        """Extends all leases of a partition at its present leader."""
-        runs: dict[int, list[LeaseRange]] = {}
-        for lease in self._leases.of(number):
-            runs.setdefault(lease.topic_id, []).extend(lease.runs(lease.unsettled))
-        if not runs or number in self._presenting:
-            return
-        self._presenting[number] = None
+    def postpone(self, number: int) -> None:
+        """All leases of the partition are being extended."""
         now_ms = self._session.now_ms
         for lease in self._leases.of(number):
             if lease.renew_ms != _NEVER_MS:
                 lease.renew_ms = now_ms + max(self.visibility_ms // 2, 1)
-        for topic_id, ranges in runs.items():
-            self._extend(topic_id, number, ranges)
+
+    def hasten(self, number: int) -> None:
+        """Extending leases of the partition failed: they are renewed soon."""
+        for lease in self._leases.of(number):
+            lease.renew_ms = min(lease.renew_ms, self._session.now_ms + _RETRY_MS)
+            self._leases.hasten(lease.renew_ms)
 
     def extend(
         self,
@@ -135,7 +108,7 @@ class LeaseRenewal:
                 return
             assert isinstance(result, Settled)
             self._leases.refuse(topic_id, number, result.expired)
-            self.answered(number)
+            self._answered(number)
             ended(result.expired, None)
 
         self._submit(topic_id, number, ranges, visibility_ms, returned)
@@ -145,6 +118,17 @@ class LeaseRenewal:
         for start in range(0, len(ranges), RUNS_MAX):
             self._submit(topic_id, number, ranges[start : start + RUNS_MAX], self.visibility_ms, done)
 
+    def submit(
+        self,
+        topic_id: int,
+        number: int,
+        ranges: list[LeaseRange],
+        done: Callable[[CallResult], None],
+        presented_term: int = 0,
+    ) -> None:
+        """Extends leases as renewals do."""
+        self._submit(topic_id, number, ranges, self.visibility_ms, done, presented_term)
+
     def _submit(
         self,
         topic_id: int,
@@ -152,23 +136,20 @@ class LeaseRenewal:
         ranges: list[LeaseRange],
         visibility_ms: int,
         done: Callable[[CallResult], None],
+        presented_term: int = 0,
     ) -> None:
-        request = Extend(self._topic, number, self._group, self._member, ranges, visibility_ms, topic_id)
+        request = Extend(
+            self._topic, number, self._group, self._member, ranges, visibility_ms, topic_id, presented_term
+        )
         now_ms = self._session.now_ms
         deadline_ms = now_ms + max(self.visibility_ms, _RETRY_MS)
         self._session.submit(ClientCall(request, deadline_ms, done), now_ms)
 
     def _returned(self, topic_id: int, number: int, result: CallResult) -> None:
-        if number in self._presenting:
-            # The leader that answered has seen all leases.
-            del self._presenting[number]
-            self._leaders.pop(number, None)
         if isinstance(result, FlotillaError):
-            for lease in self._leases.of(number):
-                lease.renew_ms = min(lease.renew_ms, self._session.now_ms + _RETRY_MS)
-                self._leases.hasten(lease.renew_ms)
+            self.hasten(number)
         else:
             assert isinstance(result, Settled)
             self._leases.refuse(topic_id, number, result.expired)
-            self.answered(number)
+            self._answered(number)
         self._changed()

@@ -85,6 +85,8 @@ class Settlements:
         #: Until when the settlements of a partition linger; set by the first `flush` after they came.
         self._leave_ms: dict[_Place, int] = {}
         self._linger_ms = linger_ms
+        #: Partitions to which nothing is sent now, and what is called when nothing is in flight there.
+        self._held: dict[_Place, Callable[[], None]] = {}
         #: Messages whose settlement is pending or in flight.
         self.count = 0
         #: Messages that were settled otherwise than by a release.
@@ -124,7 +126,7 @@ class Settlements:
                 self._leave_ms[place] = now_ms + self._linger_ms
                 if self._linger_ms:
                     self._session.timers.at(now_ms + self._linger_ms, self.flush)
-            if self._leave_ms[place] > now_ms:
+            if self._leave_ms[place] > now_ms or place in self._held:
                 continue
             while place in self._waiting and self._in_flight.get(place, 0) < IN_FLIGHT_MAX:
                 self._send(place)
@@ -133,6 +135,26 @@ class Settlements:
         """Sends all settlements without lingering, as far as there is room; the rest follows as soon as there is."""
         self._leave_ms.update(dict.fromkeys(self._waiting, 0))
         self.flush()
+
+    def hold(self, place: _Place, drained: Callable[[], None]) -> None:
+        """Sends nothing to the partition until `go_on`; calls `drained` when nothing is in flight there."""
+        self._held[place] = drained
+        if place not in self._in_flight:
+            drained()
+
+    def go_on(self, place: _Place) -> None:
+        if self._held.pop(place, None) is not None:
+            self.flush()
+
+    def waiting_runs(self, place: _Place) -> list[LeaseRange]:
+        """Messages whose settlement is not in flight yet."""
+        by_outcome = self._waiting.get(place, {})
+        return [
+            run
+            for settled in by_outcome.values()
+            for pending in settled.values()
+            for run in pending.lease.runs(pending.mask)
+        ]
 
     def _send(self, place: _Place) -> None:
         topic_id, partition = place
@@ -188,6 +210,8 @@ class Settlements:
             for ended, mask in pending.waiting.items():
                 ended(lease, mask, expired & mask, error)
         self._answered(place[1])
+        if place in self._held and place not in self._in_flight:
+            self._held[place]()
         self.flush()
 
 

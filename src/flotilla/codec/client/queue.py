@@ -139,6 +139,7 @@ def _write_poll(body: client_pb2.Poll, value: Poll) -> Sequence[Buffer]:
     body.topic_id = value.topic_id
     if value.headers:
         write_headers(body.headers, value.headers)
+    body.presents = value.presents
     return ()
 
 
@@ -158,6 +159,7 @@ def _read_poll(body: client_pb2.Poll, attachment: memoryview) -> Poll:
         body.types[:],
         body.topic_id,
         read_headers(body.headers) if body.headers else [],
+        body.presents,
     )
 
 
@@ -206,11 +208,12 @@ def _write_settled(body: client_pb2.Settled, value: Settled) -> Sequence[Buffer]
     write_leases(body.expired, value.expired)
     if value.settled:
         write_leases(body.settled, value.settled)
+    body.term = value.term
     return ()
 
 
 def _read_settled(body: client_pb2.Settled, attachment: memoryview) -> Settled:
-    return Settled(read_leases(body.expired), read_leases(body.settled))
+    return Settled(read_leases(body.expired), read_leases(body.settled), body.term)
 
 
 def _write_extend(body: client_pb2.Extend, value: Extend) -> Sequence[Buffer]:
@@ -221,12 +224,22 @@ def _write_extend(body: client_pb2.Extend, value: Extend) -> Sequence[Buffer]:
     body.visibility_ms = value.visibility_ms
     write_leases(body.leases, value.leases)
     body.topic_id = value.topic_id
+    body.presented_term = value.presented_term
     return ()
 
 
 def _read_extend(body: client_pb2.Extend, attachment: memoryview) -> Extend:
     leases = read_leases(body.leases)
-    return Extend(body.topic, body.partition, body.group, body.member, leases, body.visibility_ms, body.topic_id)
+    return Extend(
+        body.topic,
+        body.partition,
+        body.group,
+        body.member,
+        leases,
+        body.visibility_ms,
+        body.topic_id,
+        body.presented_term,
+    )
 
 
 def _write_pushed(body: client_pb2.Pushed, value: Pushed) -> Sequence[Buffer]:

@@ -678,7 +678,7 @@ class Start(_message.Message):
     def __init__(self, kind: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
 
 class Poll(_message.Message):
-    __slots__ = ("topic", "group", "member", "partitions", "max_messages", "max_bytes", "visibility_ms", "wait_ms", "is_auto_ack", "is_ordered_by_key", "start", "types", "topic_id", "headers")
+    __slots__ = ("topic", "group", "member", "partitions", "max_messages", "max_bytes", "visibility_ms", "wait_ms", "is_auto_ack", "is_ordered_by_key", "start", "types", "topic_id", "headers", "presents")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
@@ -693,6 +693,7 @@ class Poll(_message.Message):
     TYPES_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     HEADERS_FIELD_NUMBER: _ClassVar[int]
+    PRESENTS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
     member: str
@@ -707,7 +708,8 @@ class Poll(_message.Message):
     types: _containers.RepeatedScalarFieldContainer[str]
     topic_id: int
     headers: _containers.RepeatedCompositeFieldContainer[HeaderPair]
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., visibility_ms: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_auto_ack: _Optional[bool] = ..., is_ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., types: _Optional[_Iterable[str]] = ..., topic_id: _Optional[int] = ..., headers: _Optional[_Iterable[_Union[HeaderPair, _Mapping]]] = ...) -> None: ...
+    presents: bool
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., visibility_ms: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_auto_ack: _Optional[bool] = ..., is_ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., types: _Optional[_Iterable[str]] = ..., topic_id: _Optional[int] = ..., headers: _Optional[_Iterable[_Union[HeaderPair, _Mapping]]] = ..., presents: _Optional[bool] = ...) -> None: ...
 
 class HeaderPair(_message.Message):
     __slots__ = ("name", "value")
@@ -818,15 +820,17 @@ class EndedMessage(_message.Message):
     def __init__(self, offset: _Optional[int] = ..., state: _Optional[str] = ..., result: _Optional[bytes] = ..., reason: _Optional[str] = ..., attempts: _Optional[int] = ...) -> None: ...
 
 class Settled(_message.Message):
-    __slots__ = ("expired", "settled")
+    __slots__ = ("expired", "settled", "term")
     EXPIRED_FIELD_NUMBER: _ClassVar[int]
     SETTLED_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
     expired: LeaseRanges
     settled: LeaseRanges
-    def __init__(self, expired: _Optional[_Union[LeaseRanges, _Mapping]] = ..., settled: _Optional[_Union[LeaseRanges, _Mapping]] = ...) -> None: ...
+    term: int
+    def __init__(self, expired: _Optional[_Union[LeaseRanges, _Mapping]] = ..., settled: _Optional[_Union[LeaseRanges, _Mapping]] = ..., term: _Optional[int] = ...) -> None: ...
 
 class Extend(_message.Message):
-    __slots__ = ("topic", "partition", "group", "member", "leases", "visibility_ms", "topic_id")
+    __slots__ = ("topic", "partition", "group", "member", "leases", "visibility_ms", "topic_id", "presented_term")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
@@ -834,6 +838,7 @@ class Extend(_message.Message):
     LEASES_FIELD_NUMBER: _ClassVar[int]
     VISIBILITY_MS_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PRESENTED_TERM_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     group: str
@@ -841,7 +846,8 @@ class Extend(_message.Message):
     leases: LeaseRanges
     visibility_ms: int
     topic_id: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ..., visibility_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    presented_term: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ..., visibility_ms: _Optional[int] = ..., topic_id: _Optional[int] = ..., presented_term: _Optional[int] = ...) -> None: ...
 
 class Subscribe(_message.Message):
     __slots__ = ("topic", "group", "member", "credit", "partitions", "visibility_ms", "is_auto_ack", "is_ordered_by_key", "start", "topic_id")

@@ -11,8 +11,8 @@ Little endian, 32 bytes of head, then the parts of the command, whose lengths ar
          7   1  zero
          8   8  now_ms     the leader's time when it proposed the command
         16   8  value      an offset, a number or a count
-        24   4  body_bytes of what follows the rest: a layout of `group_commands` or `hand_over`, a whole batch, or the
-                           epoch (u64) of a CommitOffset that has one
+        24   4  body_bytes of what follows the rest: a layout of `group_commands`, `hand_over` or `holders`, a whole
+                           batch, or the epoch (u64) of a CommitOffset that has one
         28   2  zero
         30   2  magic      0x4351 ("QC"), where a record batch keeps its own: no command looks like a batch
 
@@ -42,6 +42,7 @@ from flotilla.partition.commands.group_commands import (
     encode_settlements,
 )
 from flotilla.partition.commands.hand_over import HandOver, decode_held, encode_held
+from flotilla.partition.commands.holders import ChangeHolders, decode_holders, encode_holders
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import Index, Offset
 
@@ -52,6 +53,7 @@ __all__ = [
     "AckedResult",
     "BuryDeaths",
     "CancelRecords",
+    "ChangeHolders",
     "ClaimPartition",
     "Command",
     "CommitOffset",
@@ -204,6 +206,7 @@ Command: TypeAlias = (
     | ConcludeStage
     | ClaimPartition
     | HandOver
+    | ChangeHolders
 )
 
 _STAMP_TIME: Final = 1
@@ -218,6 +221,7 @@ _CANCEL_RECORDS: Final = 10
 _STAGE_BATCH: Final = 12
 _STAGE_SETTLEMENT: Final = 14
 _HAND_OVER: Final = 20
+_CHANGE_HOLDERS: Final = 21
 #: Commands whose fields are a name and `now_ms`.
 _NAMED: Final[dict[int, type[Any]]] = {3: DeleteGroup, 13: DropStage, 15: ConcludeStage}
 #: Commands whose fields are a name, a number and `now_ms`.
@@ -252,6 +256,9 @@ def encode_command(command: Command) -> bytes:
             body = encode_held(command.groups)
             flags = _VOID if command.is_void else 0
             return _pack(_HAND_OVER, command.now_ms, len(command.groups), flags, body=body)
+        case ChangeHolders():
+            body = encode_holders(command)
+            return _pack(_CHANGE_HOLDERS, command.now_ms, command.generation, name=command.group, body=body)
         case OpenGroup():
             rest = _U64.pack(command.partition_count) + _U64.pack(command.first_lease)
             return _pack(_OPEN_GROUP, command.now_ms, command.offset, name=command.group, rest=rest)
@@ -318,6 +325,8 @@ def decode_command(data: bytes | memoryview) -> Command:
     if kind in _NUMBERED:
         numbered: Command = _NUMBERED[kind](name, value, now_ms)
         return numbered
+    if kind == _CHANGE_HOLDERS:
+        return decode_holders(name, value, now_ms, bytes(data[body_at:]))
     if kind == _STAGE_BATCH:
         return StageBatch(name, data[body_at:], now_ms, value)
     if kind == _STAGE_SETTLEMENT:

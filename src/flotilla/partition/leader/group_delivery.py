@@ -21,6 +21,7 @@ from flotilla.partition.commands.hand_over import HeldLease
 from flotilla.partition.leader.delays import Delays
 from flotilla.partition.leader.delivery_limits import DeliveryLimits
 from flotilla.partition.leader.due_cursor import DUE_LIMIT, DueCursor
+from flotilla.partition.leader.holders import UNNAMED, Holders
 from flotilla.partition.leader.key_order import KeyOrder, KeysOf, choose_in_key_order
 from flotilla.partition.leader.leases import EARLIER, EARLIER_LEASE, OWN, STALE, Lease, LeasedRun, LeaseIds, LeaseTable
 from flotilla.partition.leader.outcome import STAGE, Outcome
@@ -38,6 +39,7 @@ from flotilla.partition.leader.places import (
 from flotilla.partition.leader.poll_filter import PollFilter, choose_matching
 from flotilla.partition.leader.rate_limit import RateLimit
 from flotilla.partition.leader.ready_messages import Chosen, ReadyMessages
+from flotilla.partition.leader.run_lists import by_offset, refused_of
 from flotilla.partition.leader.settlement_outbox import Piece, SettlementOutbox
 from flotilla.partition.leader.turns import Turns
 from flotilla.partition.offset_runs import Run, RunMap, RunSet, filled
@@ -103,6 +105,10 @@ class GroupDelivery:
         #: there are none.
         self._opens_ms = opens_ms
         self._is_open = opens_ms is None or opens_ms <= now_ms
+        self.holders = Holders(name, self.state, now_ms, is_awaiting=not self._is_open)
+        if not self._is_open and not self.holders.awaited:
+            self._opens_ms = now_ms
+            self._is_open = True
         self._earlier_end = earlier_end
         self._machine = machine
         self._delays = delays
@@ -156,7 +162,7 @@ class GroupDelivery:
         chosen = self._choose(max_messages, now_ms, keys_of, poll_filter)
         if not chosen:
             return []
-        runs = _by_offset(chosen)
+        runs = by_offset(chosen)
         for first, end in runs:
             self.taken.set(first, end, LEASED)
         lease_id = self.leases.give(member, runs, deadline_ms, now_ms)
@@ -241,7 +247,21 @@ class GroupDelivery:
         self._is_open = self._opens_ms is None or self._opens_ms <= now_ms
         if self._is_open:
             self._fresh = None
+            self.holders.stop_waiting()
         return self._is_open
+
+    def presented(self, member: str, now_ms: int) -> None:
+        """The member has presented all its leases: delivery begins when all have that can have any."""
+        self.holders.presented(member)
+        if not self._is_open and not self.holders.awaited:
+            self._opens_ms = now_ms
+            self._open(now_ms)
+
+    def has_leases(self, holder: str) -> bool:
+        members = self.leases.members
+        if holder != UNNAMED:
+            return holder in members and bool(members[holder].leases)
+        return any(member.leases and not self.holders.is_known(name) for name, member in members.items())
 
     def _put(self, first: Offset, end: Offset) -> None:
         """Messages that were taken are ready again, unless their time of delivery has not come."""
@@ -332,9 +352,9 @@ class GroupDelivery:
         lease_id, first, end = ranges
         known, log_start = self.state.endings, self._machine.log_start
         found: list[LeaseRange] = []
-        for part in _refused(lease_id, first, end, self.state.unsettled(first, end)):
+        for part in refused_of(lease_id, first, end, self.state.unsettled(first, end)):
             other = known.otherwise(max(part.first, log_start), part.end, _ENDS_OF[kind])
-            found += _refused(lease_id, part.first, part.end, other)
+            found += refused_of(lease_id, part.first, part.end, other)
         return found
 
     def _settle_late(self, lease_id: int, first: Offset, end: Offset, outcome: Outcome) -> list[LeaseRange]:
@@ -353,7 +373,7 @@ class GroupDelivery:
                 # Their keys are busy until the outcome has committed.
                 self._keys.unknown.add(low, high)
             self._end(low, high, outcome, None, 0)
-        return _refused(lease_id, first, end, free)
+        return refused_of(lease_id, first, end, free)
 
     def _origin_of(self, lease_id: int) -> int:
         origin = self.leases.origin_of(lease_id)
@@ -462,6 +482,7 @@ class GroupDelivery:
         """Returns the refused ranges."""
         refused: list[LeaseRange] = []
         self.leases.see(member, now_ms)
+        self.holders.see(member, now_ms)
         for lease_id, first, end in ranges:
             lease = self.leases.find(lease_id)
             at = first
@@ -483,7 +504,7 @@ class GroupDelivery:
     def _adopt(self, lease_id: int, member: str, run: Run, deadline_ms: int, now_ms: int) -> list[LeaseRange]:
         first, end = run
         if self._origin_of(lease_id) != EARLIER:
-            return _refused(lease_id, first, end, [])
+            return refused_of(lease_id, first, end, [])
         free = self._free(first, end, _PRESENT)
         for low, high in free:
             self._withdraw(low, high)
@@ -494,7 +515,7 @@ class GroupDelivery:
                 self.leases.adopt(lease_id, member, (low, high), deadline_ms, now_ms)
             if self._keys is not None:
                 self._keys.unknown.add(low, high)
-        return _refused(lease_id, first, end, free)
+        return refused_of(lease_id, first, end, free)
 
     def inherit(self, leases: Iterable[HeldLease], now_ms: int) -> None:
         """Takes over the leases that the last leader handed over."""
@@ -536,6 +557,8 @@ class GroupDelivery:
         """The member is closed: what it still holds is free. Returns whether it held anything."""
         outcome = Outcome(RELEASE, now_ms, rules, delay_ms=0)
         taken = self.leases.drop_member(member)
+        self.holders.lost(member)
+        self.presented(member, now_ms)
         for first, end, _ in taken:
             self._end(first, end, outcome, None, 0)
         return bool(taken)
@@ -546,6 +569,7 @@ class GroupDelivery:
         Returns whether it had any.
         """
         taken = self.leases.drop_member(member)
+        self.holders.lost(member)
         for first, end, _ in taken:
             for low, high, losses in filled(self._losses, first, end, 0):
                 if losses >= LOSS_COUNT_MAX:
@@ -632,6 +656,9 @@ class GroupDelivery:
                 elif piece.lease is not None:
                     self.taken.set(first, end, LEASED)
                     self.leases.restore(piece.lease, (first, end, piece.deadline_ms), now_ms)
+                    if not self.holders.is_known(UNNAMED):
+                        # It may have been forgotten since: then it joins again.
+                        self.holders.admits(piece.lease.member, now_ms)
                 else:
                     self._put_back(first, end, now_ms)
 
@@ -660,26 +687,3 @@ def _first_of(piece: Piece) -> Offset:
 
 def _count(chosen: Iterable[Chosen]) -> int:
     return sum([end - first for first, end, _ in chosen])
-
-
-def _by_offset(chosen: list[Chosen]) -> list[Run]:
-    """Neighbours as one."""
-    runs: list[Run] = []
-    for first, end, _ in sorted(chosen):
-        if runs and runs[-1][1] == first:
-            runs[-1] = (runs[-1][0], end)
-        else:
-            runs.append((first, end))
-    return runs
-
-
-def _refused(lease_id: int, first: Offset, end: Offset, accepted: Iterable[Run]) -> list[LeaseRange]:
-    """[first, end) without the accepted runs."""
-    refused = []
-    for low, high in accepted:
-        if first < low:
-            refused.append(LeaseRange(lease_id, first, low))
-        first = high
-    if first < end:
-        refused.append(LeaseRange(lease_id, first, end))
-    return refused

@@ -19,8 +19,9 @@ from flotilla.partition.commands.hand_over import HeldLease, HeldRun
 from flotilla.partition.offset_runs import Run
 from flotilla.types.filters import NO_FILTER, MessageFilter
 from flotilla.types.ids import Offset, Term
+from flotilla.types.operations.queue import LEASE_NUMBER_BITS
 
-NUMBER_BITS: Final = 40
+NUMBER_BITS: Final = LEASE_NUMBER_BITS
 _NUMBER_MASK: Final = (1 << NUMBER_BITS) - 1
 #: The low bits of a heap entry hold a lease id, the others its time.
 _ID_BITS: Final = 64

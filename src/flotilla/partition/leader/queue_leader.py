@@ -14,7 +14,8 @@ from random import Random
 from typing import Final, NamedTuple
 
 from flotilla.partition.batch_facts import BatchFacts
-from flotilla.partition.commands.hand_over import HANDED_RUNS_MAX, HandOver, HeldGroup, HeldLease, HeldRun
+from flotilla.partition.commands.hand_over import HANDED_RUNS_MAX, HandOver, HeldGroup
+from flotilla.partition.commands.holders import ChangeHolders
 from flotilla.partition.commands.partition_commands import (
     AckedResult,
     GroupSettlement,
@@ -25,11 +26,11 @@ from flotilla.partition.commands.partition_commands import (
 from flotilla.partition.leader.delays import Delays
 from flotilla.partition.leader.group_delivery import GroupDelivery, LeasedMessages
 from flotilla.partition.leader.key_order import KeysOf
+from flotilla.partition.leader.lease_runs import restored, runs_of, under_leases
 from flotilla.partition.leader.leases import NUMBER_BITS, LeaseIds
-from flotilla.partition.leader.outcome import CONSUMER_LOST, LEASE_EXPIRED, LastAttemptOf, Outcome
+from flotilla.partition.leader.outcome import CONSUMER_LOST, LEASE_EXPIRED, LastAttemptOf, Outcome, shortened
 from flotilla.partition.leader.poll_filter import PollFilter
 from flotilla.partition.leader.settlement_outbox import Piece, settlement_of
-from flotilla.partition.offset_runs import Run
 from flotilla.partition.state.batch_index import Stretch
 from flotilla.partition.state.group import Death
 from flotilla.partition.state.machine import PartitionMachine
@@ -38,7 +39,7 @@ from flotilla.types.errors import NotFoundError, UnavailableError
 from flotilla.types.filters import NO_FILTER
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Index, Offset, Term
-from flotilla.types.limits import MIB, REASON_BYTES_MAX
+from flotilla.types.limits import MIB
 from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, LeaseRange, MessageResult
 
 #: With the longest reasons, a command of this size is far below the bound of an entry.
@@ -99,6 +100,8 @@ class QueueLeader:
         #: Groups with something in their outbox, and groups that may want tokens.
         self._posting: dict[str, GroupDelivery] = {}
         self._token_seekers: dict[str, GroupDelivery] = {}
+        #: Groups with a change of their holders to propose.
+        self._changing: dict[str, GroupDelivery] = {}
         #: Groups that have more due messages to read: `advance` lets one of them go on.
         self._reading: dict[str, GroupDelivery] = {}
         #: Commands that were taken, until `committed` or `failed`.
@@ -137,6 +140,7 @@ class QueueLeader:
             del self._groups[name]
             self._posting.pop(name, None)
             self._token_seekers.pop(name, None)
+            self._changing.pop(name, None)
             self._reading.pop(name, None)
         if state is None:
             return None
@@ -171,6 +175,8 @@ class QueueLeader:
             self._posting[group.name] = group
         if group.due.is_reading:
             self._reading[group.name] = group
+        if group.holders.has_change:
+            self._changing[group.name] = group
 
     def _clock(self, now_ms: int) -> int:
         """The time of this call, which never goes back, whatever the machine's clock does."""
@@ -205,18 +211,23 @@ class QueueLeader:
         """
         now_ms = self._clock(now_ms)
         groups = [(name, found) for name in list(self._groups) if (found := self._find(name)) is not None]
-        if self._posting or (now_ms < self._opens_ms and self._has_earlier_groups()):
+        if self._posting or (now_ms < self._opens_ms and self._has_closed_groups()):
             return None
         held = [HeldGroup(name, found.generation, found.leases.held(now_ms)) for name, found in groups]
         # These are staged when the next leader begins, or the log refused them and they are leased again.
-        held += [_restored(found, pieces, now_ms) for _, found, pieces in self._staging]
+        held += [restored(found, pieces, now_ms) for _, found, pieces in self._staging]
         if sum(len(lease.runs) for group in held for lease in group.leases) > HANDED_RUNS_MAX:
             return None
         self._is_handed_over = True
         return HandOver(now_ms, tuple([group for group in held if group.leases]))
 
-    def _has_earlier_groups(self) -> bool:
-        return any(state.generation <= self._began for state in self._machine.groups.values())
+    def _has_closed_groups(self) -> bool:
+        """Whether members of a group may hold leases that they have not presented yet."""
+        for name, state in self._machine.groups.items():
+            known = self._groups.get(name)
+            if state.generation <= self._began and (bool(state.holders) if known is None else not known.is_open):
+                return True
+        return False
 
     def take_back(self) -> None:
         """Leadership stays here after all, and an entry after the hand-over has committed: that is void."""
@@ -225,6 +236,51 @@ class QueueLeader:
     @property
     def is_handed_over(self) -> bool:
         return self._is_handed_over
+
+    # Members that may hold leases.
+
+    def admits(self, group: str, holder: str, now_ms: int) -> bool:
+        """Whether leases may be given to the member of this name; UNNAMED: to those that present none.
+
+        Otherwise its name is in the log soon: propose `take_holder_changes`. Raises NotFoundError.
+        """
+        now_ms = self._clock(now_ms)
+        found = self._get(group)
+        is_admitted = self._is_handed_over or found.holders.admits(holder, now_ms)
+        self._watch(found)
+        return is_admitted
+
+    def is_holder(self, group: str, member: str) -> bool:
+        found = self._find(group)
+        return found is not None and found.holders.is_known(member)
+
+    def take_holder_changes(self, now_ms: int) -> list[ChangeHolders]:
+        """Commands to be proposed now. Report the end of each by `holders_changed`."""
+        if not self._changing or self._is_handed_over:
+            return []
+        groups = list(self._changing.values())
+        self._changing.clear()
+        changes = [group.holders.take_change(now_ms, group.has_leases) for group in groups]
+        return [change for change in changes if change is not None]
+
+    def holders_changed(self, command: ChangeHolders) -> None:
+        """The command was applied, or refused for good."""
+        found = self._find(command.group)
+        if found is not None:
+            found.holders.decided(command)
+            self._watch(found)
+
+    def present(self, group: str, member: str, term: Term, now_ms: int) -> None:
+        """The member has presented all its leases to the leader of this term, and takes none of earlier terms."""
+        now_ms = self._clock(now_ms)
+        found = self._find(group)
+        if found is not None and term == self._ids.term:
+            found.presented(member, now_ms)
+            self._watch(found)
+
+    @property
+    def term(self) -> Term:
+        return self._ids.term
 
     # Delivery.
 
@@ -378,8 +434,8 @@ class QueueLeader:
             # A late ack counts at any time. A late failure counts until leases of the last leader have expired: after
             # that the expiry was counted.
             is_earlier = kind == ACK or now_ms < self._began_ms + rules.visibility_ms
-            ranges = _under_leases(found, ranges, members, is_earlier=is_earlier)
-        outcome = Outcome(kind, now_ms, rules, _shortened(reason), delay_ms, last_attempt_of)
+            ranges = under_leases(found, ranges, members, is_earlier=is_earlier)
+        outcome = Outcome(kind, now_ms, rules, shortened(reason), delay_ms, last_attempt_of)
         if results:
             outcome.results = {each.offset: _acked_result(each, rules.result_ttl_ms) for each in results}
         refused = found.settle(ranges, outcome)
@@ -409,7 +465,7 @@ class QueueLeader:
         self._watch(found)
         if refused:
             return None, refused
-        settlement = GroupSettlement(group, _runs_of(pieces), generation=found.generation)
+        settlement = GroupSettlement(group, runs_of(pieces), generation=found.generation)
         command = StageSettlement(transaction_id, settlement, now_ms, timeout_ms)
         self._staging.append((command, found, pieces))
         return command, []
@@ -443,7 +499,7 @@ class QueueLeader:
         if found is None:
             return list(ranges)
         rules = self._rules_of(group)
-        ranges = _under_leases(
+        ranges = under_leases(
             found, ranges, [member] * len(ranges), is_earlier=now_ms < self._began_ms + rules.visibility_ms
         )
         refused = found.extend(member, ranges, visibility_ms or rules.visibility_ms, now_ms, rules.lease_ms_max)
@@ -469,18 +525,19 @@ class QueueLeader:
             # Another member may have its turn now.
             had_turn = outcome.rules.single_active and member in found.leases.members
             if found.release_member(member, outcome) or had_turn:
-                self._watch(found)
                 had_any = True
+            self._watch(found)
         return had_any
 
     def leave(self, group: str, member: str, now_ms: int) -> bool:
         """A consumer is closed: it is no member any more, and its leases end uncounted. Returns whether it had any."""
         now_ms = self._clock(now_ms)
         found = self._find(group)
-        if found is None or not found.leave(member, self._rules_of(group), now_ms):
+        if found is None:
             return False
+        had_any = found.leave(member, self._rules_of(group), now_ms)
         self._watch(found)
-        return True
+        return had_any
 
     def live_members(self, group: str, now_ms: int) -> list[str]:
         """Members that hold messages or have been heard of a short time ago."""
@@ -637,48 +694,3 @@ class QueueLeader:
 def _acked_result(result: MessageResult, ttl_ms: int) -> AckedResult:
     is_kept = result.is_kept and ttl_ms > 0
     return AckedResult(result.offset, ttl_ms if is_kept else 0, result.payload if is_kept else b"")
-
-
-def _runs_of(pieces: list[Piece]) -> tuple[Run, ...]:
-    """In the order of offsets, neighbours as one."""
-    runs: list[Run] = []
-    for piece in pieces:
-        if runs and runs[-1][1] == piece.first:
-            runs[-1] = (runs[-1][0], piece.end)
-        else:
-            runs.append((piece.first, piece.end))
-    return tuple(runs)
-
-
-def _restored(group: GroupDelivery, pieces: list[Piece], now_ms: int) -> HeldGroup:
-    """The leases that were ended by these pieces."""
-    leases = [
-        HeldLease(
-            piece.lease.lease_id,
-            piece.lease.member,
-            max(now_ms - piece.lease.given_ms, 0),
-            (HeldRun(piece.first, piece.end, max(piece.deadline_ms - now_ms, 0)),),
-        )
-        for piece in pieces
-        if piece.lease is not None
-    ]
-    return HeldGroup(group.name, group.generation, tuple(leases))
-
-
-def _under_leases(
-    group: GroupDelivery, ranges: Sequence[LeaseRange], members: Sequence[str], *, is_earlier: bool
-) -> list[LeaseRange]:
-    """All ranges with lease ids: those of the members' leases where a range has none."""
-    found: list[LeaseRange] = []
-    for run, member in zip(ranges, members, strict=True):
-        if run.lease_id:
-            found.append(run)
-        else:
-            found += group.ranges_of(run, member, is_earlier=is_earlier)
-    return found
-
-
-def _shortened(reason: str) -> str:
-    """Cut to what the log takes, between two characters."""
-    encoded = reason.encode("utf-8", "replace")
-    return encoded[:REASON_BYTES_MAX].decode("utf-8", "ignore") if len(encoded) > REASON_BYTES_MAX else reason

@@ -88,6 +88,7 @@ class GroupState:
         "first_lease",
         "floor",
         "generation",
+        "holders",
         "next_death",
         "partition_count",
         "reserved_tat_us",
@@ -119,6 +120,8 @@ class GroupState:
         self.dying_count = 0
         #: The number of the next death.
         self.next_death = 0
+        #: Members that may hold leases; the empty name stands for those without a name of their own.
+        self.holders: dict[str, None] = {}
         #: Tokens of the rate limit are reserved up to this theoretical arrival time.
         self.reserved_tat_us = 0
         self.totals = Totals()
@@ -288,6 +291,7 @@ class GroupState:
         """Starts again at `start`: nothing is settled, nothing has failed. Dying messages stay dead."""
         self.generation = generation
         self.first_lease = max(first_lease, self.first_lease)
+        self.holders = {}
         self.start = start
         self.floor = start
         self.settled.clear()

@@ -20,8 +20,8 @@ from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import Offset
 
 #: born, generation, start, floor, next_death, reserved_tat_us, endings.known_from, partition_count, first_lease; the
-#: totals in the order of their fields; counts of failures, deaths, endings and reasons.
-_GROUP = Struct("<9Q7Q4I")
+#: totals in the order of their fields; counts of failures, deaths, endings, holders and reasons.
+_GROUP = Struct("<9Q7Q5I")
 #: Items that one step of encoding or decoding handles.
 _STEP: Final = 4_096
 
@@ -35,6 +35,7 @@ class FrozenGroup(NamedTuple):
     failures: FrozenRuns[Failure]
     deaths: list[DeathRun]
     endings: FrozenRuns[End]
+    holders: list[str]
 
 
 def freeze_queue(queue: GroupState) -> FrozenGroup:
@@ -48,6 +49,7 @@ def freeze_queue(queue: GroupState) -> FrozenGroup:
         queue.failures.freeze(),
         list(queue.dying),
         queue.endings.runs.freeze(),
+        list(queue.holders),
     )
 
 
@@ -91,7 +93,7 @@ def encode_queue(name: str, queue: FrozenGroup) -> Iterator[bytes]:
         queue.endings.values(),
     ]
     columns = [[places(values) for values in table] for table in tables]
-    counts = (len(queue.failures), len(queue.deaths), len(queue.endings), len(reasons))
+    counts = (len(queue.failures), len(queue.deaths), len(queue.endings), len(queue.holders), len(reasons))
     yield pack_text(name) + _GROUP.pack(*queue.head, *counts)
     yield from map(pack_text, reasons)
     yield from encode_runs(queue.settled)
@@ -103,6 +105,7 @@ def encode_queue(name: str, queue: FrozenGroup) -> Iterator[bytes]:
     yield from _encode_bounds(queue.endings)
     yield from _encode_fields(queue.endings.values, ("kind", "attempts", "ended_ms"))
     yield from columns[2]
+    yield from map(pack_text, queue.holders)
 
 
 def _encode_fields(values: Callable[[], Iterator[Sequence[Any]]], names: Iterable[str]) -> Iterator[bytes]:
@@ -124,7 +127,7 @@ def read_queues(reader: ByteReader) -> dict[str, GroupState]:
 
 def _read_queue(reader: ByteReader) -> GroupState:
     born, generation, start, floor, next_death, tat_us, known_from, *rest = reader.take(_GROUP)
-    partition_count, first_lease, *totals, failure_count, death_count, ending_count, reason_count = rest
+    partition_count, first_lease, *totals, failure_count, death_count, ending_count, holder_count, reason_count = rest
     queue = GroupState(start, born, partition_count, first_lease)
     queue.generation = generation
     queue.floor = floor
@@ -137,6 +140,7 @@ def _read_queue(reader: ByteReader) -> GroupState:
     _read_failures(reader, queue, failure_count, reasons)
     _read_deaths(reader, queue, death_count, reasons)
     _read_endings(reader, queue, ending_count, reasons)
+    queue.holders = dict.fromkeys([reader.text() for _ in range(holder_count)])
     return queue
 
 

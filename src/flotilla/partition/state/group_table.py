@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from flotilla.partition.commands.partition_commands import (
     BuryDeaths,
     CancelRecords,
+    ChangeHolders,
     ClaimPartition,
     CommitOffset,
     DeleteGroup,
@@ -38,7 +39,13 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.ids import Index, Offset
-from flotilla.types.limits import CANCEL_COUNT_MAX, REASON_BYTES_MAX, RESULT_BYTES_MAX
+from flotilla.types.limits import (
+    CANCEL_COUNT_MAX,
+    HOLDER_COUNT_MAX,
+    MEMBER_LENGTH_MAX,
+    REASON_BYTES_MAX,
+    RESULT_BYTES_MAX,
+)
 from flotilla.types.operations.stream import NO_OFFSET
 from flotilla.types.topics import COMMIT_METADATA_BYTES_MAX, GROUP_COUNT_MAX, PARTITION_COUNT_MAX, check_group_name
 
@@ -89,6 +96,7 @@ class GroupTable:
             ResetGroup: self._check_reset,
             CancelRecords: self._check_cancel,
             ReserveTokens: self._check_reserve,
+            ChangeHolders: self._check_holders,
         }
 
     def effects(self) -> dict[type[Any], Callable[[Any], object]]:
@@ -102,6 +110,7 @@ class GroupTable:
             ResetGroup: self._reset,
             CancelRecords: self._cancel,
             ReserveTokens: self._reserve,
+            ChangeHolders: self._change_holders,
         }
 
     def kinds(self) -> dict[str, str]:
@@ -224,6 +233,15 @@ class GroupTable:
         if not 0 <= command.tat_us <= _NUMBER_MAX:
             raise InvalidArgumentError(f"{command.tat_us} µs is no time")
 
+    def _check_holders(self, command: ChangeHolders) -> None:
+        holders = self._queue(command.group).holders
+        for name in command.joined:
+            if len(name) > MEMBER_LENGTH_MAX:
+                raise InvalidArgumentError(f"the name of a member has at most {MEMBER_LENGTH_MAX} characters")
+        named = {name for name in (*holders, *command.joined) if name}
+        if len(named) > max(HOLDER_COUNT_MAX, len(holders)):
+            raise OverloadedError(f"a group has at most {HOLDER_COUNT_MAX} members with names in a partition")
+
     def _check_cancel(self, command: CancelRecords) -> None:
         if len(command.offsets) > CANCEL_COUNT_MAX:
             raise InvalidArgumentError(f"too many messages to cancel: the limit is {CANCEL_COUNT_MAX}")
@@ -325,6 +343,13 @@ class GroupTable:
 
     def _reserve(self, command: ReserveTokens) -> None:
         self.queues[command.group].reserved_tat_us = command.tat_us
+
+    def _change_holders(self, command: ChangeHolders) -> None:
+        queue = self.queues[command.group]
+        if queue.generation == command.generation:
+            for name in command.left:
+                queue.holders.pop(name, None)
+            queue.holders.update(dict.fromkeys(command.joined))
 
     def _cancel(self, command: CancelRecords) -> tuple[Offset, ...]:
         """The offsets that are cancelled now: all that are still in the log."""

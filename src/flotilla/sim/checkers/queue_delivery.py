@@ -129,7 +129,7 @@ class DeliveryChecker:
                 raise Violation("never early", f"{where} {due_ms - now_ms} ms before its time")
             if is_ordered:
                 self._check_order(group, offset, applied, where)
-            self._handover.leased(at, group, offset, self._now_us())
+            self._handover.leased(at, group, offset, member, self._now_us())
             at.live[name, offset] = LiveLease(
                 leased.lease_id, member, now_ms, deadline_ms, group.generation, self._now_us()
             )
@@ -166,6 +166,10 @@ class DeliveryChecker:
             if (name, offset) in self._once:
                 raise Violation("at most once", f"node {at.node} sends message {offset} of {name} a second time")
             self._once.add((name, offset))
+
+    def presented(self, at: TermShadow, name: str, member: str) -> None:
+        """The member has presented all its leases to this leader."""
+        self._handover.presented(at, name, member)
 
     # Outcomes.
 

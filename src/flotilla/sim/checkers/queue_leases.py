@@ -1,7 +1,8 @@
 """The leases that each leader of a topic has given, and what must hold between the leases of several leaders.
 
 A new leader does not know what earlier ones have leased. For a grace period it gives none of their messages, so that
-the members can present their leases, and so that a leader that was cut off or paused notices it (`types/timing`).
+the members can present their leases, and so that a leader that was cut off or paused notices it (`types/timing`). The
+period ends early when all members have promised that they have presented all leases, and take none of earlier leaders.
 """
 
 from typing import Final
@@ -70,13 +71,15 @@ class TermShadow:
 class HandoverChecker:
     """The leases of all leaders, side by side."""
 
-    __slots__ = ("_is_silence_short", "_newest", "_shadows")
+    __slots__ = ("_is_silence_short", "_newest", "_promises", "_shadows")
 
     def __init__(self, silence_us: int) -> None:
         self._is_silence_short = silence_us <= SILENCE_US_MAX
         self._shadows: list[TermShadow] = []
         #: The newest leader that has given a message, by group, generation and offset.
         self._newest: dict[tuple[str, Index, Offset], TermShadow] = {}
+        #: By group and member the term in which it has promised to take no leases of earlier ones.
+        self._promises: dict[tuple[str, str], Term] = {}
 
     def begin(self, shadow: TermShadow) -> None:
         self._shadows.append(shadow)
@@ -89,8 +92,23 @@ class HandoverChecker:
                 del earlier.live[name, offset]
         at.live[name, offset] = lease
 
-    def leased(self, at: TermShadow, group: GroupShadow, offset: Offset, now_us: int) -> None:
+    def presented(self, at: TermShadow, name: str, member: str) -> None:
+        """The member has no leases of earlier leaders but those that it has presented to this one, and takes none."""
+        self._promises[name, member] = max(self._promises.get((name, member), 0), at.term)
+        for earlier in self._shadows:
+            if earlier.term < at.term:
+                dropped = [
+                    place for place, lease in earlier.live.items() if place[0] == name and lease.member == member
+                ]
+                for place in dropped:
+                    if place not in at.live:
+                        del earlier.live[place]
+
+    def leased(self, at: TermShadow, group: GroupShadow, offset: Offset, member: str, now_us: int) -> None:
         """To be called before the lease is noted at the term."""
+        if self._promises.get((group.name, member), 0) > at.term:
+            # The member drops it.
+            return
         place = group.name, group.generation, offset
         newest = self._newest.setdefault(place, at)
         if newest.term > at.term and self._is_silence_short:
@@ -108,6 +126,9 @@ class HandoverChecker:
         for earlier in self._shadows:
             lease = earlier.live.get((group.name, offset)) if earlier.term < at.term else None
             if lease is None or lease.generation != group.generation:
+                continue
+            if self._promises.get((group.name, lease.member), 0) > earlier.term:
+                # Leased by a deposed leader after the promise: the member drops it.
                 continue
             lasts_us = (lease.deadline_ms - lease.given_ms) * 1_000
             if now_us < lease.given_us + lasts_us * 3 // 4:

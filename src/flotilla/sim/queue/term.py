@@ -22,6 +22,7 @@ from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands import partition_commands as commands
 from flotilla.partition.commands.partition_commands import Command, HandOver, OpenGroup, SettleRuns, encode_command
 from flotilla.partition.leader.group_delivery import LeasedMessages
+from flotilla.partition.leader.holders import UNNAMED
 from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, KnownKeys, ProduceAdmission
 from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.partition.queries import GroupPosition, Position
@@ -308,6 +309,9 @@ class QueueTerm:
             self._open(request.group)
             answer(Polled([]))
             return
+        if not request.is_auto_ack and not self.queue.admits(request.group, UNNAMED, self.now_ms()):
+            answer(Polled([]))
+            return
         deliveries = self._take(request)
         if not deliveries or not request.is_auto_ack:
             answer(Polled(deliveries, retry_after_ms=self.queue.retry_after_ms(request.group, self.now_ms())))
@@ -458,6 +462,11 @@ class QueueTerm:
         now_ms = self.now_ms()
         if not self.queue.has_group(request.group):
             raise NotFoundError(f"there is no queue group {request.group!r}")
+        if any(self.queue.is_earlier(one.lease_id) for one in request.leases) and not self.queue.admits(
+            request.group, UNNAMED, now_ms
+        ):
+            self._look_ahead()
+            raise UnavailableError("the log does not know the member yet")
         self._recall_limits(request.group, request.leases)
         refused = self.queue.extend(request.group, request.member, request.leases, request.visibility_ms, now_ms)
         accepted = _without(request.leases, refused)
@@ -544,10 +553,16 @@ class QueueTerm:
         now_ms = self.now_ms()
         for reservation in self.queue.take_reservations(now_ms):
             self._ports.propose(encode_command(reservation), lambda _: None)
+        for change in self.queue.take_holder_changes(now_ms):
+            self._ports.propose(encode_command(change), partial(self._holders_changed, change))
         next_ms = self.queue.next_event_ms(now_ms)
         if next_ms is not None and (self._timer_ms is None or next_ms < self._timer_ms):
             self._timer_ms = next_ms
             self._ports.later(max(next_ms - now_ms, 1), partial(self._advance, next_ms))
+
+    def _holders_changed(self, change: commands.ChangeHolders, result: object) -> None:
+        if not self.is_over:
+            self.queue.holders_changed(change)
 
     def _advance(self, timer_ms: int) -> None:
         if self.is_over or timer_ms != self._timer_ms:

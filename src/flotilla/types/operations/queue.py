@@ -42,6 +42,9 @@ FROM_TIME: Final = 2
 #: delay_ms of a failure that leaves the delay to the group's backoff.
 BY_BACKOFF: Final = -1
 
+#: The low bits of a lease id are a number, the others the term of the leader that gave it.
+LEASE_NUMBER_BITS: Final = 40
+
 
 class LeaseRange(NamedTuple):
     """A run of offsets under one lease, up to but without `end`."""
@@ -132,6 +135,8 @@ class Poll(Request[Polled], effect=READ):
     topic_id: int = 0
     #: Deliver only messages that have all of these headers (types/filters.py).
     headers: list[tuple[str, bytes]] = field(default_factory=list)
+    #: The member presents its leases to every new leader (`Extend.presented_term`), which waits for it by name.
+    presents: bool = False
 
     @property
     def route(self) -> Route:
@@ -226,6 +231,8 @@ class Settled(Reply):
     #: Of `expired`: those that are settled for good, and in the same way, by an earlier attempt of this request or by
     #: another member. An ack and a rejection settle in different ways.
     settled: list[LeaseRange] = field(default_factory=list)
+    #: The answer to an Extend: the term of the leader. 0: not said.
+    term: int = 0
 
     def refused_again(self, kind: int) -> list[LeaseRange]:
         """What is refused of a Settle of which an attempt without an answer may have been carried out.
@@ -273,6 +280,9 @@ class Extend(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE):
     visibility_ms: int
     #: As in Settle.
     topic_id: int = 0
+    #: The member holds no lease of an earlier term but those that it has extended in this term, here and before, and
+    #: takes no delivery of an earlier term from now on. The leader of this term waits for it no longer. 0: not said.
+    presented_term: int = 0
 
 
 @dataclass(slots=True)

@@ -190,7 +190,7 @@ def test_leases_that_are_presented_to_the_new_leader_are_kept_and_others_run_out
     polled(old, poll(1, "b"))
     new = fail_over(fleet)
     assert polled(new, poll(member="c")) == []
-    assert new.call(Extend(TOPIC, 0, GROUP, "a", held(kept), 30_000)).result == Settled([])
+    assert new.call(Extend(TOPIC, 0, GROUP, "a", held(kept), 30_000)).result == Settled([], term=2)
     fleet.advance(Timing().grace_ms + 200)
     assert values(polled(new, poll(member="c"))) == [b"lost"]
     ack(new, kept)
@@ -205,7 +205,7 @@ def test_the_new_leader_knows_the_bounds_of_messages_that_the_old_one_delivered(
     found = polled(old)
     new = fail_over(fleet)
     if is_presented:
-        assert new.call(Extend(TOPIC, 0, GROUP, "a", held(found), 1_000)).result == Settled([])
+        assert new.call(Extend(TOPIC, 0, GROUP, "a", held(found), 1_000)).result == Settled([], term=2)
         fleet.advance(5_000)
     else:
         assert new.call(settle(found, FAIL)).result == Settled([])

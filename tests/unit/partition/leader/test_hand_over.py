@@ -71,6 +71,7 @@ def test_a_leader_that_has_handed_over_leases_nothing_before_it_takes_that_back(
 @pytest.mark.parametrize("after", [HandOver(1_000, is_void=True), StampTime(1_000)])
 def test_a_hand_over_that_is_not_the_last_word_of_its_term_does_not_count(after: HandOver | StampTime) -> None:
     here = _leading(2)
+    here.admit()
     here.hand_over()
     here.log.command(after)
     here.change_leader()
@@ -90,6 +91,7 @@ def test_a_hand_over_counts_for_the_next_term_only() -> None:
 def test_inside_the_grace_there_is_nothing_to_hand_over() -> None:
     """Members of an earlier leader may not have presented their leases yet."""
     here = _leading(1)
+    here.admit()
     here.change_leader()
     assert here.leader.hand_over(here.now_ms) is None
     here.pass_ms(GRACE_MS)

@@ -27,6 +27,7 @@ def test_inside_the_grace_nothing_is_delivered_and_after_it_everything() -> None
 def _second_leader(*, grace_ms: int = 500, messages: int = 2) -> Leading:
     here = Leading()
     here.append(messages)
+    here.admit()
     here.grace_ms = grace_ms
     here.change_leader()
     return here

@@ -11,9 +11,10 @@ from typing import Any
 from flotilla.broker.partition.transactions import PartitionTransactions
 from flotilla.broker.ports import Cancel, Done
 from flotilla.broker.queue.delivery import ReadResult
-from flotilla.broker.queue.groups import PartitionQueue, Room, Taker
+from flotilla.broker.queue.groups import PartitionQueue
 from flotilla.broker.queue.rate_limit import TOKEN_PARTITION
 from flotilla.broker.queue.requests import QueueRequests
+from flotilla.broker.queue.takers import Room, Taker
 from flotilla.codec.batch.view import BatchView
 from flotilla.partition.commands.partition_commands import StageSettlement as StageSettlementCommand
 from flotilla.partition.leader.group_delivery import LeasedMessages
@@ -151,6 +152,11 @@ class WatchedLeader(QueueLeader):
         accepted = accepted_of(named, refused)
         lasts_ms = visibility_ms or self._rules_of(group).visibility_ms
         self._checker.extended(self.at, group, member, accepted, lasts_ms, self._now_ms)
+
+    def present(self, group: str, member: str, term: Term, now_ms: int) -> None:
+        super().present(group, member, term, now_ms)
+        if term == self.term:
+            self.watch.check(self._checker.presented, self.at, group, member)
 
     def take_tokens(self, group: str, wanted: int, now_ms: int) -> int:
         taken = super().take_tokens(group, wanted, now_ms)

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from flotilla.partition.commands.hand_over import HandOver
+from flotilla.partition.leader.holders import Holders
 from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.sim.whole.mutants.mutant import WholeMutant
@@ -26,7 +27,38 @@ def _forget_one(original: Any) -> Any:
     return hand_over
 
 
+def _wait_for_one(original: Any) -> Any:
+    def presented(self: Holders, name: str) -> None:
+        original(self, name)
+        self.awaited = {}
+
+    return presented
+
+
+def _admit_all(original: Any) -> Any:
+    def admits(self: Holders, name: str, now_ms: int) -> bool:
+        original(self, name, now_ms)
+        self._joining.clear()
+        return True
+
+    return admits
+
+
 MUTANTS: Final = (
+    WholeMutant(
+        "wait-for-one-member",
+        "a new leader delivers as soon as one member has presented its leases",
+        ((Holders, "presented", _wait_for_one),),
+        ("queue",),
+        ("kill", "isolate"),
+    ),
+    WholeMutant(
+        "lease-to-strangers",
+        "a leader leases to members whose names are not in the log",
+        ((Holders, "admits", _admit_all),),
+        ("queue",),
+        ("kill", "isolate"),
+    ),
     WholeMutant(
         "trust-old-hand-over",
         "a new leader takes over leases that were handed over to another one before it",
