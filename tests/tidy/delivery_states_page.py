@@ -13,7 +13,7 @@ state of a message and what comes next.
 Transitions are decided in one of two places. Those decided by the *log* are committed on a majority of disks before \
 they count, are the same on every replica, and survive every leader. Those decided by the *leader*, above all leases, \
 are in its memory and cost no log entry. For a new leader every unsettled message that waits for no time is ready. \
-Members register the leases they hold with it within a grace period; before that is over it delivers only what was \
+Members present the leases they hold to it; before all have, or a grace period is over, it delivers only what was \
 stored in its own term.
 
 A settled message stays settled. A reset of the group is not a transition: it creates the group again.
