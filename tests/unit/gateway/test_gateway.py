@@ -413,7 +413,8 @@ def test_leases_outlive_their_leader(play: Callable[[Work], None], servers: TcpS
         await gateway.produce("one", records(b"a", b"b"))
         polled = await gateway.poll(Poll("one", "g", "me", visibility_ms=60_000))
         (delivery,) = polled.deliveries
-        await gateway.ask(Settle("one", 0, "g", ACK, [LeaseRange(delivery.lease_id, 0, 1)]))
+        topic_id = delivery.topic_id
+        await gateway.ask(Settle("one", 0, "g", ACK, [LeaseRange(delivery.lease_id, 0, 1)], topic_id=topic_id))
         servers.cluster.requests.clear()
 
         def fail_over() -> None:
@@ -427,7 +428,8 @@ def test_leases_outlive_their_leader(play: Callable[[Work], None], servers: TcpS
         assert shown[0].leases == [LeaseRange(delivery.lease_id, 1, 2)]
         assert 0 < shown[0].visibility_ms <= 60_000
         assert values(await gateway.poll(Poll("one", "g", "you", wait_ms=300))) == []
-        assert await gateway.ask(Settle("one", 0, "g", ACK, [LeaseRange(delivery.lease_id, 1, 2)])) == Settled([])
+        last = Settle("one", 0, "g", ACK, [LeaseRange(delivery.lease_id, 1, 2)], topic_id=topic_id)
+        assert await gateway.ask(last) == Settled([])
         found = await gateway.ask(DescribeGroup("one", 0, "g"))
         assert (found.lag, found.expired_total) == (0, 0)
 
