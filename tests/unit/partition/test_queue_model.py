@@ -267,6 +267,8 @@ class QueueLife(RuleBasedStateMachine):
             self.apply_to_log(command)
         self.proposed.clear()
         self.applied.clear()
+        # A new leader waits for members without a name to the end of its grace.
+        self.here.admit("")
         self.here.change_leader()
         self.model.new_leader(self.here.grace_ms, self.here.log.machine.next_offset)
         self.events = (*COMMITS, states.NEW_LEADER, states.DUE)
