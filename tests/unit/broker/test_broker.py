@@ -24,6 +24,7 @@ from flotilla.types.operations import (
     Extend,
     Fetch,
     GetMetadata,
+    LeaveQueue,
     ListOffsets,
     Metadata,
     Produce,
@@ -54,7 +55,7 @@ def test_every_operation_has_the_method_of_its_name() -> None:
             assert found == []
         else:
             assert [kind] == [get_type_hints(method)[list(signature(method).parameters)[1]] for method in found[:1]]
-            assert len(found) == (2 if kind in (Extend, Stage, StageSettlement) else 1), name
+            assert len(found) == (2 if kind in (Extend, LeaveQueue, Stage, StageSettlement) else 1), name
 
 
 def test_a_stopping_node_answers_waiting_requests_and_takes_no_more() -> None:
