@@ -66,7 +66,7 @@ def full_log() -> Log:
     accept(log, JoinStreamGroup(second.topic_id, "audit", "eve", "", "", 0, 153))
     accept(log, JoinStreamGroup(second.topic_id, "brief", "fay", "", "", 0, 154))
     accept(log, RemoveStreamMembers(second.topic_id, "brief", ("fay",), True, 155))
-    accept(log, ForgetStreamGroup(second.topic_id, "brief", 156))
+    accept(log, ForgetStreamGroup(second.topic_id, "brief", False, 156))
     accept(log, PutSchedule("nightly", 0, plan(topic="orders", headers=(("h", b"v"),), key=b"k"), 1_000, 160))
     accept(log, PutSchedule("beat", 0, plan(topic="orders", every_ms=5_000, start_ms=7), 1_100, 161))
     accept(log, PutSchedule("gone", 0, plan(topic="orders"), 1_200, 162))

@@ -10,6 +10,7 @@ from flotilla.types.timing import Timing
 
 GRACE_US = Timing().grace_ms * 1_000
 LEASE_MS = 10_000
+MEMBER = "member"
 RULES = draw_queue_plan(1).groups[0].rules
 
 
@@ -24,9 +25,9 @@ class Leaders:
             self.checker.begin(shadow)
 
     def lease(self, at: TermShadow, offset: int, now_us: int) -> None:
-        self.checker.leased(at, self.group, offset, now_us)
+        self.checker.leased(at, self.group, offset, MEMBER, now_us)
         now_ms = now_us // 1_000
-        lease = LiveLease(1, "member", now_ms, now_ms + LEASE_MS, self.group.generation, now_us)
+        lease = LiveLease(1, MEMBER, now_ms, now_ms + LEASE_MS, self.group.generation, now_us)
         at.live[self.group.name, offset] = lease
 
 
@@ -63,3 +64,13 @@ def test_nothing_is_promised_where_links_are_silent_for_too_long() -> None:
     leaders = Leaders(SILENCE_US_MAX + 1)
     leaders.lease(leaders.second, 7, 4_000_000)
     leaders.lease(leaders.first, 7, 4_100_000)
+
+
+def test_it_may_give_what_the_member_has_promised_not_to_hold() -> None:
+    leaders = Leaders()
+    leaders.lease(leaders.first, 7, 500_000)
+    leaders.checker.presented(leaders.second, "work", "another")
+    with pytest.raises(Violation, match="leases outlive their leader"):
+        leaders.lease(leaders.second, 7, 1_100_000)
+    leaders.checker.presented(leaders.second, "work", MEMBER)
+    leaders.lease(leaders.second, 7, 1_100_000)
