@@ -55,8 +55,9 @@ def test_consumers_leave_a_frozen_leader_for_the_new_one(cluster: BrokerCluster)
             AsyncStreamConsumer(network, patient_member(), ignore) as members,
         ):
             consumers = {"reader": reader, "queue group": workers, "stream group": members}
-            for consumer in consumers.values():
-                assert (await anext(consumer)).payload == b"before"
+            # Kept: a message that the application drops comes again with the next leader.
+            held = [await anext(consumer) for consumer in consumers.values()]
+            assert [message.payload for message in held] == [b"before"] * 3
             waiting = {name: asyncio.ensure_future(anext(consumer)) for name, consumer in consumers.items()}
             frozen = await cluster.leader("frozen")
             frozen.signal(signal.SIGSTOP)
