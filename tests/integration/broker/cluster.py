@@ -49,6 +49,9 @@ class Broker:
             "peer_listen": self.peer_address,
             "http_listen": "off",
             "grpc_listen": "off",
+            # Hosts in namespaces of their own are other machines.
+            "insecure": "true",
+            "auto_create_topics": "true",
             "journal_file_bytes": "2MiB",
             "segment_file_bytes": "1MiB",
             **flags,
