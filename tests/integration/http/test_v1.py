@@ -194,7 +194,8 @@ def test_groups(topic: Topic) -> None:
     assert [each["offset"] for each in topic.poll(wait_ms=10_000)] == [1]
     assert topic.http.post(f"{path}/reset", json={"start": {"offset": 1, "at": "latest"}}).status_code == 400
     topic.http.patch(path, json={"settings": {"paused": "1"}})
-    assert topic.http.delete(path).json() == {"group": "g"}
+    assert topic.http.delete(path).json()["code"] == "GROUP_IN_USE", "its member polled a moment ago"
+    assert topic.http.delete(f"{path}?force=true").json() == {"group": "g"}
     assert topic.http.get(path).status_code == 404
     assert [each["offset"] for each in topic.poll(wait_ms=10_000)] == [0, 1]
 

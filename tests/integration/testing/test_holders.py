@@ -48,12 +48,12 @@ def test_a_failed_message_waits_for_its_consumer_for_weeks(broker, client):
         client.create_topic(topic, partitions=1, retention_messages=2)
         client.produce(topic, b"owed")
     with client.queue("orders", group="mail") as mail:
-        mail.poll(1, wait_ms=1_000)[0].nack(delay_ms=10 * DAY_MS)
+        mail.poll(1, wait_ms=60_000)[0].nack(delay_ms=10 * DAY_MS)
     for topic in ("orders", "control"):
         client.produce_many(topic, [b"later"] * 5)
     broker.advance(days=20)
     eventually(lambda: client.find_offset("control", 0, "earliest") == 4)
     with client.queue("orders", group="mail") as mail:
-        message = mail.poll(1, wait_ms=1_000)[0]
+        message = mail.poll(1, wait_ms=60_000)[0]
         assert (message.payload, message.attempt) == (b"owed", 2)
     assert client.describe_group("orders", "mail").trimmed_total == 0

@@ -67,7 +67,7 @@ def test_leased_messages_are_settled_without_effect_and_never_come_again(client)
 def test_a_message_on_its_way_to_the_dead_letters_arrives(client):
     filled(client)
     with client.queue("orders", group="mail") as mail:
-        mail.poll(1, wait_ms=1_000)[0].reject(reason="broken", wait=False)
+        mail.poll(1, wait_ms=60_000)[0].reject(reason="broken", wait=False)
         mail.flush()
         client.purge("orders")
     letter = eventually(lambda: client.dead_letters("orders", "mail").list())[0]
@@ -85,7 +85,7 @@ def test_stream_groups_and_readers_begin_at_the_new_start(client):
     with client.stream("orders", group="reports", skip_removed=True) as stream:
         assert payloads(eventually(lambda: stream.poll(wait_ms=1_000))) == [b"7", b"8", b"9"]
     with client.reader("orders", offset="earliest") as reader:
-        assert reader.poll(wait_ms=1_000)[0].payload == b"7"
+        assert reader.poll(wait_ms=60_000)[0].payload == b"7"
     with client.queue("orders", group="late") as late:
         assert payloads(late.poll(wait_ms=1_000)) == [b"7", b"8", b"9"]
     assert client.describe_group("orders", "late").trimmed_total == 0
