@@ -15,7 +15,7 @@ from flotilla.types.ids import Offset
 
 
 def _run(workload: str) -> WholeResult:
-    return simulate_whole(WholePlan(3, 3, 10_000_000, faults=(), workloads=(workload,)))
+    return simulate_whole(WholePlan(3, 3, 20_000_000, faults=(), workloads=(workload,)))
 
 
 def test_brokers_are_themselves_again_after_a_run() -> None:
