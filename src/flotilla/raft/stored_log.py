@@ -30,9 +30,6 @@ class StoredLog(Protocol):
     def unsaved_repair_bytes(self) -> int:
         """The size of the repaired entries that a crash would lose. No later `save` makes these durable any sooner."""
 
-    def damaged_ranges(self) -> list[tuple[Index, Index]]:
-        """The entries that are known to have no intact body."""
-
     def snapshot(self) -> SnapshotMeta | None:
         """The newest durable snapshot."""
 

@@ -159,9 +159,6 @@ class SegmentedLog:
     def unsaved_repair_bytes(self) -> int:
         return self.unsaved.size_bytes
 
-    def damaged_ranges(self) -> list[tuple[Index, Index]]:
-        return self.damaged.as_list()
-
     def lost_ranges(self) -> list[tuple[Index, Index]]:
         """The entries that a crash leaves without a body: the damaged ones, and repaired ones in memory alone."""
         lost = self.damaged

@@ -217,11 +217,12 @@ class NodeStore:
     def take_damage(self) -> list[tuple[GroupId, Index, Index]]:
         found, self._collector.found_damage = self._collector.found_damage, []
         # Without entries that were repaired, truncated or compacted meanwhile.
-        return [(group, low, high) for group, low, high in found if self._is_damaged(group, low)]
-
-    def _is_damaged(self, group: GroupId, index: Index) -> bool:
-        log = self._logs.get(group)
-        return log is not None and log.damaged.at(index) is not None
+        return [
+            (group, *left)
+            for group, low, high in found
+            if group in self._logs
+            for left in self._logs[group].damaged.within(low, high)
+        ]
 
     def take_loads(self) -> Sequence[Load]:
         return self._loads.take()

@@ -36,6 +36,9 @@ def test_ranges_are_a_set_of_indexes(changes: list[tuple[bool, int, int]]) -> No
     for index in range(32):
         assert (ranges.at(index) is not None) == (index in model)
         assert ranges.next_from(index) == min((known for known in model if known >= index), default=None)
+        left = ranges.within(index, index + 5)
+        assert {known for low, high in left for known in range(low, high)} == model & set(range(index, index + 5))
+        assert all(low < high for low, high in left)
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=30), st.data())

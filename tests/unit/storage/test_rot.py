@@ -466,6 +466,13 @@ def test_a_reader_that_meets_damage_finds_its_neighbours_too() -> None:
     assert [entry.index for entry in log.entries(6, 9, 1 << 20)] == [6]
 
 
+def test_damage_is_reported_without_what_was_repaired_meanwhile() -> None:
+    store, originals = _damaged_store(SimDisk(Random(1)))
+    store.save(7, repaired=[originals[1], originals[4]])
+    assert store.take_damage() == [(7, 2, 4), (7, 5, 9)]
+    assert store.take_damage() == []
+
+
 class CountingFile:
     """Counts the bytes that are read."""
 

@@ -95,8 +95,6 @@ def is_over(node: RaftState) -> bool:
 
 def tick(node: RaftState) -> None:
     if not node.damaged:
-        # Repaired entries wait until nothing else of their file is damaged: what a search found there comes next.
-        node.log.found_damage += node.log.stored.damaged_ranges()
         return
     node.repair_ticks += 1
     if node.repair_ticks >= (_PATIENCE_TICKS if any(node.repair_asked.values()) else _RETRY_TICKS):

@@ -34,6 +34,10 @@ class IndexRanges:
         place = bisect_right(self._ranges, index, key=_low)
         return self._ranges[place][0] if place < len(self._ranges) else None
 
+    def within(self, low: Index, high: Index) -> list[tuple[Index, Index]]:
+        """The parts of [low, high) that lie in a range."""
+        return [(max(first, low), min(end, high)) for first, end in self._ranges if first < high and low < end]
+
     def add(self, low: Index, high: Index) -> None:
         if low >= high:
             return
