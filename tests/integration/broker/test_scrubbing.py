@@ -48,8 +48,11 @@ def test_a_rotten_byte_in_a_cold_segment_is_found_and_repaired_without_a_reader(
 
 
 def segments(broker: Broker) -> list[Path]:
-    """The full ones of the newest group, in order."""
-    group = max(broker.data.glob("groups/*"), key=lambda folder: int(folder.name))
+    """The full ones of the newest group, in order; the first folder is made when a journal file is full."""
+    groups = sorted(broker.data.glob("groups/*"), key=lambda folder: int(folder.name))
+    if not groups:
+        return []
+    group = groups[-1]
     return [path for path in sorted(group.glob("*.seg")) if path.stat().st_size >= MIB]
 
 
