@@ -14,7 +14,7 @@ import typer
 
 from flotilla.cli.terminal.message_formats import Format, formatter
 from flotilla.cli.terminal.output import note
-from flotilla.cli.terminal.pairs import read_pairs
+from flotilla.cli.terminal.pairs import WantedHeaders, read_pairs
 from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
 from flotilla.cli.terminal.start_point import StartPoint, now_ms, read_start_point
 from flotilla.types.errors import InvalidArgumentError
@@ -67,16 +67,7 @@ def consume(
         str | None,
         typer.Option("--types", metavar="TYPE,...", help="Only messages of these types.", show_default="all"),
     ] = None,
-    header: Annotated[
-        list[str],
-        typer.Option(
-            "--header",
-            "-H",
-            metavar="NAME=VALUE",
-            help="Only messages with this header; repeatable.",
-            show_default="all",
-        ),
-    ] = [],  # noqa: B006 - typer copies it.
+    header: WantedHeaders = [],  # noqa: B006 - typer copies it.
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.", show_default="no limit")
     ] = None,

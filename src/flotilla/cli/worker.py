@@ -19,7 +19,7 @@ import typer
 
 from flotilla.cli.terminal.exit_codes import FAILED, INTERRUPTED
 from flotilla.cli.terminal.output import complain, note
-from flotilla.cli.terminal.pairs import read_pairs
+from flotilla.cli.terminal.pairs import WantedHeaders, read_pairs
 from flotilla.cli.terminal.reloading import run_reloading
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, Servers, read_duration, report_silence
 from flotilla.types.errors import InvalidArgumentError
@@ -71,16 +71,7 @@ def worker(
         str | None,
         typer.Option("--types", metavar="TYPE,...", help="Only messages or tasks of these types.", show_default="all"),
     ] = None,
-    header: Annotated[
-        list[str],
-        typer.Option(
-            "--header",
-            "-H",
-            metavar="NAME=VALUE",
-            help="Only messages with this header; repeatable.",
-            show_default="all",
-        ),
-    ] = [],  # noqa: B006 - typer copies it.
+    header: WantedHeaders = [],  # noqa: B006 - typer copies it.
     burst: Annotated[bool, typer.Option("--burst", help="End when nothing is ready; of an App.")] = False,
     reload: Annotated[bool, typer.Option("--reload", help="Start again when a Python file here changes.")] = False,
 ) -> None:

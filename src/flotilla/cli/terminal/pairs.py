@@ -1,10 +1,20 @@
-"""Settings on a command line: `--set NAME=VALUE` and `--unset NAME`, both repeatable."""
+"""Pairs on a command line: `--set NAME=VALUE` and `--header NAME=VALUE`, both repeatable."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any, TypeAlias
+
+import typer
 
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.setting_table import SettingTable
+
+#: Of a command that takes messages.
+WantedHeaders: TypeAlias = Annotated[
+    list[str],
+    typer.Option(
+        "--header", "-H", metavar="NAME=VALUE", help="Only messages with this header; repeatable.", show_default="all"
+    ),
+]
 
 
 def read_pairs(texts: Iterable[str], flag: str = "--set") -> dict[str, str]:
