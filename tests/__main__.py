@@ -1,8 +1,7 @@
-"""The complete run of the tests in parts: `make test`.
+"""The complete run of the tests in two parts: `make test`.
 
-Spark's tests run first and alone, because a Spark session uses both processors. Tests with real processes mostly wait
-for them, so there are more of these at a time than processors. All parts run, also when one fails. The output ends with
-the tests that failed and with one closing line for all parts, in pytest's own form.
+Spark's tests run first and alone, because a Spark session uses both processors. Both parts run, also when the first one
+fails. The output ends with the tests that failed and with one closing line for both parts, in pytest's own form.
 """
 
 import os
@@ -15,8 +14,7 @@ from collections.abc import Iterable
 
 PARTS = {
     "Spark": ["-n", "0", "--timeout", "300", "tests/integration/spark"],
-    "integration": ["-n", "4", "--dist", "loadgroup", "tests/integration", "--ignore", "tests/integration/spark"],
-    "all others": ["-n", "2", "--dist", "loadgroup", "tests", "--ignore", "tests/integration"],
+    "all others": ["-n", "2", "--dist", "loadgroup", "--ignore", "tests/integration/spark"],
 }
 
 #: The outcomes of pytest's closing line, in its order.
