@@ -45,6 +45,7 @@ AREAS: dict[str, Callable[[BenchOptions], Sequence[Figure | Absence]]] = {
     "grpc": grpc_calls.measure,
     "contest": contest.measure,
     "duel": duel.measure,
+    "apart": duel.measure_apart,
     "spark": spark.measure,
 }
 #: The default areas: brokers as users run them. The others measure parts.

@@ -1,7 +1,10 @@
 """The subjects of workloads: Flotilla, or a peer with its own client."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from bench.peers.apart import Pair
 
 
 class Subject(Protocol):
@@ -43,6 +46,9 @@ class Contestant(Subject, Protocol):
 
     def produce_to_push(self, payload_bytes: int, rate: int, count: int) -> list[float] | None:
         """As `end_to_end`, to a consumer that acknowledges every message. None: cannot."""
+
+    def apart(self) -> "Pair":
+        """A producer and a worker of a new queue, in processes of their own; the worker acknowledges every message."""
 
     def drain(self, payload: bytes, count: int, consumers: int) -> float | None:
         """Messages a second out of a backlog, each taken by one of the consumers and acknowledged. None: cannot."""

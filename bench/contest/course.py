@@ -10,6 +10,7 @@ from bench.contest import measures
 from bench.contest.measures import CONSUMERS, RATE, Measure
 from bench.options import BenchOptions
 from bench.parts.disk import settle
+from bench.peers.apart import Pair
 from bench.subject import Contestant
 from flotilla.cli.bench.probes import copy_rate, disk_durations, echo_durations
 from flotilla.cli.bench.workloads import cuts
@@ -50,7 +51,7 @@ def run(
 ) -> Iterator[tuple[Measure, float]]:
     """All workloads; killing the leader comes last."""
     sizes = Sizes.of(options)
-    for work in (_one_in_flight, _pipelined, _backlogs, _end_to_end, _last):
+    for work in (_one_in_flight, _pipelined, _backlogs, _end_to_end, _apart, _last):
         tell(work.__name__.lstrip("_").replace("_", " "))
         yield from work(contestant, sizes)
 
@@ -106,6 +107,35 @@ def _end_to_end(contestant: Contestant, sizes: Sizes) -> Iterator[tuple[Measure,
         pushed = contestant.produce_to_push(payload_bytes, RATE, RATE * sizes.end_to_end_s)
         if pushed is not None:
             yield from zip(measures.produce_to_push(payload_bytes), (1e3 * cut for cut in cuts(pushed)), strict=True)
+
+
+def _apart(contestant: Contestant, sizes: Sizes) -> Iterator[tuple[Measure, float]]:
+    with contestant.apart() as pair:
+        for payload_bytes in PAYLOADS_BYTES:
+            settle()
+            paced = apart_paced(contestant, pair, payload_bytes, RATE * sizes.end_to_end_s)
+            yield from zip(measures.apart(payload_bytes), paced, strict=True)
+            settle()
+            single = apart_one_by_one(contestant, pair, payload_bytes, sizes.singles)
+            yield from zip(measures.apart_one_in_flight(payload_bytes), single, strict=True)
+
+
+def apart_paced(contestant: Contestant, pair: Pair, payload_bytes: int, count: int) -> tuple[float, float, float]:
+    """p50 and p99 in milliseconds, and microseconds of processor time of nodes and clients for each message."""
+    return _shared_out(contestant, pair, lambda: pair.paced(payload_bytes, RATE, count))
+
+
+def apart_one_by_one(contestant: Contestant, pair: Pair, payload_bytes: int, count: int) -> tuple[float, float, float]:
+    """The same with one message in flight."""
+    return _shared_out(contestant, pair, lambda: pair.one_by_one(payload_bytes, count))
+
+
+def _shared_out(contestant: Contestant, pair: Pair, work: Callable[[], list[float]]) -> tuple[float, float, float]:
+    before_s = contestant.busy_s() + pair.busy_s()
+    durations = work()
+    used_s = contestant.busy_s() + pair.busy_s() - before_s
+    p50, p99 = cuts(durations)
+    return 1e3 * p50, 1e3 * p99, 1e6 * used_s / len(durations)
 
 
 def _last(contestant: Contestant, sizes: Sizes) -> Iterator[tuple[Measure, float]]:

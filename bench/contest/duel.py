@@ -5,17 +5,20 @@ ratio of two minutes says little about a latency. Here turns of at most a second
 of their ratios. The idle cluster costs the other one a little, both alike.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeAlias
 
 from bench.broker.beside import PAYLOADS_BYTES
 from bench.contest import measures
+from bench.contest.course import apart_one_by_one, apart_paced
 from bench.contest.flotilla import FlotillaPeer
 from bench.contest.measures import RATE, Measure
 from bench.figure import Absence, Figure, relate
 from bench.options import BenchOptions
 from bench.peers import PEERS
+from bench.peers.apart import Pair
 from bench.peers.peer import Peer
 from bench.subject import Contestant
 from flotilla.cli.bench.probes import scratch
@@ -27,26 +30,38 @@ _RIVALS = ("nats", "rabbitmq")
 _SINGLES = 150
 _SINGLES_TURNS = 24
 _PACED_TURNS = 8
+_APART_TURNS = 24
 
-#: Seconds for each message; None: cannot.
-Work: TypeAlias = Callable[[Contestant], list[float] | None]
+#: A value for each measure; None: cannot.
+Work: TypeAlias = Callable[[Contestant], Sequence[float] | None]
+Duel: TypeAlias = Callable[[tuple[Contestant, Contestant], BenchOptions], list[Figure]]
 
 
 def measure(options: BenchOptions) -> list[Figure | Absence]:
+    return _beside(options, (_one_process, _two_processes))
+
+
+def measure_apart(options: BenchOptions) -> list[Figure | Absence]:
+    """Only the workloads with the producer and the worker in processes of their own."""
+    return _beside(options, (_two_processes,))
+
+
+def _beside(options: BenchOptions, duels: Sequence[Duel]) -> list[Figure | Absence]:
     found: list[Figure | Absence] = []
     for peer in PEERS:
         if peer.product not in (_RIVALS if options.peers is None else options.peers):
             continue
         if missing := peer.missing():
             found.append(Absence(AREA, peer.product, "not installed: skipped", f"{peer.product} needs {missing}"))
-        else:
-            found += _duel(peer, options)
+            continue
+        with _both_started(peer, options) as contestants:
+            for duel in duels:
+                found += duel(contestants, options)
     return found
 
 
-def _duel(peer: Peer, options: BenchOptions) -> list[Figure]:
-    singles, paced = options.pick(quick=4, full=_SINGLES_TURNS), options.pick(quick=3, full=_PACED_TURNS)
-    figures: list[Figure] = []
+@contextmanager
+def _both_started(peer: Peer, options: BenchOptions) -> Iterator[tuple[Contestant, Contestant]]:
     with (
         scratch(options.folder, "duel-ours") as ours_folder,
         scratch(options.folder, f"duel-{peer.product}") as theirs_folder,
@@ -55,22 +70,41 @@ def _duel(peer: Peer, options: BenchOptions) -> list[Figure]:
     ):
         for contestant in (ours, theirs):
             contestant.one_by_one(bytes(100), 2 * _SINGLES)
+        yield ours, theirs
+
+
+def _one_process(contestants: tuple[Contestant, Contestant], options: BenchOptions) -> list[Figure]:
+    singles, paced = options.pick(quick=4, full=_SINGLES_TURNS), options.pick(quick=3, full=_PACED_TURNS)
+    figures: list[Figure] = []
+    for size in PAYLOADS_BYTES:
+        _, *one_in_flight = measures.one_in_flight(size)[:3]
+        works: list[tuple[Sequence[Measure], Work, int]] = [
+            (one_in_flight, partial(_one_by_one, size), singles),
+            (measures.end_to_end(size), partial(_end_to_end, size), paced),
+            (measures.produce_to_push(size), partial(_produce_to_push, size), paced),
+        ]
+        for measured, work, turns in works:
+            figures += _compare(measured, work, contestants, turns)
+    return figures
+
+
+def _two_processes(contestants: tuple[Contestant, Contestant], options: BenchOptions) -> list[Figure]:
+    turns = options.pick(quick=4, full=_APART_TURNS)
+    figures: list[Figure] = []
+    ours, theirs = contestants
+    with ours.apart() as our_pair, theirs.apart() as their_pair:
+        pairs: dict[Contestant, Pair] = {ours: our_pair, theirs: their_pair}
         for size in PAYLOADS_BYTES:
-            _, *one_in_flight = measures.one_in_flight(size)[:3]
-            works: list[tuple[Sequence[Measure], Work, int]] = [
-                (one_in_flight, partial(_one_by_one, size), singles),
-                (measures.end_to_end(size), partial(_end_to_end, size), paced),
-                (measures.produce_to_push(size), partial(_produce_to_push, size), paced),
-            ]
-            for measured, work, turns in works:
-                figures += _compare(measured, work, (ours, theirs), turns)
+            paced, single = partial(_apart_paced, size, pairs), partial(_apart_one_by_one, size, pairs)
+            figures += _compare(measures.apart(size), paced, contestants, turns)
+            figures += _compare(measures.apart_one_in_flight(size), single, contestants, turns)
     return figures
 
 
 def _compare(
     measured: Sequence[Measure], work: Work, contestants: tuple[Contestant, Contestant], turns: int
 ) -> list[Figure]:
-    """One figure for each measure: the p50 and the p99 of the work."""
+    """One figure for each measure."""
     pairs: list[list[tuple[float, float]]] = [[] for _ in measured]
     for turn in range(turns):
         # Each is first in every second turn.
@@ -79,8 +113,8 @@ def _compare(
         ours, theirs = (found[contestant] for contestant in contestants)
         if ours is None or theirs is None:
             return []
-        for at, values in enumerate(zip(cuts(ours), cuts(theirs), strict=True)):
-            pairs[at].append((1e3 * values[0], 1e3 * values[1]))
+        for pair, values in zip(pairs, zip(ours, theirs, strict=True), strict=True):
+            pair.append(values)
     rival = contestants[1].name
     return [
         relate(AREA, measure.name, measure.unit, pairs=pairs[at], probe_name=rival, goal=measure.goal)
@@ -89,12 +123,26 @@ def _compare(
 
 
 def _one_by_one(payload_bytes: int, contestant: Contestant) -> list[float]:
-    return contestant.one_by_one(bytes(payload_bytes), _SINGLES)
+    return _latencies(contestant.one_by_one(bytes(payload_bytes), _SINGLES))
 
 
 def _end_to_end(payload_bytes: int, contestant: Contestant) -> list[float]:
-    return contestant.end_to_end(payload_bytes, RATE, RATE)
+    return _latencies(contestant.end_to_end(payload_bytes, RATE, RATE))
 
 
 def _produce_to_push(payload_bytes: int, contestant: Contestant) -> list[float] | None:
-    return contestant.produce_to_push(payload_bytes, RATE, RATE)
+    durations = contestant.produce_to_push(payload_bytes, RATE, RATE)
+    return None if durations is None else _latencies(durations)
+
+
+def _apart_paced(payload_bytes: int, pairs: dict[Contestant, Pair], contestant: Contestant) -> Sequence[float]:
+    return apart_paced(contestant, pairs[contestant], payload_bytes, RATE)
+
+
+def _apart_one_by_one(payload_bytes: int, pairs: dict[Contestant, Pair], contestant: Contestant) -> Sequence[float]:
+    return apart_one_by_one(contestant, pairs[contestant], payload_bytes, _SINGLES)
+
+
+def _latencies(durations: list[float]) -> list[float]:
+    """p50 and p99 in milliseconds."""
+    return [1e3 * cut for cut in cuts(durations)]

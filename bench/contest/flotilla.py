@@ -7,6 +7,7 @@ from pathlib import Path
 
 import flotilla
 from bench.broker.flotilla import FlotillaSubject
+from bench.peers.apart import Arrivals, Pair, Turns
 from bench.peers.draining import Tally, drained
 from bench.peers.processes import busy_s, resident_bytes
 from bench.peers.steady import failed_over
@@ -53,6 +54,9 @@ class FlotillaContestant(FlotillaSubject):
         self.cluster = cluster
         self.client = client
 
+    def apart(self) -> Pair:
+        return Pair(_produce_apart, _work_apart, self.cluster.servers, self.new_topic())
+
     def drain(self, payload: bytes, count: int, consumers: int) -> float | None:
         topic = self.new_topic()
         self.client.produce_many(topic, [payload] * count)
@@ -91,6 +95,28 @@ class FlotillaContestant(FlotillaSubject):
         with self.client.reader(topic, offset="earliest") as consumer:
             while consumer.positions()[0] < end:
                 yield from (message.payload for message in consumer.poll(_READ_COUNT))
+
+
+def _produce_apart(servers: list[str], topic: str, turns: Turns) -> None:
+    """With default options; one message at a time by the call that waits for its receipt."""
+    with Client(servers) as client, client.producer(topic) as producer:
+        client.admin.metadata([topic])
+        for turn in turns:
+            for payload in turn.payloads():
+                if turn.is_paced:
+                    producer.send(payload)
+                else:
+                    client.produce(topic, payload)
+            producer.flush()
+
+
+def _work_apart(servers: list[str], topic: str, arrivals: Arrivals) -> None:
+    with Client(servers) as client, client.queue(topic, group="workers") as consumer:
+        client.admin.metadata([topic])
+        arrivals.begin()
+        for message in consumer:
+            arrivals.note(message.payload)
+            message.ack(wait=False)
 
 
 def _consume(servers: list[str], topic: str, tally: Tally) -> None:

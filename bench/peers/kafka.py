@@ -12,6 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from bench.peers.apart import Arrivals, Pair, Turns
 from bench.peers.draining import Tally, drained
 from bench.peers.pacing import paced
 from bench.peers.peer import HOST, free_ports, not_found, retried_until, title, version_of
@@ -27,6 +28,8 @@ _COMMITTED_TOGETHER = 1_000
 _WARM_UP = 20_000
 #: Killed brokers are not logged, and small messages are not batched.
 _SHARED = {"log_level": 0, "socket.nagle.disable": True}
+#: For latency: no batching delay, and a quick search for a new leader.
+_PROMPT = {"linger.ms": 0, "retry.backoff.ms": 50, "topic.metadata.refresh.fast.interval.ms": 50}
 
 
 class KafkaPeer:
@@ -86,12 +89,9 @@ class KafkaSubject:
         self._servers = ",".join(servers)
         self._numbers = numbers()
         self._admin: Any = AdminClient({"bootstrap.servers": self._servers, **_SHARED})
-        options = {"bootstrap.servers": self._servers, "acks": "all", "enable.idempotence": True, **_SHARED}
+        options = _producer_options(self._servers)
         self._producer: Any = Producer({**options, "queue.buffering.max.messages": 1_000_000})
-        #: For latency: no batching delay, and a quick search for a new leader.
-        self._prompt: Any = Producer(
-            {**options, "linger.ms": 0, "retry.backoff.ms": 50, "topic.metadata.refresh.fast.interval.ms": 50}
-        )
+        self._prompt: Any = Producer({**options, **_PROMPT})
         self._topic = self._new_topic()
         # The JVM is slow until it has compiled the code.
         self._fill(self._topic, bytes(100), _WARM_UP)
@@ -148,6 +148,9 @@ class KafkaSubject:
 
     def produce_to_push(self, payload_bytes: int, rate: int, count: int) -> None:
         """Its consumers commit positions and cannot acknowledge single messages."""
+
+    def apart(self) -> Pair:
+        return Pair(_produce_apart, _work_apart, (self._servers, self.is_synced), self._new_topic())
 
     def drain(self, payload: bytes, count: int, consumers: int) -> float | None:
         """One partition for each consumer: two of a group never share one."""
@@ -231,6 +234,42 @@ def _new_consumer(servers: str) -> Any:
 
     options = {"group.id": "bench", "enable.auto.commit": False, "auto.offset.reset": "earliest", **_SHARED}
     return Consumer({"bootstrap.servers": servers, **options})
+
+
+def _producer_options(servers: str) -> dict[str, Any]:
+    return {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, **_SHARED}
+
+
+def _produce_apart(address: tuple[str, bool], topic: str, turns: Turns) -> None:
+    from confluent_kafka import Producer
+
+    servers, is_synced = address
+    prompt: Any = Producer({**_producer_options(servers), **_PROMPT})
+    # As in `end_to_end`.
+    batching: Any = Producer(_producer_options(servers)) if is_synced else prompt
+    for turn in turns:
+        producer = batching if turn.is_paced else prompt
+        for payload in turn.payloads():
+            producer.produce(topic, payload, on_delivery=_check)
+            if turn.is_paced:
+                producer.poll(0)
+            else:
+                producer.flush()
+        producer.flush()
+
+
+def _work_apart(address: tuple[str, bool], topic: str, arrivals: Arrivals) -> None:
+    """It cannot acknowledge a message; its position is committed after each, without waiting."""
+    from confluent_kafka import TopicPartition
+
+    consumer = _new_consumer(address[0])
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    arrivals.begin()
+    while True:
+        message = consumer.poll(_POLL_S)
+        if message is not None and message.error() is None:
+            arrivals.note(message.value())
+            consumer.commit(message, asynchronous=True)
 
 
 def _consume(servers: str, topic: str, tally: Tally) -> None:

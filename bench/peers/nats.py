@@ -13,6 +13,7 @@ from typing import Any
 
 import uvloop
 
+from bench.peers.apart import Arrivals, Pair, Turns
 from bench.peers.draining import Tally, drained
 from bench.peers.pacing import sent_at, stamped
 from bench.peers.peer import HOST, free_ports, not_found, retried_until, title, version_of
@@ -103,6 +104,9 @@ class NatsSubject:
         subject, config = self._new_stream(), _work_queue()
         work = self._end_to_end(subject, payload_bytes, rate, count, durable="workers", manual_ack=True, config=config)
         return self._runner.run(work)
+
+    def apart(self) -> Pair:
+        return Pair(_produce_apart, _work_apart, self._servers, self._new_stream())
 
     def drain(self, payload: bytes, count: int, consumers: int) -> float:
         subject = self._new_stream()
@@ -287,6 +291,39 @@ class _BlockingProducer:
         if self._connection is not None:
             self._runner.run(self._connection.close())
         self._runner.close()
+
+
+def _produce_apart(servers: list[str], subject: str, turns: Turns) -> None:
+    async def run() -> None:
+        connection, stream = await _connect(servers)
+        async with _Window(connection, subject) as window:
+            for turn in turns:
+                async for payload in turn.payloads_on_loop():
+                    if turn.is_paced:
+                        await window.publish(payload)
+                    else:
+                        await stream.publish(subject, payload)
+                await window.wait_acknowledged()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
+
+
+def _work_apart(servers: list[str], subject: str, arrivals: Arrivals) -> None:
+    """A push consumer, as in `produce_to_push`: its acknowledgements are not confirmed."""
+
+    async def receive(message: Any) -> None:
+        arrivals.note(message.data)
+        await message.ack()
+
+    async def run() -> None:
+        _, stream = await _connect(servers)
+        await stream.subscribe(subject, cb=receive, durable="workers", manual_ack=True, config=_work_queue())
+        arrivals.begin()
+        await asyncio.Event().wait()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
 
 
 def _consume(servers: list[str], subject: str, tally: Tally) -> None:

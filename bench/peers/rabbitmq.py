@@ -14,6 +14,7 @@ from shutil import which
 from time import perf_counter
 from typing import Any
 
+from bench.peers.apart import Arrivals, Pair, Turns
 from bench.peers.draining import Tally, drained
 from bench.peers.pacing import paced
 from bench.peers.peer import HOST, free_ports, not_found, retried_until, title
@@ -151,6 +152,9 @@ class RabbitSubject:
         """There is no other way to read a queue."""
         return self.end_to_end(payload_bytes, rate, count)
 
+    def apart(self) -> Pair:
+        return Pair(_produce_apart, _work_apart, self._ports[0], self._new_queue())
+
     def drain(self, payload: bytes, count: int, consumers: int) -> float | None:
         queue = self._new_queue()
         _Pipeline(self._ports[0], queue, payload, count).run()
@@ -219,6 +223,26 @@ def _is_up(port: int) -> bool:
     except Exception:
         return False
     return True
+
+
+def _produce_apart(port: int, queue: str, turns: Turns) -> None:
+    """At a rate without confirms, as in `end_to_end`; one at a time with them."""
+    connection, unconfirmed = _connect(port)
+    confirmed = connection.channel()
+    confirmed.confirm_delivery()
+    for turn in turns:
+        channel = unconfirmed if turn.is_paced else confirmed
+        for payload in turn.payloads():
+            channel.basic_publish("", queue, payload)
+
+
+def _work_apart(port: int, queue: str, arrivals: Arrivals) -> None:
+    _, channel = _connect(port)
+    channel.basic_qos(prefetch_count=_PREFETCH)
+    arrivals.begin()
+    for method, _, body in channel.consume(queue):
+        arrivals.note(body)
+        channel.basic_ack(method.delivery_tag)
 
 
 def _consume(port: int, queue: str, tally: Tally) -> None:

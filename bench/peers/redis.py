@@ -11,6 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from bench.peers.apart import Arrivals, Pair, Turns
 from bench.peers.draining import Tally, drained
 from bench.peers.pacing import paced
 from bench.peers.peer import HOST, free_ports, not_found, title, version_of
@@ -99,6 +100,11 @@ class RedisSubject:
     def produce_to_push(self, payload_bytes: int, rate: int, count: int) -> None:
         """Reading with a group is not measured: a single node is not in the ratio."""
 
+    def apart(self) -> Pair:
+        stream = self._new_stream()
+        self._client.xgroup_create(stream, _GROUP, id="0", mkstream=True)
+        return Pair(_produce_apart, _work_apart, self._port, stream)
+
     def drain(self, payload: bytes, count: int, consumers: int) -> float | None:
         stream = self._new_stream()
         self._fill(stream, payload, count)
@@ -133,6 +139,29 @@ class RedisSubject:
 def _streams(answer: Any) -> list[tuple[bytes, Any]]:
     """Streams with their messages. The protocol's third version answers with a table, the second with pairs."""
     return [(name, messages[0]) for name, messages in answer.items()] if isinstance(answer, dict) else list(answer)
+
+
+def _produce_apart(port: int, stream: str, turns: Turns) -> None:
+    import redis
+
+    client: Any = redis.Redis(HOST, port)
+    for turn in turns:
+        for payload in turn.payloads():
+            client.xadd(stream, {"d": payload})
+
+
+def _work_apart(port: int, stream: str, arrivals: Arrivals) -> None:
+    import redis
+
+    client: Any = redis.Redis(HOST, port)
+    client.ping()
+    arrivals.begin()
+    while True:
+        found = client.xreadgroup(_GROUP, "worker", {stream: ">"}, count=_READ_COUNT, block=_BLOCK_MS)
+        for _, messages in _streams(found):
+            for number, fields in messages:
+                arrivals.note(fields[b"d"])
+                client.xack(stream, _GROUP, number)
 
 
 def _consume(port: int, stream: str, tally: Tally) -> None:
