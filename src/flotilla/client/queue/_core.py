@@ -81,6 +81,7 @@ class QueueCore(Generic[Message]):
             # The next message of a key waits until the last one is settled.
             linger_ms=0 if options.is_ordered_by_key else LINGER_MS,
             answered=self._answered,
+            lingered=self._lingered,
         )
         self._polls = Polls(
             session,
@@ -115,7 +116,12 @@ class QueueCore(Generic[Message]):
         self._wanted = 0
         self._wanted_until_ms = 0
         self.is_flowing = False
+        #: No more messages are polled for because some are ready: the thread that takes the last one must have `pump`
+        #: called.
+        self.is_sated = False
         self.is_closed = False
+        #: Passes outcomes on to `settle` that other threads have left; set by a shell with such threads.
+        self.gather: Callable[[], None] = _nothing
         self._alarm = Alarm(session.timers, self._pump)
         self._unawaited = _UnawaitedSettlements(self)
         session.watchers.append(self._link_lost)
@@ -126,6 +132,16 @@ class QueueCore(Generic[Message]):
     def unconfirmed(self) -> int:
         """Messages whose settlement is pending or in flight."""
         return self._settlements.count
+
+    @property
+    def is_lingering(self) -> bool:
+        """Unawaited settlements linger: `gather` will be called within a few milliseconds. Any thread may ask."""
+        return self._settlements.is_lingering
+
+    @property
+    def prefetch(self) -> int:
+        """How many messages an iteration holds at the most, now. Any thread may ask."""
+        return self._window.size
 
     @property
     def is_idle(self) -> bool:
@@ -283,14 +299,22 @@ class QueueCore(Generic[Message]):
 
     # Polling.
 
+    def _lingered(self) -> None:
+        self.gather()
+        self._settlements.flush()
+
     def _pump(self) -> None:
+        self.gather()
         self._settlements.flush()
         self._let_go()
         self._renew()
         if self.is_flowing:
             self._follow_handlers()
+        # Before the look at `ready`: another thread that takes the last message meanwhile finds it set.
+        self.is_sated = self.is_flowing
         room = 0 if self.is_closed else self._room()
         if room > 0:
+            self.is_sated = False
             wait_ms = self._options.long_poll_ms
             if not self.is_flowing:
                 wait_ms = min(wait_ms, max(self._wanted_until_ms - self._session.now_ms, 0))
@@ -370,8 +394,9 @@ class QueueCore(Generic[Message]):
             self._take_in(delivery)
         if self.ready:
             self._wanted = 0
-        self._pump()
+        # First: a thread wakes up while the next poll is made.
         self.notify()
+        self._pump()
 
     def _take_in(self, delivery: Delivery) -> None:
         if not self._presentations.takes(delivery):
@@ -500,6 +525,10 @@ class _UnawaitedSettlements:
 
     def finish(self) -> None:
         """The messages were settled before: there is nothing to wait for."""
+
+
+def _nothing() -> None:
+    """No other thread settles messages."""
 
 
 def _ignore(error: FlotillaError | None) -> None:

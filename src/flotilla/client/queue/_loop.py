@@ -4,6 +4,7 @@ Everything here runs on the loop. Settlements of one loop iteration leave togeth
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic
@@ -39,13 +40,15 @@ class QueueLoop(Generic[Message]):
         self._network = network
         self._options = options
         self._news = asyncio.Event()
+        #: Called once, with the next news: each wakes a thread that waits for them.
+        self.wakers: deque[Callable[[], None]] = deque()
         self._is_scheduled = False
         self._is_prepared = False
         #: Held while preparing: concurrent callers wait for the same answers.
         self._preparing = asyncio.Lock()
         #: It has no partitions before `prepare`.
         self.reader: QueueCore[Message] = QueueCore(
-            network.session, topic, group, self.member, options, kind=kind, owner=owner, news=self._news.set
+            network.session, topic, group, self.member, options, kind=kind, owner=owner, news=self._notify
         )
 
     # Messages.
@@ -144,7 +147,7 @@ class QueueLoop(Generic[Message]):
         reader = self.reader
         reader.stop(steady_ms())
         self._network.perform()
-        self._news.set()
+        self._notify()
         await self._wait_while(lambda: bool(reader.leases.unsettled_count), drain_ms)
         reader.abandon(steady_ms())
         self._network.perform()
@@ -190,6 +193,11 @@ class QueueLoop(Generic[Message]):
         self._is_scheduled = False
         self.reader.pump(steady_ms())
         self._network.perform()
+
+    def _notify(self) -> None:
+        self._news.set()
+        while self.wakers:
+            self.wakers.popleft()()
 
     async def _wait(self, wait_ms: int | None) -> None:
         """Until the core notifies, or the time is over."""

@@ -72,8 +72,9 @@ class Settlements:
         *,
         linger_ms: int,
         answered: Callable[[int], None],
+        lingered: Callable[[], None],
     ) -> None:
-        """`answered` is called with the partition of each answer or error."""
+        """`answered` is called with the partition of each answer or error, `lingered` when it is time to `flush`."""
         self._session = session
         self._topic = topic
         self._group = group
@@ -85,6 +86,9 @@ class Settlements:
         #: Until when the settlements of a partition linger; set by the first `flush` after they came.
         self._leave_ms: dict[_Place, int] = {}
         self._linger_ms = linger_ms
+        self._lingered = lingered
+        #: Timers that will call `lingered`.
+        self._timer_count = 0
         #: Partitions to which nothing is sent now, and what is called when nothing is in flight there.
         self._held: dict[_Place, Callable[[], None]] = {}
         #: Messages whose settlement is pending or in flight.
@@ -125,11 +129,21 @@ class Settlements:
             if place not in self._leave_ms:
                 self._leave_ms[place] = now_ms + self._linger_ms
                 if self._linger_ms:
-                    self._session.timers.at(now_ms + self._linger_ms, self.flush)
+                    self._timer_count += 1
+                    self._session.timers.at(now_ms + self._linger_ms, self._on_timer)
             if self._leave_ms[place] > now_ms or place in self._held:
                 continue
             while place in self._waiting and self._in_flight.get(place, 0) < IN_FLIGHT_MAX:
                 self._send(place)
+
+    @property
+    def is_lingering(self) -> bool:
+        """`lingered` will be called within a few milliseconds. Any thread may ask."""
+        return self._timer_count > 0
+
+    def _on_timer(self) -> None:
+        self._timer_count -= 1
+        self._lingered()
 
     def hurry(self) -> None:
         """Sends all settlements without lingering, as far as there is room; the rest follows as soon as there is."""

@@ -111,9 +111,11 @@ class QueueConsumer:
         self._errors = self._feed.reader.errors
         #: Outcomes that the loop has not taken yet, in order, because the first outcome of a message counts.
         self._outbox: deque[tuple[tuple[QueueMessage, ...], Outcome, _Answer | None]] = deque()
+        self._outbox_count = 0
         #: The loop will take them, under the lock; it need not be told again before it does.
         self._is_posted = False
         self._lock = threading.Lock()
+        self._feed.reader.gather = self._empty_outbox
 
     @property
     def member(self) -> str:
@@ -188,14 +190,29 @@ class QueueConsumer:
                 if taken:
                     break
                 self._check_open()
-                self._thread.run(feed.flow())
-            if not ready:
+                self._wait_for_news()
+            if feed.reader.is_sated and not ready:
                 self._thread.post(feed.pump)
             return taken[0]
         except BaseException:
             # Interrupted: the next caller gets it.
             ready.extendleft(taken)
             raise
+
+    def _wait_for_news(self) -> None:
+        """Returns when a message or an error may be ready. The loop wakes this thread itself: no coroutine waits."""
+        feed = self._feed
+        if not feed.reader.is_flowing:
+            self._thread.run(feed.flow())
+            return
+        gate = Gate()
+        feed.wakers.append(gate.open)
+        # From here on news open the gate; what came before is seen now.
+        if self._ready or self._errors or feed.reader.is_closed:
+            return
+        if feed.reader.is_sated:
+            self._thread.post(feed.pump)
+        self._thread.wait(gate)
 
     def __enter__(self) -> Self:
         return self
@@ -212,14 +229,20 @@ class QueueConsumer:
         self._thread.check()
         answer = _Answer() if wait else None
         entry = (tuple(messages), outcome, answer)
+        reader = self._feed.reader
         with self._lock:
-            # Outcomes gathered until the loop takes them cost one switch of threads. The loop is told first, and sees
-            # what is there when the lock is free: an interrupt comes either before the outcome, or after all of this.
-            is_first = not self._is_posted
+            # Outcomes gathered until the loop takes them cost one switch of threads. While earlier ones linger it takes
+            # them soon, and is told only when a caller waits, or when half of the prefetch window is free again. The
+            # loop is told first, and sees what is there when the lock is free: an interrupt comes either before the
+            # outcome, or after all of this.
+            count = self._outbox_count + len(entry[0])
+            is_urgent = answer is not None or 2 * count >= reader.prefetch
+            is_first = not self._is_posted and (is_urgent or not reader.is_lingering)
             if is_first:
-                self._thread.post(self._empty_outbox)
+                self._thread.post(self._feed.pump)
+            self._outbox_count = count
             self._outbox.append(entry)
-            self._is_posted = True
+            self._is_posted = self._is_posted or is_first
         if answer is not None:
             self._thread.wait(answer.gate)
             if answer.error is not None:
@@ -229,13 +252,11 @@ class QueueConsumer:
 
     @documented_by(AsyncQueueConsumer.then)
     def then(self, message: Leased[Any], following: Next) -> Receipt:
-        return self._thread.run(self._follow(message, following, self._timeout_ms))
+        return self._thread.run(self._then(message, following))
 
     @documented_by(AsyncQueueConsumer.extend)
     def extend(self, message: Leased[Any], visibility_ms: Duration) -> None:
-        self._thread.run(
-            self._feed.extend(message._lease, message._lease.bit(message.offset), milliseconds(visibility_ms))
-        )
+        self._thread.run(self._extend(message, milliseconds(visibility_ms)))
 
     def _check_open(self) -> None:
         self._feed.check_open()
@@ -246,7 +267,10 @@ class QueueConsumer:
     def _empty_outbox(self) -> None:
         with self._lock:
             self._is_posted = False
+            if not self._outbox:
+                return
             outbox, self._outbox = self._outbox, deque()
+            self._outbox_count = 0
         reader = self._feed.reader
         gathered: list[QueueMessage] = []
         last = ACKED
@@ -263,7 +287,14 @@ class QueueConsumer:
                 gathered += messages
                 last = outcome
         reader.settle(masks_of(gathered), last, None)
+
+    async def _then(self, message: Leased[Any], following: Next) -> Receipt:
         self._feed.pump()
+        return await self._follow(message, following, self._timeout_ms)
+
+    async def _extend(self, message: Leased[Any], visibility_ms: int) -> None:
+        self._feed.pump()
+        await self._feed.extend(message._lease, message._lease.bit(message.offset), visibility_ms)
 
     async def _flush(self) -> None:
         self._empty_outbox()
