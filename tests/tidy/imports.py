@@ -149,6 +149,7 @@ WHOLE = ("sim.whole", *ALLOWED["sim.whole"])
 #: bulk transfers for Spark, gRPC with its C core, and the owner of a real process.
 BESIDE_WHOLE = (
     "machine",
+    "client._background_run",
     "client._blocking",
     "client._core.loop_thread",
     "client.bulk",

@@ -13,12 +13,11 @@ and the result of a thread is ignored. A worker has one topic and one process.
 import asyncio
 import inspect
 import logging
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
-from typing import Protocol, Self, TypeAlias, Unpack, cast
+from typing import Protocol, TypeAlias, Unpack, cast
 
+from flotilla.client._background_run import BackgroundRun
 from flotilla.client._core.loop_thread import new_loop
 from flotilla.client._duration import Duration, milliseconds
 from flotilla.client.async_client import AsyncClient
@@ -61,7 +60,7 @@ _FATAL = (GroupModeError, InvalidArgumentError, NotFoundError)
 _LOG = logging.getLogger(__name__)
 
 
-class Worker:
+class Worker(BackgroundRun):
     """Handles messages of a group. `run` blocks until `stop`; in a program with a loop of its own, await `serve`.
 
     As a context manager it runs in a thread until the end of the block.
@@ -108,8 +107,7 @@ class Worker:
         self._stopping: asyncio.Event | None = None
         self._is_stopped = False
         self._running: dict[asyncio.Task[None], None] = {}
-        self._thread: threading.Thread | None = None
-        self._failure: BaseException | None = None
+        self._run_name = f"flotilla-worker-{topic}"
         #: Messages whose handler has ended; of these, failed attempts (Retry included), and rejected messages.
         self.handled_count = 0
         self.failed_count = 0
@@ -130,26 +128,6 @@ class Worker:
             except RuntimeError:
                 # The loop has ended already.
                 return
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._run_quietly, name=f"flotilla-worker-{self.topic}")
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._thread is not None
-        self.stop()
-        self._thread.join()
-        if self._failure is not None and error is None:
-            raise self._failure
-
-    def _run_quietly(self) -> None:
-        try:
-            self.run()
-        except BaseException as error:
-            self._failure = error
 
     @property
     def running_count(self) -> int:

@@ -4,13 +4,12 @@ import asyncio
 import contextvars
 import inspect
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
+from flotilla.client._background_run import BackgroundRun
 from flotilla.client._core.loop_thread import new_loop
 from flotilla.client.app.declarations import CURRENT, DONE, ERROR, REJECTED, START, AnyTask, Declarations
 from flotilla.client.async_client import AsyncClient
@@ -28,7 +27,7 @@ _LOOK_MS: Final = 20
 _LOG = logging.getLogger(__name__)
 
 
-class AppWorker:
+class AppWorker(BackgroundRun):
     """Runs the tasks of an App. Made by `App.worker`."""
 
     def __init__(
@@ -57,8 +56,7 @@ class AppWorker:
             Worker(self._client, topic, group, partial(self._handle, topic), concurrency=concurrency, drain_ms=drain_ms)
             for topic, group in dict.fromkeys((task.topic, task.group) for task in chosen)
         ]
-        self._thread: threading.Thread | None = None
-        self._failure: BaseException | None = None
+        self._run_name = "flotilla-app"
 
     @property
     def topics(self) -> list[str]:
@@ -91,26 +89,6 @@ class AppWorker:
         """Begins the drain. Any thread may call it, also before `run`, and more than once."""
         for worker in self._workers:
             worker.stop()
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._run_quietly, name="flotilla-app")
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._thread is not None
-        self.stop()
-        self._thread.join()
-        if self._failure is not None and error is None:
-            raise self._failure
-
-    def _run_quietly(self) -> None:
-        try:
-            self.run()
-        except BaseException as error:
-            self._failure = error
 
     async def serve(self) -> None:
         """The same as `run`, on the running loop."""
