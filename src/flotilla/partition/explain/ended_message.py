@@ -31,6 +31,8 @@ def ended_message(machine: PartitionMachine, group: str, offset: Offset) -> Ende
         return EndedMessage(offset, FORGOTTEN_STATE, reason="it was acked with a result that is not kept")
     if offset < state.start:
         return EndedMessage(offset, states.SETTLED, reason=f"the group began after it, at {state.start}")
+    if state.endings.trimmed.contains(offset):
+        return EndedMessage(offset, states.TRIMMED, reason="retention or a trim removed it")
     ended = state.endings.runs.get(offset)
     if ended is None:
         if offset < max(state.endings.known_from, machine.log_start):

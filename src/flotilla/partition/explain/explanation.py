@@ -189,10 +189,8 @@ def _explain_settled(group: GroupDelivery, machine: PartitionMachine, offset: Of
     state = group.state
     if offset < state.start:
         return Explanation(states.SETTLED, history=[f"the group began after it, at {state.start}"])
-    if offset < machine.log_start and state.totals.trimmed:
-        return Explanation(
-            states.TRIMMED, history=["retention or a trim removed it, whether the group had settled it or not"]
-        )
+    if state.endings.trimmed.contains(offset):
+        return Explanation(states.TRIMMED, history=["retention or a trim removed it before the group had settled it"])
     ended = state.endings.runs.get(offset)
     if ended is None:
         if offset < max(state.endings.known_from, machine.log_start):

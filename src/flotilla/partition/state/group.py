@@ -279,10 +279,11 @@ class GroupState:
 
     def trim(self, log_start: Offset) -> int:
         """The log has removed everything below. Dying messages keep their `DeathRun`."""
-        self.endings.trim(log_start)
+        unsettled = list(self.unsettled(self.floor, log_start)) if log_start > self.floor else []
+        self.endings.trim(log_start, unsettled)
         if log_start <= self.floor:
             return 0
-        count = sum(high - low for low, high in self.unsettled(self.floor, log_start))
+        count = sum(high - low for low, high in unsettled)
         self.failures.remove(0, log_start)
         self.floor = self.settled.advance(log_start)
         return count

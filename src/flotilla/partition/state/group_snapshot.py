@@ -35,6 +35,7 @@ class FrozenGroup(NamedTuple):
     failures: FrozenRuns[Failure]
     deaths: list[DeathRun]
     endings: FrozenRuns[End]
+    trimmed: FrozenRuns[None]
     holders: list[str]
 
 
@@ -49,6 +50,7 @@ def freeze_queue(queue: GroupState) -> FrozenGroup:
         queue.failures.freeze(),
         list(queue.dying),
         queue.endings.runs.freeze(),
+        queue.endings.trimmed.freeze(),
         list(queue.holders),
     )
 
@@ -105,6 +107,7 @@ def encode_queue(name: str, queue: FrozenGroup) -> Iterator[bytes]:
     yield from _encode_bounds(queue.endings)
     yield from _encode_fields(queue.endings.values, ("kind", "attempts", "ended_ms"))
     yield from columns[2]
+    yield from encode_runs(queue.trimmed)
     yield from map(pack_text, queue.holders)
 
 
@@ -140,6 +143,7 @@ def _read_queue(reader: ByteReader) -> GroupState:
     _read_failures(reader, queue, failure_count, reasons)
     _read_deaths(reader, queue, death_count, reasons)
     _read_endings(reader, queue, ending_count, reasons)
+    queue.endings.trimmed = read_runs(reader)
     queue.holders = dict.fromkeys([reader.text() for _ in range(holder_count)])
     return queue
 

@@ -300,7 +300,7 @@ def test_a_message_that_was_trimmed(node: Node) -> None:
     assert found.state == "trimmed"
     assert found.history[0] == "the log begins after it: earlier steps are unknown"
     assert "an attempt failed: second" in found.history[1]
-    assert found.history[-1] == "retention or a trim removed it, whether the group had settled it or not"
+    assert found.history[-1] == "retention or a trim removed it before the group had settled it"
 
 
 def test_few_histories_are_read_at_once(long: Node) -> None:

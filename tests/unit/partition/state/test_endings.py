@@ -4,7 +4,7 @@ from flotilla.partition.commands.byte_reader import ByteReader, pack_count
 from flotilla.partition.commands.partition_commands import BuryDeaths, CancelRecords, TrimTo
 from flotilla.partition.explain import delivery_states as states
 from flotilla.partition.state import endings
-from flotilla.partition.state.endings import ACKED, DEAD, ENDING_RUNS_MAX, End, Endings
+from flotilla.partition.state.endings import ACKED, DEAD, ENDING_RUNS_MAX, TRIMMED_RUNS_MAX, End, Endings
 from flotilla.partition.state.group import GroupState
 from flotilla.partition.state.group_snapshot import encode_queue, freeze_queue, read_queues
 from flotilla.types.operations.queue import ACK, FAIL, REJECT
@@ -59,6 +59,38 @@ def test_endings_of_trimmed_messages_are_dropped() -> None:
     assert here.state(2) == states.READY
 
 
+def test_only_what_was_not_settled_is_trimmed() -> None:
+    here = Leading()
+    here.append(4)
+    here.settle(here.poll(1), kind=ACK)
+    here.flush()
+    here.log.command(CancelRecords((2,), here.now_ms))
+    here.log.command(TrimTo(4, here.now_ms))
+    for _ in range(2):
+        assert [here.state(offset) for offset in range(4)] == [
+            states.SETTLED,
+            states.TRIMMED,
+            states.SETTLED,
+            states.TRIMMED,
+        ]
+        here.change_leader()
+    assert read_back(here.log.machine.groups[GROUP]).endings.trimmed == here.log.machine.groups[GROUP].endings.trimmed
+
+
+def read_back(state: GroupState) -> GroupState:
+    data = pack_count(1) + b"".join(encode_queue(GROUP, freeze_queue(state)))
+    return read_queues(ByteReader(data))[GROUP]
+
+
+def test_the_newest_runs_of_trimmed_messages_are_remembered() -> None:
+    kept = Endings()
+    kept.trim(2 * TRIMMED_RUNS_MAX + 2, [(2 * number, 2 * number + 1) for number in range(TRIMMED_RUNS_MAX + 1)])
+    assert len(kept.trimmed) == TRIMMED_RUNS_MAX
+    assert not kept.trimmed.contains(0)
+    assert kept.trimmed.contains(2)
+    assert kept.trimmed.contains(2 * TRIMMED_RUNS_MAX)
+
+
 def test_scattered_ends_are_bounded_and_the_oldest_are_forgotten() -> None:
     kept = Endings()
     for number in range(ENDING_RUNS_MAX + 1):
@@ -84,8 +116,7 @@ def test_a_snapshot_holds_them() -> None:
     group.end(5, 7, endings.EXPIRED)
     group.die(8, 9, "dead", 77)
     group.endings.known_from = 1
-    encoded = pack_count(1) + b"".join(encode_queue("g", freeze_queue(group)))
-    read = read_queues(ByteReader(encoded))["g"]
+    read = read_back(group)
     assert list(read.endings.runs) == list(group.endings.runs)
     assert read.endings.known_from == 1
     assert read.endings.runs.get(2) == End(ACKED, 1, "late")

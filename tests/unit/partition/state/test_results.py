@@ -180,7 +180,7 @@ def test_an_ack_from_before_a_reset_stores_nothing(log: Log) -> None:
 def test_a_trim_leaves_results_and_forgets_the_rest(log: Log) -> None:
     ack(log, result(0), result(1, ttl_ms=0))
     log.command(TrimTo(4, 2))
-    assert states(log.machine, 0, 1, 2) == ["acked", "forgotten", "forgotten"]
+    assert states(log.machine, 0, 1, 2) == ["acked", "forgotten", "trimmed"]
     assert log.machine.results.unkept == {}
 
 
