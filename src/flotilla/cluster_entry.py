@@ -14,7 +14,7 @@ from collections.abc import Callable
 from flotilla.broker.catalog import METADATA_GROUP
 from flotilla.broker.cluster.founding import AWAITS_PEERS, Found, PeerAnswer, Wait, judge_founding
 from flotilla.broker.ports import Cancel, Consensus, Outside
-from flotilla.client.async_client import AsyncClient
+from flotilla.client.node_client import node_client
 from flotilla.metadata.commands import RegisterBroker
 from flotilla.node import Node
 from flotilla.peers.handshake import (
@@ -32,6 +32,7 @@ from flotilla.peers.handshake import (
 from flotilla.raft.messages import Configuration
 from flotilla.runtime.data_dir_identity import DataDir
 from flotilla.runtime.observability.logs import get_logger
+from flotilla.security.tls_endpoints import TlsDialler
 from flotilla.types.errors import CorruptionError, FlotillaError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import NodeId
 
@@ -53,8 +54,12 @@ _GRAVE = {REFUSED_CLUSTER_ID: "OTHER_CLUSTER", REFUSED_DATA: "OTHER_DATA"}
 
 
 class ClusterEntry:
-    def __init__(self, data: DataDir, node: Node, consensus: Consensus, outside: Outside) -> None:
+    def __init__(
+        self, data: DataDir, node: Node, consensus: Consensus, outside: Outside, tls: TlsDialler | None = None
+    ) -> None:
+        """With `tls` the cluster that it joins is asked over encrypted connections."""
         self._data = data
+        self._tls = tls
         self._node = node
         self._own = node.network.own
         self._consensus = consensus
@@ -174,7 +179,7 @@ class ClusterEntry:
 
     async def _ask(self, own: RegisterBroker, servers: list[str]) -> tuple[dict[NodeId, str], str]:
         """The peer addresses of the others, and the id of the cluster."""
-        async with AsyncClient(servers, timeout_ms=JOIN_MS) as client:
+        async with node_client(servers, self._tls, timeout_ms=JOIN_MS) as client:
             # Another cluster would admit it, and then refuse its links.
             found = await client.admin.metadata()
             if found.cluster_name and found.cluster_name != own.cluster_name:

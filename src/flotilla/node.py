@@ -17,6 +17,7 @@ from flotilla.replica.stored_state import StoredState
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.node import NodeRuntime
 from flotilla.runtime.start_watch import StartWatch
+from flotilla.security.node_tls import PeerTls
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
 from flotilla.storage.posix import PosixDisk
@@ -42,6 +43,8 @@ class NodeParts:
     timing: Timing = field(default_factory=Timing)
     #: How fast stored data are verified in the background; 0: not at all.
     scrub_bytes_per_second: int = 0
+    #: None: links are not encrypted.
+    tls: PeerTls | None = None
 
 
 class Node:
@@ -75,6 +78,7 @@ class Node:
             chance=chance,
             check_interval_ms=parts.timing.link_check_ms,
             data=parts.incarnation,
+            tls=parts.tls,
         )
         self.runtime = NodeRuntime(
             node=parts.node,

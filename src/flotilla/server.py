@@ -37,6 +37,8 @@ from flotilla.runtime.descriptors import budget_descriptors
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.observability.failures import watch
 from flotilla.runtime.observability.logs import get_logger
+from flotilla.security.endpoint_tls import CERTIFICATES_MS, TlsFiles, report_look
+from flotilla.security.node_tls import NodeTls
 from flotilla.storage.disk_folder import DiskFolder
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
@@ -141,7 +143,17 @@ def _replica_options(settings: NodeSettings) -> ReplicaOptions:
     )
 
 
-def _node_parts(settings: NodeSettings, options: ReplicaOptions, segments: int, incarnation: int) -> NodeParts:
+def _node_tls(settings: NodeSettings) -> NodeTls | None:
+    """Raises InvalidArgumentError, UnsupportedError."""
+    if not settings.has_tls:
+        return None
+    files = TlsFiles(settings.tls_certificate, settings.tls_key, settings.tls_ca)
+    return NodeTls(files, settings.cluster_name, settings.node_id, settings.tls_client_certificates)
+
+
+def _node_parts(
+    settings: NodeSettings, options: ReplicaOptions, segments: int, incarnation: int, tls: NodeTls | None
+) -> NodeParts:
     return NodeParts(
         node=settings.node_id,
         cluster=settings.cluster_digest,
@@ -158,6 +170,7 @@ def _node_parts(settings: NodeSettings, options: ReplicaOptions, segments: int, 
         incarnation=incarnation,
         timing=settings.timing,
         scrub_bytes_per_second=settings.scrub_bytes_per_second,
+        tls=None if tls is None else tls.peers(),
     )
 
 
@@ -167,6 +180,8 @@ class Server:
     def __init__(self, settings: NodeSettings, clock: Clock | None = None, disk: Disk | None = None) -> None:
         """`clock` replaces the machine's, for tests, and `disk` the data directory, for the simulator."""
         self.settings = settings
+        self.tls = _node_tls(settings)
+        dialler = None if self.tls is None else self.tls.node_dialler()
         folder = PathFolder(Path(settings.data_dir)) if disk is None else DiskFolder(disk, settings.data_dir)
         self._data = DataDir.claim(folder, settings.node_id, settings.cluster_name)
         self._machine = CatalogMachine()
@@ -175,14 +190,14 @@ class Server:
             here().descriptors_max(), segments_max=settings.open_files_max, has_grpc=settings.grpc_listen is not None
         )
         incarnation = self._data.identity.incarnation
-        parts = _node_parts(settings, self._replica_options, self.descriptors.segments, incarnation)
+        parts = _node_parts(settings, self._replica_options, self.descriptors.segments, incarnation, self.tls)
         self.node = Node(parts, lambda group: self._machine if group == METADATA_GROUP else None, span_of, disk)
         self.node.network.own.starts = self._count_start()
         self._consensus = LoopConsensus(self.node)
         self._outside = LoopOutside(self.node, clock or LoopClock())
         self.catalog = Catalog(self._machine, self._consensus, self._outside)
-        self.entry = ClusterEntry(self._data, self.node, self._consensus, self._outside)
-        self._elsewhere = ClusterElsewhere(self._broker_addresses)
+        self.entry = ClusterEntry(self._data, self.node, self._consensus, self._outside, dialler)
+        self._elsewhere = ClusterElsewhere(self._broker_addresses, dialler)
         keeps_log = replace(self._replica_options, keeps_log=True)
         self.membership = Membership(
             settings.node_id,
@@ -204,7 +219,7 @@ class Server:
         self.membership.on_removed = self.entry.removed
         metered = MeteredService(self.broker, self.membership.produced)
         budget = ConnectionBudget(self.descriptors.clients)
-        self._tcp = TcpServer(metered, budget=budget)
+        self._tcp = TcpServer(metered, budget=budget, tls=self.tls)
         self.status = NodeStatus(
             self.node.runtime,
             self.node.network,
@@ -216,26 +231,31 @@ class Server:
             self.membership.is_registered,
             self.entry.reasons,
             settings.exposed,
+            self._expires_s,
         )
         self.node.runtime.on_group_failed = self.membership.group_failed
         #: The whole cluster, for endpoints that any node serves. It connects to this node first.
-        self.gateway = Gateway(self._own_addresses, clock=self._outside.now_ms, local=self.local_endpoint)
-        self._grpc = GrpcServer(self.gateway, self.status.is_member, self.descriptors.grpc)
-        self._http = HttpServer(self.status, self.gateway, budget=budget, hosts=_host_names(settings))
+        self.gateway = Gateway(self._own_addresses, clock=self._outside.now_ms, local=self.local_endpoint, tls=dialler)
+        self._grpc = GrpcServer(self.gateway, self.status.is_member, self.descriptors.grpc, self.tls)
+        self._http = HttpServer(self.status, self.gateway, budget=budget, hosts=_host_names(settings), tls=self.tls)
         #: Where this node reaches its own endpoint.
         self._own_endpoint: Address | None = None
         #: This node's registration; known once its listeners are open.
         self._own: RegisterBroker | None = None
+        self._event_log = self._new_event_log()
+        self._stop_looking: Cancel | None = None
+        self._stop_looking_at_certificates: Cancel | None = None
+
+    def _new_event_log(self) -> EventLog:
         driver = self.node.runtime.driver
-        self._event_log = EventLog(
-            settings.node_id,
+        return EventLog(
+            self.settings.node_id,
             self.catalog,
             driver.replicas,
             driver.repaired,
             self._consensus.stalled,
             self._outside.clock,
         )
-        self._stop_looking: Cancel | None = None
 
     def _count_start(self) -> int:
         """The number of this start; 0 if the disk is full: then this start is not counted, and no peer judges it."""
@@ -244,6 +264,9 @@ class Server:
         except DiskFullError:
             log.warning("the disk is full: this start is not counted", node=self.settings.node_id)
             return 0
+
+    def _expires_s(self) -> int | None:
+        return None if self.tls is None else self.tls.certificate.expires_s
 
     def _broker_addresses(self) -> list[Address]:
         return [parse_address(broker.client_address) for broker in self.catalog.brokers().values()]
@@ -289,6 +312,7 @@ class Server:
         log.info("descriptors are divided", node=settings.node_id, **asdict(self.descriptors))
         self._report_recovery()
         self._look()
+        self._look_at_certificates()
 
     def _report_recovery(self) -> None:
         """What a power cut or a bad sector took from the end of the journal."""
@@ -299,6 +323,20 @@ class Server:
             if stored.doubtful:
                 ranges = stored.doubtful.as_list()
                 log.warning("entries may be torn or rotten; the other replicas decide", group=group, entries=ranges)
+
+    def reload_certificates(self) -> None:
+        """Reads the files again, changed or not."""
+        self._reload_certificates(is_forced=True)
+
+    def _look_at_certificates(self) -> None:
+        if self.tls is not None:
+            self._reload_certificates()
+            self._stop_looking_at_certificates = self._outside.later(CERTIFICATES_MS, self._look_at_certificates)
+
+    def _reload_certificates(self, *, is_forced: bool = False) -> None:
+        if self.tls is None:
+            return
+        report_look(log, self.tls, self.tls.look(is_forced=is_forced))
 
     def _look(self) -> None:
         self._event_log.look()
@@ -315,6 +353,8 @@ class Server:
         if self._stop_looking is not None:
             self._stop_looking()
             self._event_log.look()
+        if self._stop_looking_at_certificates is not None:
+            self._stop_looking_at_certificates()
         self.broker.close()
         await self.gateway.close()
         await self._elsewhere.close()

@@ -27,6 +27,7 @@ from flotilla.client.async_client import AsyncClient
 from flotilla.client.client import Client
 from flotilla.client.in_process import CLOCKS_HERE, LoopThread
 from flotilla.runtime.clock import TurnedClock
+from flotilla.security.client_tls import Tls
 from flotilla.server import Server
 from flotilla.sim.whole.scenario import SimulatedCluster, SimulatedProcess, SimulationFailedError, simulate
 from flotilla.types.address import Address, parse_address
@@ -67,6 +68,10 @@ class BrokerSettings(TypedDict, total=False):
     auto_create_topics: bool
     default_partitions: int
     default_replication_factor: int
+    tls_certificate: str
+    tls_key: str
+    tls_ca: str
+    tls_client_certificates: str
 
 
 class LocalBroker:
@@ -109,13 +114,15 @@ class LocalBroker:
         """The address of gRPC; empty unless `grpc_listen` was given."""
         return self._server.grpc_address
 
-    def client(self, *, timeout_ms: int | timedelta = 30_000, name: str = "") -> Client:
+    def client(self, *, timeout_ms: int | timedelta = 30_000, name: str = "", tls: Tls | None = None) -> Client:
         """A client of this broker."""
-        return Client(self.address, timeout_ms=timeout_ms, name=name)
+        return Client(self.address, timeout_ms=timeout_ms, name=name, tls=tls)
 
-    def async_client(self, *, timeout_ms: int | timedelta = 30_000, name: str = "") -> AsyncClient:
+    def async_client(
+        self, *, timeout_ms: int | timedelta = 30_000, name: str = "", tls: Tls | None = None
+    ) -> AsyncClient:
         """A client of this broker, for coroutines."""
-        return AsyncClient(self.address, timeout_ms=timeout_ms, name=name)
+        return AsyncClient(self.address, timeout_ms=timeout_ms, name=name, tls=tls)
 
     def advance(self, ms: int | timedelta = 0, **duration: float) -> None:
         """Turns the broker's clock forwards: `advance(500)`, `advance(seconds=30)`, `advance(days=7)`.

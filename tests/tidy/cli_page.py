@@ -15,6 +15,7 @@ from flotilla.cli.shell.words import WORDS
 from flotilla.cli.terminal.exit_codes import ALL
 from flotilla.cli.terminal.message_formats import Format
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, SERVERS_VARIABLE
+from flotilla.security.client_tls import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE
 from flotilla.types.settings import SETTINGS
 
 PATH = "docs/reference/cli.md"
@@ -29,6 +30,9 @@ _HEAD = f"""\
 
 - **Which cluster.** Verbs that talk to a cluster take `--servers` (`-s`), else `{SERVERS_VARIABLE}`, else \
 `{DEFAULT_SERVERS}`. One broker is enough; it names the others.
+- **TLS.** In front of the verb stand `--tls-ca`, `--tls-certificate` and `--tls-key`, else \
+`{CA_VARIABLE}`, `{CERTIFICATE_VARIABLE}` and `{KEY_VARIABLE}`: with one of them the verb speaks TLS as a client \
+([security](../security.md)).
 - **Output.** Tables on a terminal; elsewhere the same rows as plain text without colours, one line each. \
 `--json` prints JSON, one document or one line per message; every verb has it except `serve`, `proxy`, `worker` and \
 `shell`, which run until they are stopped. Results go to standard output, everything else to standard error.

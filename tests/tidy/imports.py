@@ -37,6 +37,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "types": (),
     # The machine that everything but the pure cores runs on; the simulator has one of its own.
     "machine": (),
+    # Certificates and encryption, for all that has connections.
+    "security": ("types", "machine"),
     # L1: three pure cores that never meet.
     "raft": ("types",),
     "partition": ("types",),
@@ -46,30 +48,30 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "replica": ("types", "raft"),
     # L3: adapters see each other through ports, never directly.
     "storage": ("types", "raft", "codec", "replica"),
-    "peers": ("types", "raft", "codec", "replica"),
+    "peers": ("types", "raft", "codec", "replica", "security"),
     "runtime": ("types", "machine", "raft", "codec", "replica"),
     # L4
     "broker": (*_CORE, "machine", "runtime"),
     # L5
-    "client": ("types", "machine", *_CLIENT_CODEC),
-    "gateway": ("types", "machine", *_CLIENT_CODEC, "client"),
-    "frontends": ("types", "machine", "codec", "broker", "client", "gateway"),
+    "client": ("types", "machine", "security", *_CLIENT_CODEC),
+    "gateway": ("types", "machine", "security", *_CLIENT_CODEC, "client"),
+    "frontends": ("types", "machine", "security", "codec", "broker", "client", "gateway"),
     "frontends.http.http1": (),
     # L6
-    "spark": ("types", "client", "codec.batch"),
-    "cli": (*_CORE, *_ADAPTERS, "broker", "frontends", "client", "gateway", "server", "spark"),
+    "spark": ("types", "security", "client", "codec.batch"),
+    "cli": (*_CORE, *_ADAPTERS, "security", "broker", "frontends", "client", "gateway", "server", "spark"),
     "cli.sim": (*_CORE, *_ADAPTERS, "sim"),
     # Beside the layers: the simulator runs the real core, storage, driver and group commit on simulated devices.
     "sim": (*_CORE, "storage", *_REPLAYED_RUNTIME, *_REPLAYED_BROKER),
     # The whole product in simulated time.
     "sim.whole": (*_CORE, *_ADAPTERS, "node", "broker", "frontends", "client", "gateway", "server", "sim"),
     # Composition roots, where everything meets.
-    "node": (*_CORE, *_ADAPTERS),
-    "cluster_entry": (*_CORE, *_ADAPTERS, "node", "broker", "client"),
-    "server": (*_CORE, *_ADAPTERS, "node", "cluster_entry", "broker", "frontends", "client", "gateway"),
+    "node": (*_CORE, *_ADAPTERS, "security"),
+    "cluster_entry": (*_CORE, *_ADAPTERS, "security", "node", "broker", "client"),
+    "server": (*_CORE, *_ADAPTERS, "security", "node", "cluster_entry", "broker", "frontends", "client", "gateway"),
     # Fixtures, which users' tests load without an import.
     "pytest_plugin": ("client", "testing"),
-    "testing": (*_CORE, *_ADAPTERS, "broker", "client", "server", "sim.whole"),
+    "testing": (*_CORE, *_ADAPTERS, "security", "broker", "client", "server", "sim.whole"),
 }
 
 #: Rows whose own part of the package is their folder alone: it could be taken out and used elsewhere.
@@ -83,6 +85,7 @@ BREAKING = ("sim.whole.mutants",)
 #: Foreign packages and the folders that may import them.
 FOREIGN: dict[str, tuple[str, ...]] = {
     "crc32c": ("broker", "codec", "storage", "client"),
+    "cryptography": ("security",),
     "cronsim": ("broker",),
     "google": ("codec",),
     "grpc": ("frontends",),

@@ -274,7 +274,7 @@ class Broker:
         clocks = clock_warnings(self.node, self._outside.clock, self.membership.hosts.values())
         disk = disk_warnings(self.node, self._consensus.stalled(), self._names)
         holds = hold_warnings(self.node, self.membership.hosts.items(), self._names)
-        exposure = exposure_warnings(self.node, self._settings.exposed)
+        exposure = exposure_warnings(self.node, self._settings.exposed, is_encrypted=self._settings.has_tls)
         done(NodeDescribed(self.node, [*self._warnings.take(replicas), *disk, *clocks, *holds, *exposure]))
 
     def _lost(self, host: PartitionHost) -> tuple[NodeId, ...]:

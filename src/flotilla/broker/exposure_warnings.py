@@ -7,10 +7,11 @@ from flotilla.types.ids import NodeId
 from flotilla.types.operations.cluster import INSECURE, NodeWarning
 
 
-def exposure_warnings(node: NodeId, exposed: Sequence[Address]) -> list[NodeWarning]:
+def exposure_warnings(node: NodeId, exposed: Sequence[Address], *, is_encrypted: bool = False) -> list[NodeWarning]:
     """`exposed`: the addresses at which other machines can connect."""
     if not exposed:
         return []
     listed = ", ".join(map(str, exposed))
-    message = f"node {node} listens at {listed} without authentication and encryption: whoever connects owns its data"
+    missing = "authentication" if is_encrypted else "authentication and encryption"
+    message = f"node {node} listens at {listed} without {missing}: whoever connects owns its data"
     return [NodeWarning(INSECURE, message, node)]

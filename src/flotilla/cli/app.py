@@ -6,6 +6,7 @@ quickly.
 """
 
 import errno
+import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from flotilla.cli.terminal.exit_codes import FAILED, INTERRUPTED, advice, exit_c
 from flotilla.cli.terminal.output import complain, print_done
 from flotilla.cli.terminal.plain_help import plain_help, plain_parameters
 from flotilla.cli.terminal.servers import AsJson
+from flotilla.security.client_tls import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, VARIABLES
 from flotilla.types.errors import FlotillaError
 from flotilla.types.version import __version__
 
@@ -25,6 +27,7 @@ from flotilla.types.version import __version__
 VERBS = {
     "serve": "serve:serve",
     "proxy": "proxy:proxy",
+    "cert": "cert:cert_app",
     "cluster": "cluster:cluster_app",
     "node": "node:node_app",
     "topic": "topic:topic_app",
@@ -133,8 +136,36 @@ def root(
     is_version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
+    tls_ca: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            envvar=CA_VARIABLE,
+            help="Speak TLS with brokers whose certificates are of the authorities in this file.",
+            show_default="no TLS",
+        ),
+    ] = "",
+    tls_certificate: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            envvar=CERTIFICATE_VARIABLE,
+            help="The certificate that says who you are, for brokers that ask for one.",
+            show_default="none",
+        ),
+    ] = "",
+    tls_key: Annotated[
+        str, typer.Option(metavar="FILE", envvar=KEY_VARIABLE, help="The key of it.", show_default="none")
+    ] = "",
 ) -> None:
-    """A message queue in which every partition is its own Raft group."""
+    """A message queue in which every partition is its own Raft group.
+
+    The options for TLS are those of a client, and stand in front of the command: `flotilla --tls-ca ca.crt topic list`.
+    """
+    for name, value in zip(VARIABLES, (tls_ca, tls_certificate, tls_key), strict=True):
+        if value:
+            # Every client of this process, and of those that it starts, finds it there.
+            os.environ[name] = os.path.abspath(value)
 
 
 def main() -> None:

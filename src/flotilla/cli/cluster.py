@@ -360,7 +360,7 @@ def _watch(local: LocalCluster, servers: str) -> None:
     try:
         note(f"{len(local.nodes)} node(s) are running at {servers}; Ctrl-C stops them")
         with (
-            Cluster(servers, "1s").connect() as client,
+            Cluster(servers, "1s", is_local=True).connect() as client,
             Live(console=printer, transient=True, auto_refresh=False) as live,
         ):
             while True:

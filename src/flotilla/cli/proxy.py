@@ -21,6 +21,10 @@ from flotilla.cli.terminal.stop_signals import log_hangup
 from flotilla.machine import here
 from flotilla.runtime.descriptors import budget_descriptors, raise_descriptor_limit
 from flotilla.runtime.observability.logs import configure_logs, get_logger, remove_logs
+from flotilla.security.client_tls import fresh_context, tls_of_environment
+from flotilla.security.endpoint_tls import CERTIFICATES_MS, EndpointTls, TlsFiles, report_look
+from flotilla.security.grpc_environment import prepare_grpc
+from flotilla.security.tls_endpoints import TlsDialler
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.setting_kinds import hosts
@@ -47,6 +51,17 @@ def proxy(
             metavar="NAME,...", help="Names by which HTTP clients call this proxy, beside addresses and localhost."
         ),
     ] = "",
+    listen_certificate: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            help="Speak TLS with clients, with this certificate; --tls-ca in front of the command is for brokers.",
+            show_default="no TLS",
+        ),
+    ] = "",
+    listen_key: Annotated[
+        str, typer.Option(metavar="FILE", help="The key of it, which only its owner may read.", show_default="none")
+    ] = "",
     insecure: Annotated[
         bool,
         typer.Option("--insecure", help="Listen where other machines can connect, though nothing asks who they are."),
@@ -70,10 +85,13 @@ def proxy(
     if exposed and not insecure:
         advice = "add --insecure if the network keeps everybody else out"
         raise InvalidArgumentError(f"{exposed[0]}: {INSECURE_RULE}; {advice}")
+    if bool(listen_certificate) != bool(listen_key):
+        raise InvalidArgumentError("--listen-certificate and --listen-key go together")
+    tls = EndpointTls(TlsFiles(listen_certificate, listen_key)) if listen_certificate else None
     configure_logs(level=log_level, format="auto", stream=sys.stderr)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            code = runner.run(_run(servers, listeners, read_hosts(http_hosts), stop_with_stdin=stop_with_stdin))
+            code = runner.run(_run(servers, listeners, read_hosts(http_hosts), tls, stop_with_stdin=stop_with_stdin))
     finally:
         remove_logs()
     raise typer.Exit(code)
@@ -100,8 +118,15 @@ def read_hosts(text: str) -> tuple[str, ...]:
 
 
 async def _run(
-    servers: str, listeners: dict[str, Address | None], names: tuple[str, ...], *, stop_with_stdin: bool
+    servers: str,
+    listeners: dict[str, Address | None],
+    names: tuple[str, ...],
+    tls: EndpointTls | None,
+    *,
+    stop_with_stdin: bool,
 ) -> int:
+    if tls is not None:
+        prepare_grpc()
     # Imported late: the endpoints take longer to load than `--help` should.
     from flotilla.frontends.grpc.server import GrpcServer
     from flotilla.frontends.http.server import HttpServer
@@ -110,20 +135,23 @@ async def _run(
     from flotilla.types.address import read_addresses
 
     addresses = read_addresses(servers)
-    gateway = Gateway(lambda: addresses, "proxy")
+    to_brokers = tls_of_environment()
+    dialler = None if to_brokers is None else TlsDialler(fresh_context(to_brokers).get)
+    gateway = Gateway(lambda: addresses, "proxy", tls=dialler)
     raise_descriptor_limit()
     # No store, but connections to brokers.
     descriptors = budget_descriptors(here().descriptors_max(), segments_max=0, has_grpc=True)
     known = [*names, here().host_name(), *(address.host for address in listeners.values() if address is not None)]
     opened: dict[str, GrpcServer | HttpServer] = {
-        "--grpc-listen": GrpcServer(gateway, connections_max=descriptors.grpc),
-        "--http-listen": HttpServer(None, gateway, budget=ConnectionBudget(descriptors.clients), hosts=known),
+        "--grpc-listen": GrpcServer(gateway, connections_max=descriptors.grpc, tls=tls),
+        "--http-listen": HttpServer(None, gateway, budget=ConnectionBudget(descriptors.clients), hosts=known, tls=tls),
     }
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    loop.add_signal_handler(signal.SIGHUP, log_hangup)
+    loop.add_signal_handler(signal.SIGHUP, log_hangup if tls is None else lambda: _reload(tls, is_forced=True))
+    looking = None if tls is None else asyncio.create_task(_look_at_certificates(tls))
     if stop_with_stdin:
         await loop.connect_read_pipe(lambda: EndOfInput(stopping), sys.stdin)
     try:
@@ -144,5 +172,17 @@ async def _run(
         log.info("stopping")
         return OK.code
     finally:
+        if looking is not None:
+            looking.cancel()
         await asyncio.gather(*[server.close(_DRAIN_MS) for server in opened.values()])
         await gateway.close()
+
+
+async def _look_at_certificates(tls: EndpointTls) -> None:
+    while True:
+        await asyncio.sleep(CERTIFICATES_MS / 1000)
+        _reload(tls)
+
+
+def _reload(tls: EndpointTls, *, is_forced: bool = False) -> None:
+    report_look(log, tls, tls.look(is_forced=is_forced))

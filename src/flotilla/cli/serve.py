@@ -23,6 +23,7 @@ from flotilla.cli.terminal.stop_signals import StopSignals
 from flotilla.runtime.descriptors import raise_descriptor_limit
 from flotilla.runtime.observability.logs import configure_logs, get_logger, remove_logs
 from flotilla.runtime.process import tune_process
+from flotilla.security.grpc_environment import prepare_grpc
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError
 from flotilla.types.settings import LoadedSettings, NodeSettings
@@ -45,7 +46,8 @@ def serve(
 ) -> None:
     """Run a broker: alone, with --peers, or into a running cluster with --join.
 
-    SIGTERM and Ctrl-C stop it in order, with exit code 0; a second one ends it at once, with 1. SIGHUP is ignored.
+    SIGTERM and Ctrl-C stop it in order, with exit code 0; a second one ends it at once, with 1. SIGHUP has
+    certificates read again.
     The exit code is 7 when the cluster has removed the node.
 
     Example: `flotilla serve --data-dir /var/lib/flotilla --listen 127.0.0.1:7600`
@@ -65,6 +67,8 @@ def serve(
 
 
 async def _run(settings: NodeSettings, signals: StopSignals, *, stop_with_stdin: bool) -> int:
+    if settings.has_tls:
+        prepare_grpc()
     # Imported late: a broker takes longer to load than most commands run.
     from flotilla.server import Server
 
@@ -91,6 +95,8 @@ async def _serve_until_stopped(server: "Server", signals: StopSignals, *, stop_w
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     signals.notify(loop, stopping.set)
+    if server.tls is not None:
+        signals.notify_hangup(loop, server.reload_certificates)
     server.entry.on_expelled = stopping.set
     if server.entry.expulsion is not None:
         stopping.set()

@@ -22,6 +22,7 @@ from flotilla.cli.terminal.output import complain, note
 from flotilla.cli.terminal.pairs import WantedHeaders, read_pairs
 from flotilla.cli.terminal.reloading import run_reloading
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, Servers, read_duration, report_silence
+from flotilla.security.client_tls import tls_of_environment
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.tasks import DEFAULT_QUEUE, topic_of
 
@@ -128,9 +129,10 @@ def worker(
         checked_handler(handler, found),
         concurrency=concurrency,
         drain_ms=read_duration(drain, "--drain"),
+        tls=tls_of_environment(),
         **settings,
     )
-    with Client(servers) as client:
+    with Client(servers, tls=tls_of_environment()) as client:
         report_silence(client, f"no answer from {servers} yet; trying until the worker is stopped")
     _run(made, f"{topic} in group {group}, {concurrency} at a time")
 

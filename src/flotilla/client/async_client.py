@@ -43,6 +43,8 @@ from flotilla.client.stream.aio import AsyncStreamConsumer
 from flotilla.client.stream.options import StreamOptions, stream_parameters
 from flotilla.client.transaction._core import Committed
 from flotilla.client.transaction.aio import AsyncTransaction, abort_transaction, commit_together, commit_transaction
+from flotilla.security.client_tls import Tls, fresh_context
+from flotilla.security.tls_endpoints import TlsDialler
 from flotilla.types.address import read_addresses
 from flotilla.types.errors import (
     AlreadyExistsError,
@@ -91,8 +93,12 @@ class AsyncClient:
         *,
         timeout_ms: Duration = TIMEOUT_MS_DEFAULT,
         name: str = "",
+        tls: Tls | None = None,
     ) -> None:
-        """`name` is shown to operators of the brokers."""
+        """`name` is shown to operators of the brokers. With `tls` connections are encrypted.
+
+        Raises InvalidArgumentError, also for files of `tls` that cannot be used.
+        """
         self._network: Network | None = None
         self._is_closed = False
         #: False: a Client around this one closes it, and warns.
@@ -100,6 +106,9 @@ class AsyncClient:
         #: Closed with the client.
         self._producers: dict[AsyncProducer, None] = {}
         self._addresses = read_addresses(addresses)
+        #: The newest files of `tls`, and what dials with them.
+        self._tls = None if tls is None else fresh_context(tls)
+        self._dialler = None if self._tls is None else TlsDialler(self._tls.get)
         self._timeout_ms = read_timeout(timeout_ms, TIMEOUT_MS_DEFAULT)
         self._name = name
         #: For `produce`, by topic.
@@ -568,7 +577,7 @@ class AsyncClient:
         if self._is_closed:
             raise ConnectionClosedError("the client is closed")
         if self._network is None:
-            self._network = Network(new_session(self._addresses, self._name))
+            self._network = Network(new_session(self._addresses, self._name), tls=self._dialler)
         return self._network
 
     def _limit_ms(self, timeout_ms: Duration | None) -> int:

@@ -34,6 +34,7 @@ from flotilla.client.reader.sync import Reader
 from flotilla.client.stream.options import StreamOptions, stream_parameters
 from flotilla.client.stream.sync import StreamConsumer
 from flotilla.client.transaction.sync import Transaction
+from flotilla.security.client_tls import Tls
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, TopicReplacedError
 from flotilla.types.records import Record
 
@@ -60,17 +61,21 @@ class Client:
         *,
         timeout_ms: Duration = TIMEOUT_MS_DEFAULT,
         name: str = "",
+        tls: Tls | None = None,
     ) -> None:
-        """`name` is shown to operators of the brokers."""
+        """`name` is shown to operators of the brokers. With `tls` connections are encrypted.
+
+        Raises InvalidArgumentError, also for files of `tls` that cannot be used.
+        """
         #: The thread and what lives on it, when it was first needed; the lock guards its beginning and its end.
         self._open: tuple[LoopThread, Network] | None = None
         self._is_closed = False
         self._lock = threading.Lock()
         self._finalizer: Callable[[], object] | None = None
-        self._inner = AsyncClient(addresses, timeout_ms=timeout_ms, name=name)
+        self._inner = AsyncClient(addresses, timeout_ms=timeout_ms, name=name, tls=tls)
         self._inner._is_watched = False
         self._timeout_ms = read_timeout(timeout_ms, TIMEOUT_MS_DEFAULT)
-        self._direct = DirectConnections(full_name(name))
+        self._direct = DirectConnections(full_name(name), self._inner._tls)
         #: For `produce`, by topic.
         self._own_producers: dict[str, Producer] = {}
         #: Closed with the client.

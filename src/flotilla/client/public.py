@@ -47,6 +47,7 @@ from flotilla.client.worker import AsyncHandler as AsyncHandler
 from flotilla.client.worker import BlockingHandler as BlockingHandler
 from flotilla.client.worker import Handler as Handler
 from flotilla.client.worker import Worker as Worker
+from flotilla.security.client_tls import Tls as Tls
 from flotilla.types.errors import AlreadyExistsError as AlreadyExistsError
 from flotilla.types.errors import BufferFullError as BufferFullError
 from flotilla.types.errors import ConfigurationChangeError as ConfigurationChangeError

@@ -29,6 +29,7 @@ from flotilla.client.queue.message import with_owner
 from flotilla.client.queue.options import QueueSettings
 from flotilla.client.queue.outcome import Outcome, log_outcome, outcome_of, returned
 from flotilla.client.queue.sync import QueueMessage
+from flotilla.security.client_tls import Tls
 from flotilla.types.errors import FlotillaError, GroupModeError, InvalidArgumentError, NotFoundError
 from flotilla.types.limits import RESULT_BYTES_MAX
 from flotilla.types.operations.queue import FAIL, REJECT
@@ -77,6 +78,7 @@ class Worker(BackgroundRun):
         drain_ms: Duration = DRAIN_MS_DEFAULT,
         on_error: Hook | None = None,
         on_reject: Hook | None = None,
+        tls: Tls | None = None,
         **settings: Unpack[QueueSettings],
     ) -> None:
         """Raises InvalidArgumentError, also for a handler that does not take one message.
@@ -86,12 +88,14 @@ class Worker(BackgroundRun):
         drain_ms: how long a stop waits for running handlers; 30 s.
         on_error: called on the loop when a handler has failed, with the message and the exception.
         on_reject: the same when a handler has raised Reject.
+        tls: encrypts the connections, as of a client; an AsyncClient has its own.
         settings: the keyword arguments of `Client.queue`.
         """
         if concurrency < 1 or milliseconds(drain_ms) < 0:
             raise InvalidArgumentError("concurrency is at least 1, and drain_ms at least 0")
         check_handler(handler)
         self._client = addresses
+        self._tls = tls
         self.topic = topic
         self.group = group
         self._handler = handler
@@ -140,7 +144,7 @@ class Worker(BackgroundRun):
         self._stopping = asyncio.Event()
         if self._is_stopped:
             return
-        client = self._client if isinstance(self._client, AsyncClient) else AsyncClient(self._client)
+        client = self._client if isinstance(self._client, AsyncClient) else AsyncClient(self._client, tls=self._tls)
         threads = None if self._is_async else ThreadPoolExecutor(self.concurrency, f"flotilla-worker-{self.topic}")
         try:
             settings: QueueSettings = {"prefetch": self.concurrency, **self._settings}

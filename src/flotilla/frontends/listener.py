@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from flotilla.machine import here
+from flotilla.security.tls_endpoints import TlsAcceptor
 
 #: Connections accepted or refused in one iteration of the loop, for each address.
 ACCEPT_COUNT_MAX: Final = 32
@@ -48,14 +49,20 @@ class Listener:
         connections_max: int,
         budget: ConnectionBudget | None,
         refusal: Callable[[str], bytes],
+        tls: TlsAcceptor | None = None,
     ) -> None:
-        """`count` returns the open connections; `refusal` makes the answer to a client that is refused."""
+        """`count` returns the open connections; `refusal` makes the answer to a client that is refused.
+
+        With `tls` connections are encrypted. Handshakes count as connections, and a client that is refused gets no
+        answer: it would have to be encrypted, too.
+        """
         self.refused_count = 0
         self._protocol = protocol
         self._count = count
         self._connections_max = connections_max
         self._budget = budget
         self._refusal = refusal
+        self._tls = tls
         self._sockets: list[socket.socket] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         #: Connections that were accepted, and how many of them have no protocol yet.
@@ -81,6 +88,8 @@ class Listener:
 
     def close(self) -> None:
         """Stops listening; open connections go on."""
+        if self._tls is not None:
+            self._tls.close()
         for each in self._sockets:
             if self._loop is not None and each.fileno() >= 0:
                 self._loop.remove_reader(each)
@@ -92,7 +101,8 @@ class Listener:
         return bool(self._sockets)
 
     def _open_count(self) -> int:
-        return self._count() + self._beginning_count
+        handshakes = 0 if self._tls is None else self._tls.handshake_count
+        return self._count() + self._beginning_count + handshakes
 
     def _accept_some(self, listening: socket.socket) -> None:
         for _ in range(ACCEPT_COUNT_MAX):
@@ -134,7 +144,8 @@ class Listener:
         with connection:
             try:
                 connection.setblocking(False)
-                connection.send(self._refusal(reason))
+                if self._tls is None:
+                    connection.send(self._refusal(reason))
                 connection.shutdown(socket.SHUT_WR)
                 connection.recv(_DROPPED_BYTES)
             except OSError:
@@ -158,4 +169,4 @@ class Listener:
 
     def _begun(self) -> asyncio.BaseProtocol:
         self._beginning_count -= 1
-        return self._protocol()
+        return self._protocol() if self._tls is None else self._tls.accept(self._protocol)

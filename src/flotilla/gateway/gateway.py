@@ -22,10 +22,13 @@ from flotilla.client._core.local_link import LocalEndpoint
 from flotilla.client._core.positions import find_topic
 from flotilla.client._core.seen_metadata import SeenMetadata
 from flotilla.client._core.session import no_topic
+from flotilla.client._options import TIMEOUT_MS_DEFAULT as CLIENT_TIMEOUT_MS_DEFAULT
 from flotilla.client._options import new_session
 from flotilla.client.admin.groups import Groups
 from flotilla.client.admin.schedules import AsyncSchedules
 from flotilla.client.admin.trimming import purge, trim
+from flotilla.client.async_client import AsyncClient
+from flotilla.client.node_client import node_client
 from flotilla.client.producer.receipt import Receipt
 from flotilla.gateway.lease_forwarding import LeaseForwarding
 from flotilla.gateway.long_poll_connections import LongPollConnection, LongPollConnections
@@ -33,6 +36,7 @@ from flotilla.gateway.poll import GatewayPoll
 from flotilla.gateway.produce import GatewayProducers, PendingRecords
 from flotilla.gateway.subscription import GatewaySubscription
 from flotilla.machine import now_ms, steady_ms
+from flotilla.security.tls_endpoints import TlsDialler
 from flotilla.types import operations as ops
 from flotilla.types.address import Address
 from flotilla.types.errors import (
@@ -66,12 +70,14 @@ class Gateway:
         name: str = "gateway",
         clock: Callable[[], int] | None = None,
         local: Callable[[Address], LocalEndpoint | None] | None = None,
+        tls: TlsDialler | None = None,
     ) -> None:
         """`addresses` returns bootstrap addresses when a connection is needed: one that answers is enough.
 
         `clock` is the time of day at the brokers; None: Welcome reports it. `local` finds the broker of an address that
-        runs in this process: it is reached without a socket.
+        runs in this process: it is reached without a socket. With `tls` all others are reached encrypted.
         """
+        self._tls = tls
         self._addresses = addresses
         self._name = name
         self._clock = clock
@@ -195,9 +201,9 @@ class Gateway:
         main.refresh(name)
         return main.network.session.topic(name)
 
-    def brokers(self) -> Sequence[Address]:
-        """The bootstrap addresses, for a client of its own."""
-        return self._addresses()
+    def client(self, *, timeout_ms: int = CLIENT_TIMEOUT_MS_DEFAULT) -> AsyncClient:
+        """A client of its own for rare calls, which take no place on the connections of the gateway."""
+        return node_client([str(address) for address in self._addresses()], self._tls, timeout_ms=timeout_ms)
 
     async def partitions(self, topic: str, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> list[int]:
         """The known partitions of a topic; partitions are only added. Raises NotFoundError."""
@@ -363,7 +369,7 @@ class Gateway:
         addresses = self._addresses()
         if not addresses:
             raise UnavailableError("no broker of this cluster is known yet")
-        return Network(new_session(addresses, self._name, is_gateway=True, seen=self._seen), self._local)
+        return Network(new_session(addresses, self._name, is_gateway=True, seen=self._seen), self._local, self._tls)
 
     def _forget(self, topic: str) -> None:
         """Drops everything known of a topic that was created, changed or removed."""

@@ -57,6 +57,8 @@ class PeerConnection(asyncio.BufferedProtocol):
         self.is_closed = False
         #: Why it ended, as a text for operators; empty: the other side closed it.
         self.reason = ""
+        #: What the transport said about it.
+        self.error: Exception | None = None
         self.is_paused = False
         self.received_bytes = 0
         self._heard = False
@@ -76,6 +78,10 @@ class PeerConnection(asyncio.BufferedProtocol):
         """The address of the other side, as a text for operators; empty when it is gone."""
         name = None if self._transport is None else self._transport.get_extra_info("peername")
         return str(Address(*name[:2])) if name else ""
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        return self._transport
 
     def write(self, buffers: list[Buffer]) -> None:
         """Writes whole frames to the socket. The buffers must not change afterwards."""
@@ -176,6 +182,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_closed = True
+        self.error = error
         if error is not None and not self.reason:
             self.reason = str(error)
         self._transport = None

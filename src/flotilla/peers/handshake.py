@@ -58,6 +58,7 @@ REFUSED_DATA = 6
 REFUSED_CLUSTER_ID = 7
 REFUSED_REMOVED = 8
 REFUSED_OLDER = 9
+REFUSED_CERTIFICATE = 10
 
 DECISION_TEXT = {
     ACCEPTED: "accepted",
@@ -71,6 +72,7 @@ DECISION_TEXT = {
     REFUSED_REMOVED: "the cluster has removed this node",
     REFUSED_OLDER: "the cluster has seen a later start of this node: its data directory is a restored backup or a "
     "copy; run `flotilla node repair` on it and start it with --join",
+    REFUSED_CERTIFICATE: "the certificate is that of another node",
 }
 
 

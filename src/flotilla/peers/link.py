@@ -29,6 +29,8 @@ from flotilla.peers.handshake import (
 )
 from flotilla.peers.send_queue import SendQueue
 from flotilla.raft.messages import Message
+from flotilla.security.contexts import TlsError
+from flotilla.security.node_tls import PeerTls
 from flotilla.types.address import Address
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.limits import MIB, PEER_QUEUE_BYTES_MAX
@@ -70,8 +72,11 @@ class PeerLink:
         owner: PeerLinkOwner,
         chance: random.Random,
         queue_bytes_max: int = PEER_QUEUE_BYTES_MAX,
+        tls: PeerTls | None = None,
     ) -> None:
+        """With `tls` the other side must show the certificate of the peer, before anything is said to it."""
         self.peer = peer
+        self._tls = tls
         self.address = address
         self.counters = PeerLinkCounters()
         self.queue = SendQueue(queue_bytes_max)
@@ -165,13 +170,13 @@ class PeerLink:
     async def _dial(self) -> None:
         try:
             async with asyncio.timeout(DIAL_TIMEOUT_MS / 1000):
-                await asyncio.get_running_loop().create_connection(
-                    lambda: PeerConnection(self), self.address.host, self.address.port
-                )
+                await self._connect()
         except Exception as error:
             # Not only OSError and TimeoutError: a link that stops dialling is gone for ever.
             self.last_failure = str(error) or "no answer"
             self.answer = None
+            if isinstance(error, TlsError):
+                self._refused(self.last_failure)
             connection = self._connection
             if connection is None:
                 self._dial_later()
@@ -181,6 +186,13 @@ class PeerLink:
                 self.connection_lost(connection)
         finally:
             self._dialling = None
+
+    async def _connect(self) -> None:
+        host, port = self.address
+        if self._tls is None:
+            await asyncio.get_running_loop().create_connection(lambda: PeerConnection(self), host, port)
+        else:
+            await self._tls.connect_node(lambda: PeerConnection(self), host, port, self.peer)
 
     def _dial_later(self) -> None:
         if self._is_closed:
@@ -212,17 +224,20 @@ class PeerLink:
         except HandshakeError as error:
             failure = str(error)
         if failure:
-            self.counters.refused += 1
             connection.cut(failure)
-            if failure != self._refusal:
-                self._refusal = failure
-                self._owner.link_refused(self.peer, self.address, failure)
+            self._refused(failure)
             return
         connection.open()
         self._refusal = ""
         self._backoff_ms = BACKOFF_MIN_MS
         self.last_failure = ""
         self._owner.link_opened(self.peer)
+
+    def _refused(self, failure: str) -> None:
+        self.counters.refused += 1
+        if failure != self._refusal:
+            self._refusal = failure
+            self._owner.link_refused(self.peer, self.address, failure)
 
     def _judge(self, welcome: PeerWelcome) -> str:
         """Why the reply is not acceptable; empty if it is."""
@@ -244,6 +259,9 @@ class PeerLink:
         self._connection = None
         self.queue.clear()
         self.last_failure = connection.reason or "closed by the peer"
+        if isinstance(connection.error, TlsError) and not connection.is_open:
+            # The dialling side is the first to be done with the handshake: so it hears of a refusal.
+            self._refused(self.last_failure)
         if connection.is_open:
             self.answer = None
             self._owner.link_closed(self.peer)

@@ -23,6 +23,7 @@ from flotilla.peers.link import PeerLink
 from flotilla.peers.server import PeerServer, PeerServerCounters
 from flotilla.raft.messages import Message
 from flotilla.replica.ports import LinkEvents
+from flotilla.security.node_tls import PeerTls
 from flotilla.types.address import Address
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.timing import Timing
@@ -50,15 +51,17 @@ class PeerNetwork:
         chance: random.Random,
         check_interval_ms: int = Timing().link_check_ms,
         data: int = 0,
+        tls: PeerTls | None = None,
     ) -> None:
-        """`data` is the number of this node's data directory."""
+        """`data` is the number of this node's data directory. With `tls` nodes show each other their certificates."""
         self.node = node
+        self._tls = tls
         self._check_interval_s = check_interval_ms / 1000
         self._listen = listen
         self._chance = chance
         #: Its owner changes it when the node enters a cluster; every later handshake says so.
         self.own = Introduction(cluster, node, chance.getrandbits(63), data)
-        self._server = PeerServer(self.own, self)
+        self._server = PeerServer(self.own, self, tls)
         self._links: dict[NodeId, PeerLink] = {}
         self._up: dict[NodeId, None] = {}
         self._events: LinkEvents | None = None
@@ -108,7 +111,7 @@ class PeerNetwork:
         if link is not None:
             link.move(address)
             return
-        link = self._links[peer] = PeerLink(self.own, peer, address, self, self._chance)
+        link = self._links[peer] = PeerLink(self.own, peer, address, self, self._chance, tls=self._tls)
         if self._events is not None:
             link.dial()
 

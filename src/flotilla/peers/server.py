@@ -5,6 +5,9 @@ same process dialling again replaces its own old connection; another process wit
 refused while the first is alive. Connections without a handshake are few and short-lived, and their
 frames may not be longer than a handshake. When they are too many, the address with the most of them loses its oldest:
 a node that dials finds a place, whoever else does.
+
+With TLS a connection begins with its handshake, in which both sides show certificates; then the certificate of the
+other side must be that of the node that its PeerHello names.
 """
 
 import asyncio
@@ -19,6 +22,7 @@ from flotilla.peers.connection import PeerConnection
 from flotilla.peers.handshake import (
     ACCEPTED,
     DECISION_TEXT,
+    REFUSED_CERTIFICATE,
     REFUSED_DUPLICATE,
     REFUSED_REMOVED,
     HandshakeError,
@@ -31,6 +35,7 @@ from flotilla.peers.handshake import (
     judge_data,
 )
 from flotilla.raft.messages import Message
+from flotilla.security.node_tls import PeerTls
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.limits import PEER_HANDSHAKE_COUNT_MAX
@@ -65,8 +70,10 @@ class PeerServerCounters:
 
 
 class PeerServer:
-    def __init__(self, own: Introduction, owner: PeerServerOwner) -> None:
+    def __init__(self, own: Introduction, owner: PeerServerOwner, tls: PeerTls | None = None) -> None:
         self.counters = PeerServerCounters()
+        self._tls = tls
+        self._acceptor = None if tls is None else tls.acceptor(self._handshake_failed)
         self._own = own
         self._owner = owner
         #: The nodes that are accepted; the same as the links.
@@ -80,17 +87,26 @@ class PeerServer:
         self._names: dict[PeerConnection, NodeId] = {}
         #: Refused nodes since they were last accepted, with the reason.
         self._refusals: dict[NodeId, str] = {}
+        #: Why TLS handshakes have failed.
+        self._failed_handshakes: dict[str, None] = {}
         self._listener: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Listens; returns the port, which the system chose if `port` is 0."""
-        self._listener = await asyncio.get_running_loop().create_server(lambda: PeerConnection(self), host, port)
+        self._listener = await asyncio.get_running_loop().create_server(self._accept, host, port)
         bound: int = self._listener.sockets[0].getsockname()[1]
         return bound
+
+    def _accept(self) -> asyncio.BaseProtocol:
+        if self._acceptor is None:
+            return PeerConnection(self)
+        return self._acceptor.accept(lambda: PeerConnection(self))
 
     def close(self) -> None:
         if self._listener is not None:
             self._listener.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         for connection in [*self._strangers, *self._names]:
             connection.finish("shutting down")
 
@@ -180,6 +196,8 @@ class PeerServer:
             connection.cut(str(error))
             return
         decision = judge(hello, self._own, self.members, self._removed)
+        if self._tls is not None and self._tls.node_of(connection.transport) != hello.sender:
+            decision = REFUSED_CERTIFICATE
         if decision == ACCEPTED and self._is_taken(hello):
             decision = REFUSED_DUPLICATE
         welcome = encode_welcome(self._own.welcome(hello, decision))
@@ -189,6 +207,15 @@ class PeerServer:
         else:
             self._refused(connection, hello.sender, DECISION_TEXT[decision])
             connection.finish(DECISION_TEXT[decision])
+
+    def _handshake_failed(self, address: str, reason: str) -> None:
+        """Reports each reason once, until a peer is accepted. They are few, whatever strangers send."""
+        if self._listener is None or not self._listener.is_serving():
+            return
+        self.counters.refused += 1
+        if reason not in self._failed_handshakes:
+            self._failed_handshakes[reason] = None
+            self._owner.peer_refused(NO_NODE, address, reason)
 
     def _refused(self, connection: PeerConnection, peer: NodeId, reason: str) -> None:
         """Reports a refusal once per reason, although peers retry, and only for a bounded number of ids."""
@@ -207,6 +234,7 @@ class PeerServer:
         connection.open()
         self.counters.accepted += 1
         self._refusals.pop(hello.sender, None)
+        self._failed_handshakes.clear()
         del self._strangers[connection]
         self._names[connection] = hello.sender
         replaced = self._accepted.get(hello.sender)

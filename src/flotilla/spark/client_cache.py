@@ -13,10 +13,11 @@ from threading import Lock
 from typing import Final
 
 from flotilla.client.client import Client
+from flotilla.security.client_tls import Tls
 from flotilla.types.errors import FlotillaError
 
-#: Servers and timeout.
-_Key = tuple[tuple[str, ...], int]
+#: Servers, timeout and encryption.
+_Key = tuple[tuple[str, ...], int, Tls | None]
 #: For a process that serves several clusters in turn.
 CACHED_MAX: Final = 4
 #: Nothing is in flight in an idle client.
@@ -61,10 +62,10 @@ os.register_at_fork(after_in_child=_cache.forget)
 
 
 @contextmanager
-def borrowed_client(servers: Sequence[str], timeout_ms: int) -> Iterator[Client]:
+def borrowed_client(servers: Sequence[str], timeout_ms: int, tls: Tls | None = None) -> Iterator[Client]:
     """An idle client, or a new one, for the length of a block."""
-    key = (tuple(servers), timeout_ms)
-    client = _cache.take(key) or Client(list(servers), timeout_ms=timeout_ms, name="spark")
+    key = (tuple(servers), timeout_ms, tls)
+    client = _cache.take(key) or Client(list(servers), timeout_ms=timeout_ms, name="spark", tls=tls)
     try:
         yield client
     except GeneratorExit:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from flotilla.security.client_tls import Tls, read_tls, tls_of_environment
 from flotilla.types.address import parse_address
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import KIB, MIB, TIME_MS_MAX
@@ -63,6 +64,10 @@ class Options:
 
     servers: tuple[str, ...] = ("localhost:7600",)
     timeout_ms: int = 60_000
+    #: Files, on the driver and on every executor. Without any of them the variables for clients count.
+    tls_ca: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
     subscribe: tuple[str, ...] = ()
     subscribe_pattern: str = ""
     #: Topics and partition numbers.
@@ -90,6 +95,11 @@ class Options:
     batch_bytes: int = 512 * KIB
     #: Spark's own option, which it passes with those of a streaming write.
     checkpoint_location: str = ""
+
+    @property
+    def tls(self) -> Tls | None:
+        """As of a client. Raises InvalidArgumentError."""
+        return read_tls(self.tls_ca, self.tls_certificate, self.tls_key) or tls_of_environment()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -198,6 +208,15 @@ TABLE: Final[tuple[Option, ...]] = (
         "timeoutMs", "timeout_ms", _integer(100, 86_400_000), "100 to 86400000", EVERYWHERE,
         "Time limit of one request, failovers included; then the task fails.",
     ),
+    Option(
+        "tlsCa", "tls_ca", _text, "a path", EVERYWHERE,
+        "Speak TLS with brokers whose certificates are of the authorities in this file, on every executor, too.",
+    ),
+    Option(
+        "tlsCertificate", "tls_certificate", _text, "a path", EVERYWHERE,
+        "The certificate that says who the job is, for brokers that ask for one.",
+    ),
+    Option("tlsKey", "tls_key", _text, "a path", EVERYWHERE, "The key of the certificate."),
     Option("subscribe", "subscribe", _texts, "names of topics, separated by commas", READING, "Topics to read."),
     Option(
         "subscribePattern", "subscribe_pattern", _pattern, "a regular expression", READING,
@@ -309,6 +328,8 @@ def read_options(given: Mapping[str, str]) -> Options:
 
 def check_place(given: Mapping[str, str], options: Options, place: str) -> None:
     """Checks that all given options apply to a place. Raises OptionError."""
+    if bool(options.tls_certificate) != bool(options.tls_key):
+        raise OptionError("options tlsCertificate and tlsKey go together")
     for name in given:
         row = _BY_NAME[name.lower()]
         if place not in row.places:

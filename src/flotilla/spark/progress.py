@@ -20,6 +20,7 @@ from pyspark.sql.streaming.listener import (
 
 from flotilla.client.bulk.offsets import commit_all
 from flotilla.client.client import Client
+from flotilla.security.client_tls import read_tls, tls_of_environment
 from flotilla.spark.client_cache import borrowed_client
 from flotilla.spark.offset_range import Position, from_json
 from flotilla.spark.options import Options
@@ -27,6 +28,8 @@ from flotilla.types.errors import FlotillaError
 
 _GROUP: Final = "@group"
 _SERVERS: Final = "@servers"
+#: Names of files, and nothing that is in them.
+_TLS: Final = "@tls"
 _TIMEOUT_MS: Final = 10_000
 
 _log = logging.getLogger(__name__)
@@ -36,7 +39,10 @@ def with_group(position: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """A position as Spark stores it, with the group and the servers for the listener."""
     if not options.group:
         return dict(position)
-    return {**position, _GROUP: options.group, _SERVERS: ",".join(options.servers)}
+    found = {**position, _GROUP: options.group, _SERVERS: ",".join(options.servers)}
+    if options.tls_ca or options.tls_certificate:
+        found[_TLS] = [options.tls_ca, options.tls_certificate, options.tls_key]
+    return found
 
 
 def commit_position(client: Client, group: str, position: Position) -> None:
@@ -68,7 +74,8 @@ def _commit(end_offset: str | None) -> None:
     table = _object(end_offset)
     group, servers = table.get(_GROUP), table.get(_SERVERS)
     if isinstance(group, str) and isinstance(servers, str):
-        with borrowed_client(servers.split(","), _TIMEOUT_MS) as client:
+        tls = read_tls(*table.get(_TLS, ("", "", ""))) or tls_of_environment()
+        with borrowed_client(servers.split(","), _TIMEOUT_MS, tls) as client:
             commit_position(client, group, from_json(table))
 
 

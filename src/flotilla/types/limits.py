@@ -123,6 +123,8 @@ REQUEST_ENVELOPE_BYTES_MAX = 256 * KIB
 #: A frame of a client that has not said Hello, and how long it may take to say it.
 HANDSHAKE_FRAME_BYTES_MAX = 16 * KIB
 HANDSHAKE_MS_MAX = 5_000
+#: TLS handshakes in progress at one endpoint for clients; each has as long as a Hello.
+TLS_HANDSHAKE_COUNT_MAX = 1_024
 #: Connections of clients to one node.
 CONNECTION_COUNT_MAX = 4096
 #: The same over HTTP.

@@ -133,6 +133,15 @@ def text(meaning: str, pattern: str = ".+") -> Kind:
     return Kind(allowed=meaning, shape="TEXT", parse=_same, accepts=accepts)
 
 
+def file_path() -> Kind:
+    """A file; empty: none."""
+
+    def accepts(value: object) -> bool:
+        return isinstance(value, str) and value.isprintable()
+
+    return Kind(allowed="a path that can be printed", shape="FILE", parse=_same, accepts=accepts)
+
+
 def choice(*words: str) -> Kind:
     allowed = f"{', '.join(words[:-1])} or {words[-1]}"
     return Kind(allowed, "|".join(words), parse=_same, accepts=lambda value: value in words)

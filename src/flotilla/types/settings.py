@@ -28,6 +28,7 @@ from flotilla.types.setting_kinds import (
     duration,
     endpoint,
     endpoints,
+    file_path,
     hosts,
     nodes,
     peers,
@@ -132,6 +133,28 @@ class NodeSettings:
         "Addresses",
         "Listen where other machines can connect, although nothing asks clients and nodes who they are or encrypts "
         "what they send. Only for networks that keep everybody else out.",
+    )
+
+    tls_certificate: str = _row(
+        "",
+        file_path(),
+        "Encryption",
+        "The certificate of this node (PEM). With it all endpoints speak TLS 1.3, and links between nodes ask both "
+        "sides for their certificates. It names the node, as `flotilla cert issue` has it.",
+    )
+    tls_key: str = _row("", file_path(), "Encryption", "The key of the certificate. Only its owner may read it.")
+    tls_ca: str = _row(
+        "",
+        file_path(),
+        "Encryption",
+        "The authorities whose certificates other nodes, and clients that show one, must have.",
+    )
+    tls_client_certificates: str = _row(
+        "off",
+        choice("off", "optional", "required"),
+        "Encryption",
+        "Whether clients are asked for a certificate: off, optional, or required to connect at all. gRPC knows no "
+        "optional ones.",
     )
 
     cluster_name: str = _row(
@@ -267,6 +290,11 @@ class NodeSettings:
         return tuple(address for address in addresses if address is not None and not address.is_loopback)
 
     @property
+    def has_tls(self) -> bool:
+        """Whether the endpoints and links are encrypted."""
+        return bool(self.tls_certificate)
+
+    @property
     def creates_topics(self) -> bool:
         """Whether a topic is created when a client first produces to it."""
         return not self.exposed if self.auto_create_topics is None else self.auto_create_topics
@@ -296,7 +324,7 @@ class NodeSettings:
         for name, setting in SETTINGS.items():
             if not setting.kind.accepts(getattr(self, name)):
                 raise InvalidArgumentError(f"{self._said(name, origins)}: expected {setting.kind.allowed}")
-        broken = [*self._broken_address_rules(), *self._broken_time_rules()]
+        broken = [*self._broken_address_rules(), *self._broken_time_rules(), *self._broken_tls_rules()]
         if broken:
             names, rule = broken[0]
             said = " and ".join(self._said(name, origins) for name in names)
@@ -311,6 +339,17 @@ class NodeSettings:
             rule = "a partition stays awake for at least one heartbeat; 0 keeps it awake for ever"
             broken.append((("quiesce_ms", "heartbeat_ms"), rule))
         return broken
+
+    def _broken_tls_rules(self) -> list[tuple[tuple[str, ...], str]]:
+        files = ("tls_certificate", "tls_key", "tls_ca")
+        given = [name for name in files if getattr(self, name)]
+        if given and len(given) < len(files):
+            missing = next(name for name in files if name not in given)
+            return [((given[0], missing), "a node with TLS needs its certificate, the key of it, and the authorities")]
+        if self.tls_client_certificates != "off" and not given:
+            rule = "clients have certificates only where tls_certificate is set"
+            return [(("tls_client_certificates",), rule)]
+        return []
 
     def _broken_address_rules(self) -> list[tuple[tuple[str, ...], str]]:
         broken: list[tuple[tuple[str, ...], str]] = []

@@ -101,6 +101,7 @@ class SingleNode:
             self.hosts,
             self.clock,
             lambda: self.is_registered,
+            expires_s=lambda: 2_000_000_000,
         )
 
     def _machine(self, group: GroupId) -> Any:

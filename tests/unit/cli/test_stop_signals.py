@@ -75,3 +75,16 @@ def test_a_hangup_is_ignored() -> None:
         assert (signals.asked_by, ended) == ("", [])
         signals.done()
         send(signal.SIGHUP)
+
+
+def test_a_hangup_has_certificates_read_again() -> None:
+    reloads: list[str] = []
+    loop = asyncio.new_event_loop()
+    with StopSignals() as signals:
+        signals.notify_hangup(loop, lambda: reloads.append("again"))
+        send(signal.SIGHUP)
+        loop.run_until_complete(asyncio.sleep(0))
+        send(signal.SIGHUP)
+        loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    assert reloads == ["again", "again"]

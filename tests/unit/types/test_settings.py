@@ -195,6 +195,16 @@ BROKEN = [
     ({"peers": REMOTE, "advertise": Address("a", 1)}, "peer_advertise = 'auto': nodes on other machines"),
     ({"listen": ANY}, "listen = '0.0.0.0:7600' and insecure = 'false': other machines can connect there"),
     ({"http_listen": Address("node1", 1)}, "http_listen = 'node1:1' and insecure = 'false'"),
+    ({"tls_certificate": "a.crt"}, "tls_certificate = 'a.crt' and tls_key = '': a node with TLS needs its certificate"),
+    ({"tls_key": "a.key", "tls_ca": "ca.crt"}, "tls_key = 'a.key' and tls_certificate = ''"),
+    (
+        {"tls_client_certificates": "required"},
+        "tls_client_certificates = 'required': clients have certificates only where tls_certificate is set",
+    ),
+    (
+        {"listen": ANY, "tls_certificate": "a.crt", "tls_key": "a.key", "tls_ca": "ca.crt"},
+        "listen = '0.0.0.0:7600' and insecure = 'false'",
+    ),
     ({"node_id": 0}, "node_id = 0: expected"),
     ({"advertise": Address("a", 0)}, "advertise = Address(host='a', port=0): expected"),
 ]
@@ -219,6 +229,7 @@ GOOD = [
     {"http_listen": None, "grpc_listen": None},
     {"listen": Address("127.0.0.1", 0), "peer_listen": Address("127.0.0.1", 0)},
     {"listen": Address("10.0.0.1", 7680), "insecure": True},
+    {"tls_certificate": "a.crt", "tls_key": "a.key", "tls_ca": "ca.crt", "tls_client_certificates": "optional"},
 ]
 
 

@@ -13,7 +13,7 @@ from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.group_names import UNASSIGNED_TOPIC, GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.replica_warnings import ReplicaWarnings, Trouble
-from flotilla.machine import steady_ms
+from flotilla.machine import now_ms, steady_ms
 from flotilla.raft import reasons
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
@@ -97,6 +97,8 @@ class Build(NamedTuple):
     started_ms: int
     #: Other machines can connect.
     is_exposed: bool
+    #: When the certificate in use expires, in seconds since 1970; None: there is none.
+    expires_s: Callable[[], int | None] = lambda: None
 
 
 class Measurements:
@@ -284,6 +286,9 @@ class Measurements:
         info = (label("version", build.version), label("python", build.python), label("node", build.node))
         out.add(metrics.BUILD_INFO, 1, ",".join(info))
         out.add(metrics.INSECURE, int(build.is_exposed))
+        expires_s = build.expires_s()
+        if expires_s is not None:
+            out.add(metrics.CERTIFICATE_EXPIRY_SECONDS, expires_s - now_ms() // 1000)
         out.add(metrics.UPTIME_SECONDS, (steady_ms() - build.started_ms) / 1000)
         out.add(metrics.PROCESS_CPU_SECONDS, usage.cpu_seconds())
         for metric, value in (

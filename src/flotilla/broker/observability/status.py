@@ -62,13 +62,16 @@ class NodeStatus:
         is_registered: Callable[[], bool],
         entry: Callable[[], list[Wait]] = list,
         exposed: Sequence[Address] = (),
+        expires_s: Callable[[], int | None] = lambda: None,
     ) -> None:
         """`clients` is TcpServer.statistics; `hosts` are the partitions with queue groups.
 
         `is_registered`: whether the cluster has registered this start of the node. `entry` says why the node has not
         entered its cluster, or has no place in it. `exposed` are addresses at which other machines can connect.
+        `expires_s`: when the certificate in use expires, in seconds since 1970; None: there is none.
         """
         self._exposed = exposed
+        self._expires_s = expires_s
         self._is_registered = is_registered
         self._entry = entry
         self._node = runtime.node
@@ -78,7 +81,8 @@ class NodeStatus:
         self._started_ms = steady_ms()
         self._is_stopping = False
         self._warnings = ReplicaWarnings(catalog, self._names, peers.is_up)
-        build = Build(__version__, platform.python_version(), runtime.node, self._started_ms, bool(exposed))
+        python = platform.python_version()
+        build = Build(__version__, python, runtime.node, self._started_ms, bool(exposed), expires_s)
         self._clock = clock
         self._hosts = hosts
         self._measurements = Measurements(
@@ -194,7 +198,7 @@ class NodeStatus:
         """Troubles that do not stop this node from serving."""
         clocks = clock_warnings(self._node, self._clock, self._hosts.values())
         holds = hold_warnings(self._node, self._hosts.items(), self._names)
-        exposure = exposure_warnings(self._node, self._exposed)
+        exposure = exposure_warnings(self._node, self._exposed, is_encrypted=self._expires_s() is not None)
         return [*self._warnings.take(self._driver.replicas.values()), *clocks, *holds, *exposure]
 
     async def metrics(self) -> bytes:

@@ -128,7 +128,7 @@ def _measure(servers: list[str], sizes: list[int], stages: Stages) -> "tuple[lis
             stages.begin(f"{name}, {subject.payload_bytes:,} B")
             outcomes.append(Outcome(name, subject.payload_bytes, *measure(subject)))
 
-    with Cluster(",".join(servers)).connect() as client:
+    with Cluster(",".join(servers), is_local=True).connect() as client:
         for size_bytes in sizes:
             run(_PROBES, _Subject(client, servers, "", size_bytes))
             with _topic(client) as made:

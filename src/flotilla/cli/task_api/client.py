@@ -6,10 +6,11 @@ repeated: an enqueued task has an idempotency key, and a lease can be settled on
 
 import json
 from collections.abc import Sequence
-from http.client import HTTPConnection, HTTPException
-from typing import Any, Final
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from flotilla.security.client_tls import Tls, fresh_context, tls_of_environment
 from flotilla.types.errors import (
     ALL_ERRORS,
     FlotillaError,
@@ -22,6 +23,12 @@ from flotilla.types.errors import (
 DEFAULT_HTTP: Final = "http://127.0.0.1:7680"
 _PORT: Final = 7680
 _ERRORS: Final = {error.row.name: error for error in ALL_ERRORS if error is not NotLeaderError}
+
+
+class Endpoint(NamedTuple):
+    host: str
+    port: int
+    is_encrypted: bool = False
 
 
 class TaskClient:
@@ -52,8 +59,7 @@ class TaskClient:
     def _ask(self, method: str, path: str, body: object, wait_ms: int) -> Any:
         connection = self._connection
         if connection is None:
-            host, port = self._endpoints[0]
-            connection = self._connection = HTTPConnection(host, port)
+            connection = self._connection = _connection(self._endpoints[0])
         connection.timeout = self._timeout_s + wait_ms / 1000
         if connection.sock is not None:
             connection.sock.settimeout(connection.timeout)
@@ -74,18 +80,25 @@ class TaskClient:
             self._connection = None
 
 
-def read_urls(text: str) -> list[tuple[str, int]]:
-    """Hosts and ports. Raises InvalidArgumentError."""
-    found: list[tuple[str, int]] = []
+def _connection(endpoint: Endpoint) -> HTTPConnection:
+    if not endpoint.is_encrypted:
+        return HTTPConnection(endpoint.host, endpoint.port)
+    context = fresh_context(tls_of_environment() or Tls()).get()
+    return HTTPSConnection(endpoint.host, endpoint.port, context=context)
+
+
+def read_urls(text: str) -> list[Endpoint]:
+    """Raises InvalidArgumentError."""
+    found: list[Endpoint] = []
     for url in filter(None, (part.strip() for part in text.split(","))):
         try:
             parts = urlsplit(url if "://" in url else f"http://{url}")
             port = parts.port or _PORT
         except ValueError:
             parts, port = urlsplit(""), 0
-        if parts.scheme != "http" or not parts.hostname or parts.path.strip("/") or parts.query:
-            raise InvalidArgumentError(f"{url!r} is not of the form http://host:port")
-        found.append((parts.hostname, port))
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+            raise InvalidArgumentError(f"{url!r} is not of the form http://host:port or https://host:port")
+        found.append(Endpoint(parts.hostname, port, parts.scheme == "https"))
     if not found:
         raise InvalidArgumentError("at least one endpoint is needed, such as " + DEFAULT_HTTP)
     return found

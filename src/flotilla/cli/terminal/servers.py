@@ -1,4 +1,7 @@
-"""The cluster that a command talks to: `--servers`, else FLOTILLA_SERVERS, else the local default port."""
+"""The cluster that a command talks to: `--servers`, else FLOTILLA_SERVERS, else the local default port.
+
+Whether it speaks TLS is said in front of the command (`cli/app.py`), and stands in the environment.
+"""
 
 import sys
 import time
@@ -12,6 +15,7 @@ import typer
 
 from flotilla.cli.terminal.output import note
 from flotilla.cli.terminal.shared_options import share_options
+from flotilla.security.client_tls import tls_of_environment
 from flotilla.types.errors import DeadlineError, InvalidArgumentError, NotFoundError, UnavailableError
 from flotilla.types.notation import parse_duration
 from flotilla.types.operations import TopicInfo
@@ -52,6 +56,8 @@ class Cluster:
 
     servers: str = DEFAULT_SERVERS
     timeout: str = DEFAULT_TIMEOUT
+    #: Started by this command, without TLS.
+    is_local: bool = False
 
     @property
     def timeout_ms(self) -> int:
@@ -63,7 +69,8 @@ class Cluster:
         # Imported late: a client takes longer to load than `--help` should.
         from flotilla.client.client import Client
 
-        client = Client(self.servers, timeout_ms=self.timeout_ms)
+        tls = None if self.is_local else tls_of_environment()
+        client = Client(self.servers, timeout_ms=self.timeout_ms, tls=tls)
         if sys.stderr.isatty():
             try:
                 report_silence(client, f"no answer from {self.servers} yet; trying for {self.timeout}")

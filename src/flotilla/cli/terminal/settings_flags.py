@@ -14,6 +14,7 @@ import typer
 from flotilla.cli.terminal.servers import SERVERS_VARIABLE
 from flotilla.cli.terminal.shared_options import share_options
 from flotilla.runtime.settings_loader import CONFIG_VARIABLE, load_settings
+from flotilla.security.client_tls import VARIABLES
 from flotilla.types.setting_table import Setting
 from flotilla.types.settings import SETTINGS, LoadedSettings
 
@@ -25,8 +26,9 @@ def setting_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 def _load(config: Path | None, **flags: object) -> LoadedSettings:
     """Raises InvalidArgumentError."""
-    # The variable is for clients and often set for a whole machine; it is no setting of a node.
-    environ = {name: value for name, value in os.environ.items() if name != SERVERS_VARIABLE}
+    # These are for clients and often set for a whole machine; they are no settings of a node.
+    of_clients = (SERVERS_VARIABLE, *VARIABLES)
+    environ = {name: value for name, value in os.environ.items() if name not in of_clients}
     return load_settings(flags, environ, config)
 
 

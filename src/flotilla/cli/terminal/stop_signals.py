@@ -1,7 +1,8 @@
 """Signals of a process that stops in order.
 
     SIGTERM, SIGINT   the first asks for the stop, the second ends the process at once
-    SIGHUP            is logged and ignored: a closed terminal or a log rotation must not end a broker
+    SIGHUP            has certificates read again; without TLS it is logged and ignored: a closed terminal or a log
+                      rotation must not end a broker
 
 The handlers are installed before the process listens and stay until it is gone, so the exit code always says what
 happened. A signal that comes while the process starts is kept until `notify` is called; one that comes after `done` is
@@ -33,11 +34,12 @@ class StopSignals:
         self.asked_by = ""
         self._is_done = False
         self._notify: Callable[[], object] | None = None
+        self._reload: Callable[[], object] | None = None
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "StopSignals":
         self._before = {number: signal.signal(number, self._stop) for number in STOPPING}
-        self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, log_hangup)
+        self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._hang_up)
         return self
 
     def __exit__(
@@ -53,11 +55,21 @@ class StopSignals:
         if self.asked_by:
             self._notify()
 
+    def notify_hangup(self, loop: asyncio.AbstractEventLoop, action: Callable[[], object]) -> None:
+        """Calls `action` in the loop at every SIGHUP from now on."""
+        self._reload = lambda: loop.call_soon_threadsafe(action)
+
     def done(self) -> None:
         """Everything is stopped and written: from now on signals change nothing."""
         self._is_done = True
         for number in self._before:
             signal.signal(number, signal.SIG_IGN)
+
+    def _hang_up(self, number: int, frame: FrameType | None) -> None:
+        if self._reload is not None:
+            self._reload()
+        else:
+            log_hangup()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         """Runs between any two steps of the main thread."""

@@ -25,6 +25,7 @@ from flotilla.client._core.local_link import LocalConnection, LocalEndpoint, Loc
 from flotilla.client._core.session import Session
 from flotilla.codec.client.handover import Answers
 from flotilla.machine import now_ms, steady_ms
+from flotilla.security.tls_endpoints import TlsDialler
 from flotilla.types.address import Address
 from flotilla.types.ids import Index
 from flotilla.types.limits import KIB
@@ -70,9 +71,18 @@ class _Wire(asyncio.BufferedProtocol):
 
 
 class Network:
-    def __init__(self, session: Session, local: Callable[[Address], LocalEndpoint | None] | None = None) -> None:
-        """Belongs to the loop that runs now. `local` finds the broker at an address if it is in this process."""
+    def __init__(
+        self,
+        session: Session,
+        local: Callable[[Address], LocalEndpoint | None] | None = None,
+        tls: TlsDialler | None = None,
+    ) -> None:
+        """Belongs to the loop that runs now. `local` finds the broker at an address if it is in this process.
+
+        With `tls` all other connections are encrypted.
+        """
         self.session = session
+        self._tls = tls
         self._local = local
         self._loop = asyncio.get_running_loop()
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
@@ -225,7 +235,10 @@ class Network:
             self.connected(link, transport, LocalConnection())
             return
         try:
-            await self._loop.create_connection(lambda: _Wire(self, link), address.host, address.port)
+            if self._tls is None:
+                await self._loop.create_connection(lambda: _Wire(self, link), address.host, address.port)
+            else:
+                await self._tls.connect(lambda: _Wire(self, link), address.host, address.port)
         except OSError as error:
             self.session.lost(link, error.strerror or str(error), steady_ms())
             self.perform()

@@ -26,6 +26,7 @@ from flotilla.client.client import Client
 from flotilla.client.message import AnyMessage
 from flotilla.client.producer.record_fields import RecordFields, check_names
 from flotilla.client.worker import DRAIN_MS_DEFAULT
+from flotilla.security.client_tls import Tls, tls_of_environment
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError
 from flotilla.types.records import CONTENT_JSON
 from flotilla.types.schedules import ONE
@@ -43,13 +44,17 @@ TOPIC_DEFAULT: Final = "tasks"
 class App:
     """Functions that messages call: `@app.task`, `send`, and `flotilla worker module:app`."""
 
-    def __init__(self, servers: str | Sequence[str] | None = None, *, group: str = WORKER_GROUP) -> None:
+    def __init__(
+        self, servers: str | Sequence[str] | None = None, *, group: str = WORKER_GROUP, tls: Tls | None = None
+    ) -> None:
         """`servers` as of a Client; None: the variable FLOTILLA_SERVERS, or localhost. Nothing is connected yet.
 
+        tls: as of a Client; None: the variables FLOTILLA_CLIENT_CA, FLOTILLA_CLIENT_CERTIFICATE, FLOTILLA_CLIENT_KEY.
         group: the queue group of its workers, unless a task says otherwise.
         """
         check_group_name(group)
         self._servers = servers
+        self._tls = tls
         self.group = group
         self._declared = Declarations()
         self._client: Client | None = None
@@ -191,11 +196,15 @@ class App:
         return self._servers or os.environ.get(SERVERS_VARIABLE, "localhost:7600")
 
     @property
+    def tls(self) -> Tls | None:
+        return self._tls or tls_of_environment()
+
+    @property
     def client(self) -> Client:
         """The client that sends messages. It is made when it is first used."""
         with self._lock:
             if self._client is None:
-                self._client = Client(self.servers)
+                self._client = Client(self.servers, tls=self.tls)
             return self._client
 
     def worker(
@@ -213,7 +222,7 @@ class App:
         """
         return AppWorker(
             self._declared,
-            AsyncClient(self.servers),
+            AsyncClient(self.servers, tls=self.tls),
             self.schedule,
             concurrency=concurrency,
             topics=topics,

@@ -12,6 +12,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from flotilla.client._core.connection import ClientConnection
+from flotilla.security.contexts import FreshContext
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError, UnavailableError
 from flotilla.types.ids import Index
@@ -28,7 +29,7 @@ _RECEIVE_BYTES: Final = 64 * KIB
 
 
 class DirectConnection:
-    def __init__(self, address: Address, name: str) -> None:
+    def __init__(self, address: Address, name: str, tls: FreshContext | None = None) -> None:
         """Connects and exchanges Hello and Welcome. Raises OSError, and FlotillaError when the broker refuses."""
         self.address = address
         self._connection: ClientConnection[DirectConnection] = ClientConnection()
@@ -36,6 +37,8 @@ class DirectConnection:
         self._socket = socket.create_connection((address.host, address.port), timeout=_TIMEOUT_S)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if tls is not None:
+                self._socket = tls.get().wrap_socket(self._socket, server_hostname=address.host)
             self._socket.sendall(b"".join(self._connection.greet(name)))
             while not self._connection.is_open:
                 self._receive()
@@ -80,9 +83,10 @@ class DirectConnection:
 class DirectConnections:
     """The direct connections of one client. A thread that takes one owns it until it puts it back or discards it."""
 
-    def __init__(self, name: str) -> None:
-        """`name` is shown to operators of the broker."""
+    def __init__(self, name: str, tls: FreshContext | None = None) -> None:
+        """`name` is shown to operators of the broker. With `tls` connections are encrypted."""
         self._name = name
+        self._tls = tls
         self._lock = threading.Lock()
         self._idle: dict[Address, DirectConnection] = {}
         #: Requests for a broker while no connection was idle.
@@ -101,7 +105,7 @@ class DirectConnections:
                     return None
         if connection is None:
             try:
-                made = self._made[address] = DirectConnection(address, self._name)
+                made = self._made[address] = DirectConnection(address, self._name, self._tls)
                 return made
             except (OSError, FlotillaError):
                 self._forget(address)

@@ -27,7 +27,7 @@ class DeadLetterCalls:
 
     def _client(self, timeout_ms: int) -> AsyncClient:
         """A client for one call: these calls are rare, and take no place on the gateway's connections."""
-        return AsyncClient([str(address) for address in self._gateway.brokers()], timeout_ms=timeout_ms)
+        return self._gateway.client(timeout_ms=timeout_ms)
 
 
 def _letters(client: AsyncClient, asked: DeadLettersAsked) -> AsyncDeadLetters:

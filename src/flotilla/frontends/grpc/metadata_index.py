@@ -6,9 +6,9 @@ An answer then rests on changes of topics and groups up to there, also when anot
 from typing import Final
 
 from flotilla.frontends.grpc.errors import Context, fail, time_left_ms
+from flotilla.frontends.index_text import read_index
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import FlotillaError
-from flotilla.types.metadata_index import read_index
 
 KEY: Final = "flotilla-metadata-index"
 

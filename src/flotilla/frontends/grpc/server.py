@@ -19,7 +19,9 @@ from flotilla.frontends.grpc.calls import Calls
 from flotilla.frontends.grpc.errors import Context
 from flotilla.frontends.grpc.produce_stream import ProduceStream
 from flotilla.frontends.grpc.subscribe import SubscribeStream
+from flotilla.frontends.grpc.tls import listen
 from flotilla.gateway.gateway import Gateway
+from flotilla.security.endpoint_tls import EndpointTls
 from flotilla.types.address import Address
 from flotilla.types.limits import (
     CLIENT_FRAME_BYTES_MAX,
@@ -48,16 +50,24 @@ _OPTIONS: Final = (
 
 
 class GrpcServer:
-    def __init__(self, gateway: Gateway, is_member: Callable[[], bool] | None = None, connections_max: int = 0) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        is_member: Callable[[], bool] | None = None,
+        connections_max: int = 0,
+        tls: EndpointTls | None = None,
+    ) -> None:
         """The library closes connections beyond `connections_max` as it accepts them; 0: it accepts all.
 
-        `is_member` says whether the node is part of a cluster; None: this is a proxy.
+        `is_member` says whether the node is part of a cluster; None: this is a proxy. With `tls` connections are
+        encrypted.
 
         Health is NOT_SERVING until then, and SERVING until the endpoint closes: other nodes may answer what this node
         cannot.
         """
         self._gateway = gateway
         self._is_member = is_member
+        self._tls = tls
         self._connections_max = connections_max
         self._joining: asyncio.Task[None] | None = None
         self._server: grpc.aio.Server | None = None
@@ -75,7 +85,7 @@ class GrpcServer:
         reflection.enable_server_reflection(names, server)
         address = Address(host, port)
         try:
-            bound = server.add_insecure_port(str(address))
+            bound = listen(server, address, self._tls)
         except RuntimeError as error:
             raise OSError(f"cannot listen at {address}: {error}") from error
         await server.start()

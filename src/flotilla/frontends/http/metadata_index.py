@@ -8,9 +8,9 @@ from typing import Final
 
 from flotilla.frontends.http.framework.errors import refusal
 from flotilla.frontends.http.http1.asgi import App, Message, Receive, Scope, Send
+from flotilla.frontends.index_text import read_index
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import FlotillaError
-from flotilla.types.metadata_index import read_index
 
 HEADER: Final = b"flotilla-metadata-index"
 

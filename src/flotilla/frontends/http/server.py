@@ -11,6 +11,8 @@ from flotilla.frontends.http.http1.asgi import App
 from flotilla.frontends.http.http1.connection import IDLE_MS_MAX, Connection, refused_answer
 from flotilla.frontends.listener import ConnectionBudget, Listener
 from flotilla.gateway.gateway import Gateway
+from flotilla.security.endpoint_tls import EndpointTls
+from flotilla.types.access import Principal
 from flotilla.types.limits import (
     HTTP_CONNECTION_COUNT_MAX,
     HTTP_STATUS_CONNECTION_COUNT_MAX,
@@ -34,8 +36,13 @@ class HttpServer:
         connections_max: int = HTTP_CONNECTION_COUNT_MAX,
         budget: ConnectionBudget | None = None,
         hosts: Iterable[str] = (),
+        tls: EndpointTls | None = None,
     ) -> None:
-        """`status` is None for a proxy. `hosts` are the names by which clients may call this node."""
+        """`status` is None for a proxy. `hosts` are the names by which clients may call this node.
+
+        With `tls` only HTTPS is served.
+        """
+        self._tls = tls
         self.app: App = make_app(status, gateway, hosts)
         self._idle_ms_max = idle_ms_max
         self._open: dict[Connection, None] = {}
@@ -45,14 +52,18 @@ class HttpServer:
             connections_max=connections_max + HTTP_STATUS_CONNECTION_COUNT_MAX,
             budget=budget,
             refusal=lambda reason: refused_answer(503, *busy(reason), retry_after_s=_BUSY_RETRY_S),
+            tls=None if tls is None else tls.acceptor(),
         )
 
     def _connection(self, connections_max: int, body_ms_max: int) -> Connection:
         if len(self._open) < connections_max:
-            return Connection(self.app, self._open, self._idle_ms_max, malformed, body_ms_max)
+            return Connection(self.app, self._open, self._idle_ms_max, malformed, body_ms_max, self._principal_of)
         app = StatusOnly(self.app, connections_max)
         idle_ms_max = min(self._idle_ms_max, HTTP_STATUS_MS_MAX)
-        return Connection(app, self._open, idle_ms_max, malformed, idle_ms_max)
+        return Connection(app, self._open, idle_ms_max, malformed, idle_ms_max, self._principal_of)
+
+    def _principal_of(self, transport: asyncio.BaseTransport) -> Principal | None:
+        return None if self._tls is None else self._tls.principal(transport)
 
     async def start(self, host: str, port: int) -> int:
         """Listens; returns the port, which the system chose if `port` is 0. Raises OSError."""

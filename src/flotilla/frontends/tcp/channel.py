@@ -14,6 +14,7 @@ import socket
 from typing import Protocol, cast
 
 from flotilla.frontends.tcp.connection import CLOSING, OPEN, Connection, is_too_slow
+from flotilla.types.access import Principal
 from flotilla.types.limits import KIB, MIB
 
 #: Marks at which the transport pauses and resumes writing.
@@ -31,6 +32,9 @@ class ChannelOwner(Protocol):
         """The buffer into which all channels receive."""
 
     def connection_for(self, channel: "Channel") -> Connection: ...
+
+    def principal_of(self, transport: asyncio.BaseTransport) -> Principal | None:
+        """Whom the certificate of the client names; None: it showed none."""
 
     def entered(self, channel: "Channel") -> None: ...
 
@@ -135,6 +139,7 @@ class Channel(asyncio.BufferedProtocol):
         endpoint = transport.get_extra_info("socket")
         if endpoint is not None:
             endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connection.peer_principal = self._owner.principal_of(transport)
         self._owner.entered(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -30,6 +30,7 @@ from flotilla.codec.client.frames import (
 from flotilla.codec.frames import DIRECT_BYTES_MIN, Buffer, FrameReader
 from flotilla.frontends.tcp.budget import ByteBudget, OutputBudget
 from flotilla.types import limits
+from flotilla.types.access import Principal
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OverloadedError, UnavailableError
 from flotilla.types.ids import Index, NodeId
 from flotilla.types.operations import Done, Fetch, Fetched, Hello, Metadata, Ping, Produce, Reply, Request, Welcome
@@ -166,6 +167,8 @@ class Connection:
         for the service; `broken` when an answer raised, to end the connection.
         """
         self.state = NEW
+        #: Whom the certificate of the client names; None: it showed none.
+        self.peer_principal: Principal | None = None
         #: Why the connection ends, for people; empty while it is open.
         self.reason = ""
         self._host = host

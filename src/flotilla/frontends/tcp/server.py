@@ -17,6 +17,8 @@ from flotilla.frontends.listener import ConnectionBudget, Listener
 from flotilla.frontends.tcp.channel import Channel
 from flotilla.frontends.tcp.connection import TICK_MS, Budgets, Connection, ConnectionLimits, RequestTicket
 from flotilla.frontends.tcp.local_channel import LocalBrokerConnection, LocalChannel
+from flotilla.security.endpoint_tls import EndpointTls
+from flotilla.types.access import NODE, Principal
 from flotilla.types.errors import OverloadedError
 from flotilla.types.limits import CONNECTION_COUNT_MAX, KIB, SERVER_OUTPUT_BYTES_MAX, SERVER_REQUEST_BYTES_MAX
 
@@ -45,8 +47,11 @@ class TcpServer:
         request_bytes_max: int = SERVER_REQUEST_BYTES_MAX,
         output_bytes_max: int = SERVER_OUTPUT_BYTES_MAX,
         tick_ms: int = TICK_MS,
+        tls: EndpointTls | None = None,
     ) -> None:
+        """With `tls` connections from other processes are encrypted."""
         self._service = service
+        self._tls = tls
         self._limits = connection_limits or ConnectionLimits()
         self._budgets = Budgets(request_bytes_max, output_bytes_max)
         self._tick_ms = tick_ms
@@ -58,6 +63,7 @@ class TcpServer:
             connections_max=connections_max,
             budget=budget,
             refusal=_refusal,
+            tls=None if tls is None else tls.acceptor(),
         )
         self._timer: asyncio.TimerHandle | None = None
         self._channels: dict[AnyChannel, None] = {}
@@ -144,7 +150,12 @@ class TcpServer:
     def local_connection_for(self, channel: LocalChannel) -> LocalBrokerConnection:
         wake, serve = partial(self.schedule, channel), partial(self._serve, channel)
         broken = partial(self._broken, channel, "an answer could not be handed over")
-        return LocalBrokerConnection(self._service, self._budgets, wake, serve, self._limits, broken)
+        connection = LocalBrokerConnection(self._service, self._budgets, wake, serve, self._limits, broken)
+        connection.peer_principal = Principal(NODE, str(self._service.node))
+        return connection
+
+    def principal_of(self, transport: asyncio.BaseTransport) -> Principal | None:
+        return None if self._tls is None else self._tls.principal(transport)
 
     def entered(self, channel: Channel) -> None:
         self._channels[channel] = None

@@ -275,6 +275,11 @@ BUILD_INFO = _process(
 INSECURE = _process(
     GAUGE, "flotilla_insecure", "1 if other machines can connect to the node, and nothing asks who they are."
 )
+CERTIFICATE_EXPIRY_SECONDS = _process(
+    GAUGE,
+    "flotilla_certificate_expiry_seconds",
+    "Time until the certificate that the node uses expires; below 0: it has. Only with TLS.",
+)
 UPTIME_SECONDS = _process(GAUGE, "flotilla_uptime_seconds", "Time since the node was started.")
 PROCESS_CPU_SECONDS = _process(
     COUNTER, "process_cpu_seconds_total", "Processor time of the process, user and system together."

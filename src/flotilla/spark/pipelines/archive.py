@@ -16,6 +16,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from flotilla.client.client import Client
+from flotilla.security.client_tls import tls_of_environment
 from flotilla.spark.lake.data_file import verify
 from flotilla.spark.lake.lake import Lake
 from flotilla.spark.lake.manifest import DataFile, Manifest, Partition, Span
@@ -67,7 +68,7 @@ class Archive:
     def run(self) -> Archived:
         """Runs until the lake has everything, or for ever, by the options."""
         options = self._options
-        with Client(options.servers, name="archive") as client:
+        with Client(options.servers, name="archive", tls=tls_of_environment()) as client:
             hold = RetentionHold(client, options.group, options.topics)
             hold.begin(self._manifest.spans())
             query = (

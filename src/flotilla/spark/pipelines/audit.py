@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from flotilla.client.client import Client
+from flotilla.security.client_tls import tls_of_environment
 from flotilla.spark.lake.lake import Lake
 from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines.ranges import lake_rows
@@ -120,7 +121,7 @@ def stored_places(spark: SparkSession, options: AuditOptions, topics: Sequence[s
 
 def _existing(servers: str, topics: Sequence[str]) -> list[str]:
     found = []
-    with Client(servers, name="audit") as client:
+    with Client(servers, name="audit", tls=tls_of_environment()) as client:
         for topic in topics:
             try:
                 client.describe_topic(topic)

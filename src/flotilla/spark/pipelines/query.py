@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from flotilla.client.client import Client
+from flotilla.security.client_tls import tls_of_environment
 from flotilla.spark.lake.lake import Lake
 from flotilla.spark.lake.manifest import Manifest, Partition
 from flotilla.spark.pipelines.ranges import lake_rows
@@ -33,13 +34,13 @@ def flotilla_table(
     end of the log when the table is read.
     """
     if lake is None:
-        with Client(servers, name="query") as client:
+        with Client(servers, name="query", tls=tls_of_environment()) as client:
             client.describe_topic(topic)
         return _log(spark, topic, servers, {})
     manifest = Lake(lake).latest()
     files = manifest.files_of(topic)
     archived = lake_rows(spark, topic, files, Lake(lake)) if files else None
-    with Client(servers, name="query") as client:
+    with Client(servers, name="query", tls=tls_of_environment()) as client:
         try:
             partitions = len(client.describe_topic(topic).partitions)
         except NotFoundError:

@@ -70,6 +70,9 @@ class Owner:
     def connection_for(self, channel):
         return Connection(Host(), self._budgets, self._wake, self._serve, self._bounds)
 
+    def principal_of(self, transport):
+        return None
+
     def entered(self, channel):
         """Every client may."""
 

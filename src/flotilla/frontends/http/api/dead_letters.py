@@ -75,7 +75,7 @@ class DeadLetterApi:
 
     def _client(self) -> AsyncClient:
         """A client for one request: these are rare, and take no place on the gateway's connections."""
-        return AsyncClient([str(address) for address in self._gateway.brokers()])
+        return self._gateway.client()
 
     async def list_all(self, call: Call) -> Answer:
         async with self._client() as client:

@@ -36,6 +36,14 @@ _STATUS_LINES: Final = {
 Refuse: TypeAlias = Callable[[str], tuple[str, bytes]]
 
 
+#: Who is at the other side of a transport; None: it did not say.
+Identify: TypeAlias = Callable[[asyncio.BaseTransport], object]
+
+
+def _nobody(transport: asyncio.BaseTransport) -> object:
+    return None
+
+
 def plain_refusal(reason: str) -> tuple[str, bytes]:
     return "text/plain", reason.encode()
 
@@ -56,9 +64,17 @@ class Connection(asyncio.Protocol):
         idle_ms_max: int = IDLE_MS_MAX,
         refuse: Refuse = plain_refusal,
         body_ms_max: int = BODY_MS_MAX,
+        identify: Identify = _nobody,
     ) -> None:
-        """Adds itself to `connections` when it is made, and removes itself at its end."""
+        """Adds itself to `connections` when it is made, and removes itself at its end.
+
+        `identify` says who is at the other side; that stands in the scope of every request as `peer_principal`.
+        """
         self._app = app
+        self._identify = identify
+        #: Who is at the other side; None: it did not say.
+        self.peer_principal: object = None
+        self.is_encrypted = False
         self._refusal = refuse
         self._connections = connections
         self._idle_s_max = idle_ms_max / 1000
@@ -83,6 +99,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not checked: uvloop's transports do not derive from asyncio's, though they behave like them.
         self._transport = cast(asyncio.Transport, transport)
+        self.is_encrypted = transport.get_extra_info("ssl_object") is not None
+        self.peer_principal = self._identify(transport)
         self._connections[self] = None
         self._expect_request()
 
@@ -285,6 +303,8 @@ class Exchange:
         head = self.head
         return {
             "type": "http",
+            "scheme": "https" if self._connection.is_encrypted else "http",
+            "peer_principal": self._connection.peer_principal,
             "method": head.method,
             "path": head.path,
             "raw_path": head.raw_path,

@@ -122,6 +122,9 @@ class Transport:
         self.written = b""
         self.is_closed = False
 
+    def get_extra_info(self, name: str) -> None:
+        return None
+
     def write(self, data: bytes) -> None:
         self.written += data
 
