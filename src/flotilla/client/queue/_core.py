@@ -52,12 +52,9 @@ class QueueCore(Generic[Message]):
     ) -> None:
         """Messages of `kind` are made for `owner`; `news` is called when a waiting coroutine should look again."""
         self._session = session
-        self._topic = topic
-        self._group = group
-        self._member = member
+        self._topic, self._group, self._member = topic, group, member
         self._options = options
-        self._kind = kind
-        self._owner = owner
+        self._kind, self._owner = kind, owner
         self.notify = news
         self.ready: deque[Message] = deque()
         self.errors: deque[FlotillaError] = deque()
@@ -113,8 +110,7 @@ class QueueCore(Generic[Message]):
         #: Messages that transactions took over.
         self._taken_over_count = 0
         #: The messages that the application polls for, and until when.
-        self._wanted = 0
-        self._wanted_until_ms = 0
+        self._wanted, self._wanted_until_ms = 0, 0
         self.is_flowing = False
         #: No more messages are polled for because some are ready: the thread that takes the last one must have `pump`
         #: called.
