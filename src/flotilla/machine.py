@@ -53,6 +53,10 @@ class Machine:
         """A generator of its own. Two processes that began as one do not draw the same."""
         return Random(SystemRandom().getrandbits(128))
 
+    def secret(self, count: int) -> bytes:
+        """Random bytes that nobody can guess."""
+        return os.urandom(count)
+
     def lane(self, name: str) -> Lane:
         """Starts a thread."""
         return _Thread(name)

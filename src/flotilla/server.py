@@ -17,16 +17,21 @@ from flotilla.broker.observability.event_log import LOOK_MS, EventLog
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.status import NodeStatus
 from flotilla.broker.ports import Cancel
+from flotilla.broker.security.gate import Gate, node_credentials
+from flotilla.client.credentials import Password
 from flotilla.cluster_entry import ClusterEntry
 from flotilla.codec.batch.facts import facts_of, span_of
+from flotilla.frontends.caller import Callers
 from flotilla.frontends.grpc.server import GrpcServer
 from flotilla.frontends.http.server import HttpServer
 from flotilla.frontends.listener import ConnectionBudget
 from flotilla.frontends.tcp.server import TcpServer
 from flotilla.gateway.elsewhere import ClusterElsewhere
 from flotilla.gateway.gateway import Gateway
+from flotilla.gateway.guarded import GuardedGateway
 from flotilla.machine import here
 from flotilla.metadata.commands import RegisterBroker
+from flotilla.metadata.security.users import SECRET_BYTES
 from flotilla.node import Node, NodeParts
 from flotilla.peers.handshake import KnownPeer
 from flotilla.raft.options import RaftOptions
@@ -185,6 +190,8 @@ class Server:
         folder = PathFolder(Path(settings.data_dir)) if disk is None else DiskFolder(disk, settings.data_dir)
         self._data = DataDir.claim(folder, settings.node_id, settings.cluster_name)
         self._machine = CatalogMachine()
+        #: What it proves itself by, hashed once.
+        self._own_password: tuple[tuple[str, str], Password] | None = None
         self._replica_options = _replica_options(settings)
         self.descriptors = budget_descriptors(
             here().descriptors_max(), segments_max=settings.open_files_max, has_grpc=settings.grpc_listen is not None
@@ -197,7 +204,7 @@ class Server:
         self._outside = LoopOutside(self.node, clock or LoopClock())
         self.catalog = Catalog(self._machine, self._consensus, self._outside)
         self.entry = ClusterEntry(self._data, self.node, self._consensus, self._outside, dialler)
-        self._elsewhere = ClusterElsewhere(self._broker_addresses, dialler)
+        self._elsewhere = ClusterElsewhere(self._broker_addresses, dialler, self._credentials)
         keeps_log = replace(self._replica_options, keeps_log=True)
         self.membership = Membership(
             settings.node_id,
@@ -211,15 +218,20 @@ class Server:
             settings.move_bytes_per_second,
             settings.timing.grace_ms,
         )
+        if settings.authentication:
+            self.membership.secret = here().secret(SECRET_BYTES)
         entry = self.entry
         self.broker = Broker(
             settings, self.catalog, self.membership, self._consensus, self._outside, entry.found, entry.enter
         )
-        self.membership.on_cluster_known = self.entry.cluster_known
-        self.membership.on_removed = self.entry.removed
+        self.membership.on_cluster_known, self.membership.on_removed = entry.cluster_known, entry.removed
         metered = MeteredService(self.broker, self.membership.produced)
         budget = ConnectionBudget(self.descriptors.clients)
-        self._tcp = TcpServer(metered, budget=budget, tls=self.tls)
+        #: Who may do what; None: everybody may do everything.
+        self._gate = Gate(metered, self._machine) if settings.authentication else None
+        entrances = None if self._gate is None else self._gate.entrance
+        self._tcp = TcpServer(metered, budget=budget, tls=self.tls, entrances=entrances)
+        self._machine.on_security_changed = self._security_changed
         self.status = NodeStatus(
             self.node.runtime,
             self.node.network,
@@ -230,14 +242,11 @@ class Server:
             self._outside.clock,
             self.membership.is_registered,
             self.entry.reasons,
-            settings.exposed,
+            settings.unguarded,
             self._expires_s,
         )
         self.node.runtime.on_group_failed = self.membership.group_failed
-        #: The whole cluster, for endpoints that any node serves. It connects to this node first.
-        self.gateway = Gateway(self._own_addresses, clock=self._outside.now_ms, local=self.local_endpoint, tls=dialler)
-        self._grpc = GrpcServer(self.gateway, self.status.is_member, self.descriptors.grpc, self.tls)
-        self._http = HttpServer(self.status, self.gateway, budget=budget, hosts=_host_names(settings), tls=self.tls)
+        self._open_to_all(budget)
         #: Where this node reaches its own endpoint.
         self._own_endpoint: Address | None = None
         #: This node's registration; known once its listeners are open.
@@ -246,16 +255,30 @@ class Server:
         self._stop_looking: Cancel | None = None
         self._stop_looking_at_certificates: Cancel | None = None
 
+    def _open_to_all(self, budget: ConnectionBudget) -> None:
+        """Makes the endpoints that any node serves for the whole cluster, before the node starts."""
+        settings = self.settings
+        #: The whole cluster, for endpoints that any node serves. It connects to this node first.
+        self.gateway = Gateway(
+            self._own_addresses,
+            clock=self._outside.now_ms,
+            local=self.local_endpoint,
+            tls=None if self.tls is None else self.tls.node_dialler(),
+            credentials=self._credentials,
+        )
+        #: The same for callers of HTTP and gRPC, who have rights of their own.
+        self._guarded = None if self._gate is None else GuardedGateway(self.gateway)
+        offered = self._guarded or self.gateway
+        self._callers = [] if self._gate is None else [Callers(self._gate, "grpc"), Callers(self._gate, "http")]
+        grpc_callers, http_callers = self._callers or (None, None)
+        self._grpc = GrpcServer(offered, self.status.is_member, self.descriptors.grpc, self.tls, grpc_callers)
+        hosts = _host_names(settings)
+        self._http = HttpServer(self.status, offered, budget=budget, hosts=hosts, tls=self.tls, callers=http_callers)
+
     def _new_event_log(self) -> EventLog:
         driver = self.node.runtime.driver
-        return EventLog(
-            self.settings.node_id,
-            self.catalog,
-            driver.replicas,
-            driver.repaired,
-            self._consensus.stalled,
-            self._outside.clock,
-        )
+        stalled, clock = self._consensus.stalled, self._outside.clock
+        return EventLog(self.settings.node_id, self.catalog, driver.replicas, driver.repaired, stalled, clock)
 
     def _count_start(self) -> int:
         """The number of this start; 0 if the disk is full: then this start is not counted, and no peer judges it."""
@@ -267,6 +290,21 @@ class Server:
 
     def _expires_s(self) -> int | None:
         return None if self.tls is None else self.tls.certificate.expires_s
+
+    def _credentials(self) -> Password | None:
+        """By which this node proves itself to others, where they ask."""
+        own = node_credentials(self._machine, self.settings.node_id)
+        if own is None:
+            return None
+        if self._own_password is None or self._own_password[0] != own:
+            self._own_password = (own, Password(*own))
+        return self._own_password[1]
+
+    def _security_changed(self) -> None:
+        """Users or grants: what is allowed no more ends, after the entry was applied."""
+        if self._guarded is not None:
+            self._outside.later(0, self._tcp.reconsider)
+            self._outside.later(0, self._guarded.reconsider)
 
     def _broker_addresses(self) -> list[Address]:
         return [parse_address(broker.client_address) for broker in self.catalog.brokers().values()]
@@ -306,8 +344,8 @@ class Server:
             grpc=own.grpc_address or "off",
             sync=self.node.sync_method,
         )
-        if settings.exposed:
-            listed = ", ".join(map(str, settings.exposed))
+        if settings.unguarded:
+            listed = ", ".join(map(str, settings.unguarded))
             log.warning("insecure: other machines can connect, and nothing asks who they are", addresses=listed)
         log.info("descriptors are divided", node=settings.node_id, **asdict(self.descriptors))
         self._report_recovery()
@@ -360,6 +398,8 @@ class Server:
         await self._elsewhere.close()
         await self._tcp.close(DRAIN_MS)
         await self._http.close(DRAIN_MS)
+        for callers in self._callers:
+            callers.close()
         await self.node.stop()
         log.info("stopped", node=self.settings.node_id)
 

@@ -25,6 +25,7 @@ from typing import Final, Self, TypedDict, Unpack
 
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.client import Client
+from flotilla.client.credentials import Credentials, CredentialsProvider
 from flotilla.client.in_process import CLOCKS_HERE, LoopThread
 from flotilla.runtime.clock import TurnedClock
 from flotilla.security.client_tls import Tls
@@ -65,6 +66,7 @@ class BrokerSettings(TypedDict, total=False):
     peer_listen: Address
     http_listen: Address | None
     grpc_listen: Address | None
+    authentication: bool
     auto_create_topics: bool
     default_partitions: int
     default_replication_factor: int
@@ -114,15 +116,27 @@ class LocalBroker:
         """The address of gRPC; empty unless `grpc_listen` was given."""
         return self._server.grpc_address
 
-    def client(self, *, timeout_ms: int | timedelta = 30_000, name: str = "", tls: Tls | None = None) -> Client:
+    def client(
+        self,
+        *,
+        timeout_ms: int | timedelta = 30_000,
+        name: str = "",
+        tls: Tls | None = None,
+        credentials: CredentialsProvider | Credentials | None = None,
+    ) -> Client:
         """A client of this broker."""
-        return Client(self.address, timeout_ms=timeout_ms, name=name, tls=tls)
+        return Client(self.address, timeout_ms=timeout_ms, name=name, tls=tls, credentials=credentials)
 
     def async_client(
-        self, *, timeout_ms: int | timedelta = 30_000, name: str = "", tls: Tls | None = None
+        self,
+        *,
+        timeout_ms: int | timedelta = 30_000,
+        name: str = "",
+        tls: Tls | None = None,
+        credentials: CredentialsProvider | Credentials | None = None,
     ) -> AsyncClient:
         """A client of this broker, for coroutines."""
-        return AsyncClient(self.address, timeout_ms=timeout_ms, name=name, tls=tls)
+        return AsyncClient(self.address, timeout_ms=timeout_ms, name=name, tls=tls, credentials=credentials)
 
     def advance(self, ms: int | timedelta = 0, **duration: float) -> None:
         """Turns the broker's clock forwards: `advance(500)`, `advance(seconds=30)`, `advance(days=7)`.

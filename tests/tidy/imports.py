@@ -37,7 +37,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "types": (),
     # The machine that everything but the pure cores runs on; the simulator has one of its own.
     "machine": (),
-    # Certificates and encryption, for all that has connections.
+    # Certificates, encryption and log-ins, for all that has connections.
     "security": ("types", "machine"),
     # L1: three pure cores that never meet.
     "raft": ("types",),
@@ -51,7 +51,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "peers": ("types", "raft", "codec", "replica", "security"),
     "runtime": ("types", "machine", "raft", "codec", "replica"),
     # L4
-    "broker": (*_CORE, "machine", "runtime"),
+    "broker": (*_CORE, "machine", "runtime", "security"),
     # L5
     "client": ("types", "machine", "security", *_CLIENT_CODEC),
     "gateway": ("types", "machine", "security", *_CLIENT_CODEC, "client"),

@@ -26,6 +26,7 @@ from flotilla.broker.queue.requests import QueueRequests
 from flotilla.broker.replica_warnings import ReplicaWarnings
 from flotilla.broker.replicas import describe_replicas
 from flotilla.broker.retention_holds import hold_warnings
+from flotilla.broker.security.requests import Users
 from flotilla.raft import reasons
 from flotilla.types.errors import (
     AlreadyExistsError,
@@ -100,6 +101,7 @@ class Broker:
             membership.queue_polls,
             membership.streams,
             membership.schedules,
+            Users(catalog, consensus, outside),
         )
         self._handlers: dict[type[Request], Handler] = {
             kind: self._of_topic(kind, self._handler(name, parts))
@@ -274,7 +276,10 @@ class Broker:
         clocks = clock_warnings(self.node, self._outside.clock, self.membership.hosts.values())
         disk = disk_warnings(self.node, self._consensus.stalled(), self._names)
         holds = hold_warnings(self.node, self.membership.hosts.items(), self._names)
-        exposure = exposure_warnings(self.node, self._settings.exposed, is_encrypted=self._settings.has_tls)
+        own = self._settings
+        exposure = exposure_warnings(
+            self.node, own.unguarded, is_encrypted=own.has_tls, is_authenticated=own.authentication
+        )
         done(NodeDescribed(self.node, [*self._warnings.take(replicas), *disk, *clocks, *holds, *exposure]))
 
     def _lost(self, host: PartitionHost) -> tuple[NodeId, ...]:

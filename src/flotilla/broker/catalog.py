@@ -42,18 +42,29 @@ class CatalogMachine(MetadataMachine):
         self.on_changed: Callable[[], None] = _no_listener
         #: The last entry that changed a topic or the settings of a group; after a restore, one that may have.
         self.topics_index: Index = 0
+        #: Called when a user or a grant has changed.
+        self.on_security_changed: Callable[[], None] = _no_listener
+        self._security_version = 0
 
     def apply(self, entry: Entry) -> object:  # type: ignore[override]
         result = super().apply(entry)
         if isinstance(result, Topic):
             self.topics_index = entry.index
+        self._look_at_security()
         self.on_changed()
         return result
 
     def restore(self, data: SnapshotData, decoded: tuple[Index, ClusterState] | None = None) -> None:
         super().restore(data, decoded)
         self.topics_index = self.applied
+        self._look_at_security()
         self.on_changed()
+
+    def _look_at_security(self) -> None:
+        version = self.state.security.version
+        if version != self._security_version:
+            self._security_version = version
+            self.on_security_changed()
 
 
 def _no_listener() -> None:

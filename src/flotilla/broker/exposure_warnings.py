@@ -7,11 +7,14 @@ from flotilla.types.ids import NodeId
 from flotilla.types.operations.cluster import INSECURE, NodeWarning
 
 
-def exposure_warnings(node: NodeId, exposed: Sequence[Address], *, is_encrypted: bool = False) -> list[NodeWarning]:
+def exposure_warnings(
+    node: NodeId, exposed: Sequence[Address], *, is_encrypted: bool = False, is_authenticated: bool = False
+) -> list[NodeWarning]:
     """`exposed`: the addresses at which other machines can connect."""
     if not exposed:
         return []
     listed = ", ".join(map(str, exposed))
-    missing = "authentication" if is_encrypted else "authentication and encryption"
+    lacks = [("authentication", is_authenticated), ("encryption", is_encrypted)]
+    missing = " and ".join(name for name, is_there in lacks if not is_there)
     message = f"node {node} listens at {listed} without {missing}: whoever connects owns its data"
     return [NodeWarning(INSECURE, message, node)]

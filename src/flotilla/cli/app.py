@@ -39,6 +39,8 @@ VERBS = {
     "group": "group:group_app",
     "dlq": "dlq:dlq_app",
     "transaction": "transaction:transaction_app",
+    "user": "security.user:user_app",
+    "acl": "security.acl:acl_app",
     "peek": "message:peek",
     "why": "message:why",
     "cancel": "message:cancel",

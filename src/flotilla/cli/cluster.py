@@ -20,6 +20,7 @@ from rich.text import Text
 
 from flotilla.cli.local_cluster import LAYOUT_FILE, POLL_S, LocalCluster
 from flotilla.cli.terminal.exit_codes import FAILED, UNAVAILABLE
+from flotilla.cli.terminal.first_administrator import create_administrator
 from flotilla.cli.terminal.move_progress import Moving, moving, shares_there, watch
 from flotilla.cli.terminal.node_warnings import MISSING, warnings_of
 from flotilla.cli.terminal.output import console, note, note_stale, print_done, print_json, print_table
@@ -50,10 +51,21 @@ def init(
     addresses: Annotated[
         list[str], typer.Argument(metavar="HOST:PORT...", help="Client addresses of all nodes.", show_default=False)
     ],
+    admin_out: Annotated[
+        Path | None,
+        typer.Option(
+            "--admin-out",
+            metavar="FILE",
+            help="Create the first user, admin, who may do everything, and write its password there.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
     timeout: Timeout = "30s",
 ) -> None:
     """Form a cluster of nodes that wait for it (`flotilla serve --await-init`). Safe to repeat.
+
+    A cluster that has users already gets no other administrator. The first one is created from the machine of a node.
 
     Example: `flotilla cluster init node1:7600 node2:7600 node3:7600`
     """
@@ -70,6 +82,14 @@ def init(
         with Cluster(address, timeout).connect() as client:
             client.admin.init_cluster(peers)
     metadata = _wait_formed(addresses, len(peers), deadline)
+    if admin_out is not None:
+        with Cluster(addresses[0], timeout).connect() as client:
+            is_created = create_administrator(client, admin_out)
+        note(
+            f"the password of user admin is in {admin_out}: keep it, it is nowhere else"
+            if is_created
+            else "the cluster has users already: no administrator was created"
+        )
     _show_status(metadata, [], {}, [], as_json=as_json)
 
 

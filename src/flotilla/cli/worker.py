@@ -109,6 +109,7 @@ def worker(
         return
     if topic is None or group is None or burst:
         raise InvalidArgumentError("a function needs --topic and --group, or --http; --burst goes with an App")
+    from flotilla.client.app.environment import environment_credentials
     from flotilla.client.client import Client
     from flotilla.client.worker import Worker
 
@@ -130,9 +131,10 @@ def worker(
         concurrency=concurrency,
         drain_ms=read_duration(drain, "--drain"),
         tls=tls_of_environment(),
+        credentials=environment_credentials(),
         **settings,
     )
-    with Client(servers, tls=tls_of_environment()) as client:
+    with Client(servers, tls=tls_of_environment(), credentials=environment_credentials()) as client:
         report_silence(client, f"no answer from {servers} yet; trying until the worker is stopped")
     _run(made, f"{topic} in group {group}, {concurrency} at a time")
 

@@ -10,6 +10,7 @@ from flotilla.client._core.seen_metadata import SeenMetadata
 from flotilla.client._core.session import Session
 from flotilla.client._core.session_options import SessionOptions
 from flotilla.client._duration import Duration, milliseconds
+from flotilla.client.credentials import CredentialsProvider
 from flotilla.machine import here
 from flotilla.types.address import Address
 from flotilla.types.errors import InvalidArgumentError
@@ -64,10 +65,17 @@ def full_name(name: str) -> str:
 
 
 def new_session(
-    addresses: Sequence[Address], name: str, *, is_gateway: bool = False, seen: SeenMetadata | None = None
+    addresses: Sequence[Address],
+    name: str,
+    *,
+    is_gateway: bool = False,
+    seen: SeenMetadata | None = None,
+    credentials: CredentialsProvider | None = None,
 ) -> Session:
     machine = here()
-    options = SessionOptions(name=full_name(name), host=machine.host_name(), is_gateway=is_gateway)
+    options = SessionOptions(
+        name=full_name(name), host=machine.host_name(), is_gateway=is_gateway, credentials=credentials
+    )
     return Session(addresses, machine.chance(), options, machine.steady_ms(), seen)
 
 

@@ -26,6 +26,7 @@ from flotilla.client.admin.group_info import GroupInfo
 from flotilla.client.admin.groups import Groups
 from flotilla.client.admin.schedules import AsyncSchedules
 from flotilla.client.admin.trimming import Ask, purge, trim
+from flotilla.client.credentials import Credentials, CredentialsProvider, read_credentials
 from flotilla.client.producer._at_exit import warn_unclosed
 from flotilla.client.producer.aio import AsyncProducer
 from flotilla.client.producer.options import ProducerOptions, producer_parameters
@@ -94,8 +95,16 @@ class AsyncClient:
         timeout_ms: Duration = TIMEOUT_MS_DEFAULT,
         name: str = "",
         tls: Tls | None = None,
+        user: str = "",
+        password_file: str = "",
+        token_file: str = "",
+        credentials: CredentialsProvider | Credentials | None = None,
     ) -> None:
         """`name` is shown to operators of the brokers. With `tls` connections are encrypted.
+
+        Where brokers ask who their clients are: `user` with the `password_file` that has its password in the first
+        line, a `token_file`, or `credentials`, which is a Password, a Token, or a function that returns one for each
+        connection. Files are read again for each connection; a certificate of `tls` may name the user, too.
 
         Raises InvalidArgumentError, also for files of `tls` that cannot be used.
         """
@@ -111,6 +120,7 @@ class AsyncClient:
         self._dialler = None if self._tls is None else TlsDialler(self._tls.get)
         self._timeout_ms = read_timeout(timeout_ms, TIMEOUT_MS_DEFAULT)
         self._name = name
+        self._credentials = read_credentials(user, password_file, token_file, credentials)
         #: For `produce`, by topic.
         self._own_producers: dict[str, AsyncProducer] = {}
         self._consumers: dict[AsyncReader | AsyncQueueConsumer | AsyncStreamConsumer, None] = {}
@@ -577,7 +587,8 @@ class AsyncClient:
         if self._is_closed:
             raise ConnectionClosedError("the client is closed")
         if self._network is None:
-            self._network = Network(new_session(self._addresses, self._name), tls=self._dialler)
+            session = new_session(self._addresses, self._name, credentials=self._credentials)
+            self._network = Network(session, tls=self._dialler)
         return self._network
 
     def _limit_ms(self, timeout_ms: Duration | None) -> int:

@@ -21,6 +21,7 @@ from flotilla.client.admin.cluster import Admin
 from flotilla.client.admin.dead_letters import DeadLetters
 from flotilla.client.admin.schedules import Schedules
 from flotilla.client.async_client import AsyncClient
+from flotilla.client.credentials import Credentials, CredentialsProvider
 from flotilla.client.producer._at_exit import warn_unclosed
 from flotilla.client.producer._direct_connection import DirectConnections
 from flotilla.client.producer.options import ProducerOptions, producer_parameters
@@ -62,8 +63,16 @@ class Client:
         timeout_ms: Duration = TIMEOUT_MS_DEFAULT,
         name: str = "",
         tls: Tls | None = None,
+        user: str = "",
+        password_file: str = "",
+        token_file: str = "",
+        credentials: CredentialsProvider | Credentials | None = None,
     ) -> None:
         """`name` is shown to operators of the brokers. With `tls` connections are encrypted.
+
+        Where brokers ask who their clients are: `user` with the `password_file` that has its password in the first
+        line, a `token_file`, or `credentials`, which is a Password, a Token, or a function that returns one for each
+        connection. Files are read again for each connection; a certificate of `tls` may name the user, too.
 
         Raises InvalidArgumentError, also for files of `tls` that cannot be used.
         """
@@ -72,10 +81,19 @@ class Client:
         self._is_closed = False
         self._lock = threading.Lock()
         self._finalizer: Callable[[], object] | None = None
-        self._inner = AsyncClient(addresses, timeout_ms=timeout_ms, name=name, tls=tls)
+        self._inner = AsyncClient(
+            addresses,
+            timeout_ms=timeout_ms,
+            name=name,
+            tls=tls,
+            user=user,
+            password_file=password_file,
+            token_file=token_file,
+            credentials=credentials,
+        )
         self._inner._is_watched = False
         self._timeout_ms = read_timeout(timeout_ms, TIMEOUT_MS_DEFAULT)
-        self._direct = DirectConnections(full_name(name), self._inner._tls)
+        self._direct = DirectConnections(full_name(name), self._inner._tls, self._inner._credentials)
         #: For `produce`, by topic.
         self._own_producers: dict[str, Producer] = {}
         #: Closed with the client.

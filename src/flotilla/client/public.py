@@ -13,12 +13,18 @@ from flotilla.client.admin.dead_letters import Redriven as Redriven
 from flotilla.client.admin.group_info import GroupInfo as GroupInfo
 from flotilla.client.admin.schedules import AsyncSchedules as AsyncSchedules
 from flotilla.client.admin.schedules import Schedules as Schedules
+from flotilla.client.admin.users import AsyncGrants as AsyncGrants
+from flotilla.client.admin.users import AsyncUsers as AsyncUsers
+from flotilla.client.admin.users import Grants as Grants
+from flotilla.client.admin.users import Users as Users
 from flotilla.client.app.app import App as App
 from flotilla.client.app.task import Sent as Sent
 from flotilla.client.app.task import Task as Task
 from flotilla.client.app.worker import AppWorker as AppWorker
 from flotilla.client.async_client import AsyncClient as AsyncClient
 from flotilla.client.client import Client as Client
+from flotilla.client.credentials import Password as Password
+from flotilla.client.credentials import Token as Token
 from flotilla.client.message import AnyMessage as AnyMessage
 from flotilla.client.producer.aio import AsyncDelivery as AsyncDelivery
 from flotilla.client.producer.aio import AsyncProducer as AsyncProducer
@@ -48,6 +54,7 @@ from flotilla.client.worker import BlockingHandler as BlockingHandler
 from flotilla.client.worker import Handler as Handler
 from flotilla.client.worker import Worker as Worker
 from flotilla.security.client_tls import Tls as Tls
+from flotilla.types.access import Grant as Grant
 from flotilla.types.errors import AlreadyExistsError as AlreadyExistsError
 from flotilla.types.errors import BufferFullError as BufferFullError
 from flotilla.types.errors import ConfigurationChangeError as ConfigurationChangeError
@@ -77,6 +84,7 @@ from flotilla.types.errors import StorageFailedError as StorageFailedError
 from flotilla.types.errors import TopicGrownError as TopicGrownError
 from flotilla.types.errors import TopicReplacedError as TopicReplacedError
 from flotilla.types.errors import TransactionEndedError as TransactionEndedError
+from flotilla.types.errors import UnauthenticatedError as UnauthenticatedError
 from flotilla.types.errors import UnavailableError as UnavailableError
 from flotilla.types.errors import UnknownError as UnknownError
 from flotilla.types.errors import UnsupportedError as UnsupportedError
@@ -95,6 +103,7 @@ from flotilla.types.operations.queue import GroupReset as GroupReset
 from flotilla.types.operations.queue import MemberInfo as MemberInfo
 from flotilla.types.operations.schedules import ScheduleDefinition as ScheduleDefinition
 from flotilla.types.operations.schedules import ScheduleInfo as ScheduleInfo
+from flotilla.types.operations.security import UserInfo as UserInfo
 from flotilla.types.operations.transactions import OpenTransaction as OpenTransaction
 from flotilla.types.operations.transactions import TransactionList as TransactionList
 from flotilla.types.records import ContentType as ContentType

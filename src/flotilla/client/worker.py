@@ -21,6 +21,7 @@ from flotilla.client._background_run import BackgroundRun
 from flotilla.client._core.loop_thread import new_loop
 from flotilla.client._duration import Duration, milliseconds
 from flotilla.client.async_client import AsyncClient
+from flotilla.client.credentials import Credentials, CredentialsProvider
 from flotilla.client.message import AnyMessage
 from flotilla.client.producer.receipt import Receipt
 from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
@@ -79,6 +80,7 @@ class Worker(BackgroundRun):
         on_error: Hook | None = None,
         on_reject: Hook | None = None,
         tls: Tls | None = None,
+        credentials: CredentialsProvider | Credentials | None = None,
         **settings: Unpack[QueueSettings],
     ) -> None:
         """Raises InvalidArgumentError, also for a handler that does not take one message.
@@ -89,6 +91,7 @@ class Worker(BackgroundRun):
         on_error: called on the loop when a handler has failed, with the message and the exception.
         on_reject: the same when a handler has raised Reject.
         tls: encrypts the connections, as of a client; an AsyncClient has its own.
+        credentials: as of a client.
         settings: the keyword arguments of `Client.queue`.
         """
         if concurrency < 1 or milliseconds(drain_ms) < 0:
@@ -96,6 +99,7 @@ class Worker(BackgroundRun):
         check_handler(handler)
         self._client = addresses
         self._tls = tls
+        self._credentials = credentials
         self.topic = topic
         self.group = group
         self._handler = handler
@@ -144,7 +148,9 @@ class Worker(BackgroundRun):
         self._stopping = asyncio.Event()
         if self._is_stopped:
             return
-        client = self._client if isinstance(self._client, AsyncClient) else AsyncClient(self._client, tls=self._tls)
+        client = self._client
+        if not isinstance(client, AsyncClient):
+            client = AsyncClient(client, tls=self._tls, credentials=self._credentials)
         threads = None if self._is_async else ThreadPoolExecutor(self.concurrency, f"flotilla-worker-{self.topic}")
         try:
             settings: QueueSettings = {"prefetch": self.concurrency, **self._settings}

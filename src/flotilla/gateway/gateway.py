@@ -10,7 +10,8 @@ may still be carried out.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import Final, TypeVar, cast
 
@@ -22,12 +23,12 @@ from flotilla.client._core.local_link import LocalEndpoint
 from flotilla.client._core.positions import find_topic
 from flotilla.client._core.seen_metadata import SeenMetadata
 from flotilla.client._core.session import no_topic
-from flotilla.client._options import TIMEOUT_MS_DEFAULT as CLIENT_TIMEOUT_MS_DEFAULT
 from flotilla.client._options import new_session
+from flotilla.client.admin.dead_letters import AsyncDeadLetters
 from flotilla.client.admin.groups import Groups
 from flotilla.client.admin.schedules import AsyncSchedules
 from flotilla.client.admin.trimming import purge, trim
-from flotilla.client.async_client import AsyncClient
+from flotilla.client.credentials import CredentialsProvider
 from flotilla.client.node_client import node_client
 from flotilla.client.producer.receipt import Receipt
 from flotilla.gateway.lease_forwarding import LeaseForwarding
@@ -71,17 +72,20 @@ class Gateway:
         clock: Callable[[], int] | None = None,
         local: Callable[[Address], LocalEndpoint | None] | None = None,
         tls: TlsDialler | None = None,
+        credentials: CredentialsProvider | None = None,
     ) -> None:
         """`addresses` returns bootstrap addresses when a connection is needed: one that answers is enough.
 
         `clock` is the time of day at the brokers; None: Welcome reports it. `local` finds the broker of an address that
-        runs in this process: it is reached without a socket. With `tls` all others are reached encrypted.
+        runs in this process: it is reached without a socket. With `tls` all others are reached encrypted; `credentials`
+        say to them who asks.
         """
         self._tls = tls
         self._addresses = addresses
         self._name = name
         self._clock = clock
         self._local = local
+        self._credentials = credentials
         self._seen = SeenMetadata()
         self._leases = LeaseForwarding(self._network)
         self._connections = LongPollConnections(self._open_network, self._leases.link_lost)
@@ -201,9 +205,19 @@ class Gateway:
         main.refresh(name)
         return main.network.session.topic(name)
 
-    def client(self, *, timeout_ms: int = CLIENT_TIMEOUT_MS_DEFAULT) -> AsyncClient:
-        """A client of its own for rare calls, which take no place on the connections of the gateway."""
-        return node_client([str(address) for address in self._addresses()], self._tls, timeout_ms=timeout_ms)
+    @asynccontextmanager
+    async def dead_letters(
+        self, topic: str, group: str, *, timeout_ms: int = TIMEOUT_MS_DEFAULT
+    ) -> AsyncIterator[AsyncDeadLetters]:
+        """The dead letters of a group, by a client of its own: that is rare, and takes no place on the connections."""
+        servers = [str(address) for address in self._addresses()]
+        async with node_client(servers, self._tls, timeout_ms=timeout_ms, credentials=self._credentials) as client:
+            yield client.dead_letters(topic, group)
+
+    @property
+    def caller(self) -> object:
+        """Callers that are equal have the same rights: what they ask for may share a request."""
+        return None
 
     async def partitions(self, topic: str, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> list[int]:
         """The known partitions of a topic; partitions are only added. Raises NotFoundError."""
@@ -243,6 +257,7 @@ class Gateway:
         *,
         partition: int | None = None,
         timeout_ms: int = TIMEOUT_MS_DEFAULT,
+        create: bool = True,
     ) -> list[Receipt]:
         """Stores records, in batches that callers share, and returns their receipts in order.
 
@@ -252,7 +267,7 @@ class Gateway:
         """
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                sent = await self.send(topic, records, partition=partition)
+                sent = await self.send(topic, records, partition=partition, create=create)
                 return await sent.receipts()
         except FlotillaError:
             # DeadlineError is a TimeoutError, too.
@@ -260,12 +275,15 @@ class Gateway:
         except TimeoutError:
             raise outcome_unknown(None) from None
 
-    async def send(self, topic: str, records: Sequence[Record], *, partition: int | None = None) -> PendingRecords:
+    async def send(
+        self, topic: str, records: Sequence[Record], *, partition: int | None = None, create: bool = True
+    ) -> PendingRecords:
         """The same without waiting for the answer: records are stored in the order of the calls.
 
-        Waits only while too many are in flight, or the topic is unknown. Raises InvalidArgumentError, NotFoundError.
+        With `create` a missing topic is created, if the cluster allows that. Waits only while too many are in flight,
+        or the topic is unknown. Raises InvalidArgumentError, NotFoundError.
         """
-        return await self._producers.send(topic, records, partition)
+        return await self._producers.send(topic, records, partition, create=create)
 
     # Queue groups.
 
@@ -369,7 +387,8 @@ class Gateway:
         addresses = self._addresses()
         if not addresses:
             raise UnavailableError("no broker of this cluster is known yet")
-        return Network(new_session(addresses, self._name, is_gateway=True, seen=self._seen), self._local, self._tls)
+        session = new_session(addresses, self._name, is_gateway=True, seen=self._seen, credentials=self._credentials)
+        return Network(session, self._local, self._tls)
 
     def _forget(self, topic: str) -> None:
         """Drops everything known of a topic that was created, changed or removed."""

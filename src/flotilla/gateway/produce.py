@@ -85,13 +85,15 @@ class GatewayProducers:
         #: The limits of each topic, and the description that they were read from.
         self._limits: dict[str, tuple[TopicInfo, RecordLimits]] = {}
 
-    async def send(self, topic: str, records: Sequence[Record], partition: int | None) -> PendingRecords:
+    async def send(
+        self, topic: str, records: Sequence[Record], partition: int | None, *, create: bool = True
+    ) -> PendingRecords:
         """Raises InvalidArgumentError and NotFoundError."""
         connection = self._connection()
         connection.refresh(topic, lambda: self._refreshed(topic))
         known = connection.network.session.topic(topic)
         if known is None:
-            known = await find_topic(connection.network, topic, _TOPIC_MS, create=True)
+            known = await find_topic(connection.network, topic, _TOPIC_MS, create=create)
             self._refreshed(topic)
         stamped = self._stamped(known, records)
         producer = self._producer(topic)

@@ -113,6 +113,10 @@ class GatewaySubscription:
             self._news.clear()
             await self._news.wait()
 
+    def end(self, error: FlotillaError) -> None:
+        """Whoever iterates it gets the error."""
+        self._failed(error)
+
     def close(self) -> None:
         """Ends it, and releases every unsettled message."""
         if self._is_closed:

@@ -22,6 +22,14 @@ from flotilla.metadata.binary import Reader, Writer
 from flotilla.metadata.layout import fields_of
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
 from flotilla.metadata.scheduling.commands import PauseSchedule, PutSchedule, RemoveSchedule, RunSchedule
+from flotilla.metadata.security.commands import (
+    PutAdministrator,
+    PutGrant,
+    PutSecret,
+    PutUser,
+    RemoveGrant,
+    RemoveUser,
+)
 from flotilla.metadata.stream_commands import (
     FenceStreamGroup,
     ForgetStreamGroup,
@@ -212,6 +220,12 @@ Command: TypeAlias = (
     | PauseSchedule
     | RemoveSchedule
     | RunSchedule
+    | PutUser
+    | RemoveUser
+    | PutAdministrator
+    | PutGrant
+    | RemoveGrant
+    | PutSecret
 )
 
 #: The kinds of commands. 9 was never written; 10 was AlterGroup before settings could be texts.
@@ -243,6 +257,12 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     41: PauseSchedule,
     42: RemoveSchedule,
     43: RunSchedule,
+    50: PutUser,
+    51: RemoveUser,
+    52: PutAdministrator,
+    53: PutGrant,
+    54: RemoveGrant,
+    55: PutSecret,
 }
 _KIND_BY_COMMAND: Final = {command: kind for kind, command in _COMMAND_BY_KIND.items()}
 #: All but `now_ms`, which is in the head and the last field of each class.

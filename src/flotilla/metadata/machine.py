@@ -46,6 +46,15 @@ from flotilla.metadata.queries import (
 from flotilla.metadata.rules import altered_groups, altered_settings, check_command, placeable_brokers
 from flotilla.metadata.scheduling.commands import PauseSchedule, PutSchedule, RemoveSchedule, RunSchedule
 from flotilla.metadata.scheduling.schedules import Schedule
+from flotilla.metadata.security.commands import (
+    PutAdministrator,
+    PutGrant,
+    PutSecret,
+    PutUser,
+    RemoveGrant,
+    RemoveUser,
+)
+from flotilla.metadata.security.users import User
 from flotilla.metadata.snapshot import decode_snapshot, encode, freeze
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_commands import (
@@ -109,6 +118,12 @@ class MetadataMachine:
             PauseSchedule: self._pause_schedule,
             RemoveSchedule: self._remove_schedule,
             RunSchedule: self._run_schedule,
+            PutUser: self._put_user,
+            RemoveUser: lambda command: self.state.security.remove_user(command.name),
+            PutAdministrator: self._put_administrator,
+            PutGrant: lambda command: self.state.security.put_grant(command.grant),
+            RemoveGrant: lambda command: self.state.security.remove_grant(command.grant),
+            PutSecret: lambda command: self.state.security.put_secret(command.secret),
         }
         self._answers: dict[type[Any], Callable[[Any], object]] = {
             DescribeCluster: lambda _: self.state.cluster,
@@ -354,3 +369,9 @@ class MetadataMachine:
             command.now_ms,
             has_skipped=command.has_skipped,
         )
+
+    def _put_user(self, command: PutUser) -> User:
+        return self.state.security.put_user(command.name, command.verifier, command.now_ms)
+
+    def _put_administrator(self, command: PutAdministrator) -> User:
+        return self.state.security.put_administrator(command.name, command.verifier, command.now_ms)

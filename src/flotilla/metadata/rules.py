@@ -26,6 +26,14 @@ from flotilla.metadata.commands import (
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
 from flotilla.metadata.move_rules import confirm_lost, finish_move, plan_moves, resize_topic, set_incarnation
 from flotilla.metadata.scheduling.commands import PauseSchedule, PutSchedule, RemoveSchedule, RunSchedule
+from flotilla.metadata.security.commands import (
+    PutAdministrator,
+    PutGrant,
+    PutSecret,
+    PutUser,
+    RemoveGrant,
+    RemoveUser,
+)
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_commands import (
     FenceStreamGroup,
@@ -328,6 +336,30 @@ def _run_schedule(state: ClusterState, command: RunSchedule) -> None:
         _check_groups(state, groups)
 
 
+def _put_user(state: ClusterState, command: PutUser) -> None:
+    state.security.check_put_user(command.name, command.verifier, is_new=command.is_new)
+
+
+def _remove_user(state: ClusterState, command: RemoveUser) -> None:
+    state.security.check_remove_user(command.name)
+
+
+def _put_administrator(state: ClusterState, command: PutAdministrator) -> None:
+    state.security.check_administrator(command.name, command.verifier)
+
+
+def _put_grant(state: ClusterState, command: PutGrant) -> None:
+    state.security.check_put_grant(command.grant)
+
+
+def _remove_grant(state: ClusterState, command: RemoveGrant) -> None:
+    state.security.check_remove_grant(command.grant)
+
+
+def _put_secret(state: ClusterState, command: PutSecret) -> None:
+    state.security.check_secret(command.secret)
+
+
 def _check_time(time_ms: int) -> None:
     if not 0 <= time_ms <= _TIME_MS_MAX:
         raise InvalidArgumentError(f"{time_ms} ms is no time")
@@ -384,4 +416,10 @@ _RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
     PauseSchedule: _pause_schedule,
     RemoveSchedule: _remove_schedule,
     RunSchedule: _run_schedule,
+    PutUser: _put_user,
+    RemoveUser: _remove_user,
+    PutAdministrator: _put_administrator,
+    PutGrant: _put_grant,
+    RemoveGrant: _remove_grant,
+    PutSecret: _put_secret,
 }

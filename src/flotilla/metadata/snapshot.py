@@ -13,6 +13,7 @@ from flotilla.metadata.binary import Reader, Writer
 from flotilla.metadata.ended_transactions import Block, FrozenDecisions
 from flotilla.metadata.layout import Layout, fields_of, layout_of
 from flotilla.metadata.scheduling.schedules import Schedule
+from flotilla.metadata.security.users import FrozenSecurity
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_groups import Share, StreamGroup
 from flotilla.metadata.transactions import Transaction
@@ -47,6 +48,7 @@ class Snapshot(NamedTuple):
     stream_groups: tuple[StreamGroup, ...]
     next_schedule_id: int
     schedules: tuple[Schedule, ...]
+    security: FrozenSecurity
 
 
 # A partition's number is its place in its topic.
@@ -148,6 +150,7 @@ def freeze(applied: Index, state: ClusterState) -> Snapshot:
         stream_groups=tuple(state.streams.all_groups()),
         next_schedule_id=state.schedules.next_id,
         schedules=_by_key(state.schedules.schedules),
+        security=state.security.freeze(),
     )
 
 
@@ -200,6 +203,7 @@ def _restore(snapshot: Snapshot) -> ClusterState:
         state.streams.put(group)
     for schedule in snapshot.schedules:
         state.schedules.put(schedule)
+    state.security.put(snapshot.security)
     # Last, because putting topics and schedules has moved them to the newest that still exists.
     state.next_topic_id = snapshot.next_topic_id
     state.next_group = snapshot.next_group

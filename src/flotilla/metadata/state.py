@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from flotilla.metadata.placement import Load
 from flotilla.metadata.scheduling.schedules import ScheduleTable
+from flotilla.metadata.security.users import SecurityTable
 from flotilla.metadata.stream_groups import StreamGroupTable
 from flotilla.metadata.transactions import TransactionTable
 from flotilla.metadata.values import (
@@ -53,6 +54,7 @@ class ClusterState:
         "next_topic_id",
         "removed_nodes",
         "schedules",
+        "security",
         "streams",
         "tombstones",
         "topics",
@@ -71,6 +73,7 @@ class ClusterState:
         self.transactions = TransactionTable()
         self.streams = StreamGroupTable()
         self.schedules = ScheduleTable()
+        self.security = SecurityTable()
         self.next_topic_id = 1
         self.next_group: GroupId = FIRST_PARTITION_GROUP
         self.next_move = 1

@@ -26,6 +26,7 @@
     |- TopicReplacedError       the topic was deleted and created again, and the request is about the old one
     |- TopicGrownError          the topic has more partitions than the producer knows; nothing was stored
     |- PermissionDeniedError    the caller may not do this; nothing was done
+    |- UnauthenticatedError     the caller did not say who it is, or could not prove it; nothing was done
     |- DeadlineError            no answer in time, and nothing was done (client)
     |- ConnectionClosedError    the client was closed, or belongs to another process; nothing was done (client)
     |- BufferFullError          a producer holds as many records as it may (client)
@@ -83,6 +84,7 @@ FORGOTTEN = ErrorCode(22, "FORGOTTEN", False, 410, "FAILED_PRECONDITION")
 TOPIC_REPLACED = ErrorCode(23, "TOPIC_REPLACED", False, 409, "FAILED_PRECONDITION")
 TOPIC_GROWN = ErrorCode(24, "TOPIC_GROWN", True, 409, "ABORTED")
 PERMISSION_DENIED = ErrorCode(25, "PERMISSION_DENIED", False, 403, "PERMISSION_DENIED")
+UNAUTHENTICATED = ErrorCode(26, "UNAUTHENTICATED", False, 401, "UNAUTHENTICATED")
 #: From 32 on: raised by client libraries, never by a broker.
 DEADLINE = ErrorCode(32, "DEADLINE", True, 504, "DEADLINE_EXCEEDED")
 CONNECTION_CLOSED = ErrorCode(33, "CONNECTION_CLOSED", False, 503, "CANCELLED")
@@ -236,6 +238,10 @@ class TopicGrownError(FlotillaError):
 
 class PermissionDeniedError(FlotillaError):
     row = PERMISSION_DENIED
+
+
+class UnauthenticatedError(FlotillaError):
+    row = UNAUTHENTICATED
 
 
 class DeadlineError(FlotillaError, TimeoutError):

@@ -112,6 +112,10 @@ CANCEL_COUNT_MAX = 1_000
 SCHEDULE_COUNT_MAX = 10_000
 SCHEDULE_MESSAGE_BYTES_MAX = 64 * KIB
 SCHEDULE_BYTES_MAX = 32 * MIB
+#: Users of a cluster, the grants of one of them, and those of all.
+USER_COUNT_MAX = 10_000
+USER_GRANT_COUNT_MAX = 1_000
+GRANT_COUNT_MAX = 20_000
 #: Times and durations in records: the largest integer that every SDK's number holds exactly.
 TIME_MS_MAX = 2**53 - 1
 #: Partitions that a node names in one warning.

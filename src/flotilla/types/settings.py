@@ -132,7 +132,8 @@ class NodeSettings:
         switch(),
         "Addresses",
         "Listen where other machines can connect, although nothing asks clients and nodes who they are or encrypts "
-        "what they send. Only for networks that keep everybody else out.",
+        "what they send. Only for networks that keep everybody else out. TLS and `authentication` together need no "
+        "such word.",
     )
 
     tls_certificate: str = _row(
@@ -155,6 +156,15 @@ class NodeSettings:
         "Encryption",
         "Whether clients are asked for a certificate: off, optional, or required to connect at all. gRPC knows no "
         "optional ones.",
+    )
+
+    authentication: bool = _row(
+        False,
+        switch(),
+        "Rights",
+        "Ask everybody who connects who they are, and do for them what is granted to them. `flotilla cluster init "
+        "--admin-out` makes the first user.",
+        Scope.CLUSTER,
     )
 
     cluster_name: str = _row(
@@ -295,6 +305,11 @@ class NodeSettings:
         return bool(self.tls_certificate)
 
     @property
+    def unguarded(self) -> tuple[Address, ...]:
+        """The addresses at which other machines can connect without encryption, or without being asked who they are."""
+        return () if self.has_tls and self.authentication else self.exposed
+
+    @property
     def creates_topics(self) -> bool:
         """Whether a topic is created when a client first produces to it."""
         return not self.exposed if self.auto_create_topics is None else self.auto_create_topics
@@ -368,9 +383,11 @@ class NodeSettings:
                 broken.append(((name,), f"others cannot connect to {address}; say where they can"))
             elif address.is_loopback and not all(other.is_loopback for other in others):
                 broken.append(((name,), f"nodes on other machines cannot connect to {address}; say where they can"))
-        open_to_all = [name for name in names if getattr(self, name) in self.exposed]
+        open_to_all = [name for name in names if getattr(self, name) in self.unguarded]
         if open_to_all and not self.insecure:
-            rule = f"{INSECURE_RULE}; set insecure = true if the network keeps everybody else out"
+            rule = (
+                f"{INSECURE_RULE}; use TLS and authentication, or set insecure = true if the network keeps others out"
+            )
             broken.append(((open_to_all[0], "insecure"), rule))
         return broken
 

@@ -15,6 +15,7 @@ from flotilla.broker.queue.polls import QueuePolls
 from flotilla.broker.queue.requests import QueueRequests
 from flotilla.broker.schedules.requests import Schedules
 from flotilla.broker.stream.coordinator import StreamCoordinator
+from flotilla.types.access import ANYBODY
 from flotilla.types.errors import NotLeaderError
 from flotilla.types.operations import (
     ANY,
@@ -37,7 +38,7 @@ from flotilla.types.operations import (
 from tests.unit.broker.fleet import Fleet, batch, client_address, single_node, three
 
 
-class Unheard(Request[Done], to=ANY, effect=READ):
+class Unheard(Request[Done], to=ANY, effect=READ, needs=ANYBODY):
     """Of a newer version."""
 
 

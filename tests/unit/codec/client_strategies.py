@@ -4,10 +4,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from flotilla.types import access as access
 from flotilla.types import operations as op
 from flotilla.types.operations import cluster as cluster
 from flotilla.types.operations import queue as queue
 from flotilla.types.operations import schedules as schedules
+from flotilla.types.operations import security as security
 from flotilla.types.operations import stream as streams
 from flotilla.types.operations import transactions as transactions
 
@@ -50,6 +52,15 @@ deliveries = st.lists(
     st.builds(queue.Delivery, partition=u32, lease_id=u64, first=u64, count=u32, attempt=u32, batch=batches), max_size=3
 )
 members = st.builds(queue.MemberInfo, name=text, leased=u64, last_poll_ms_ago=u64, is_live=st.booleans())
+verifiers = st.builds(
+    access.Verifier,
+    salt=st.binary(max_size=20),
+    iterations=u32,
+    stored_key=st.binary(max_size=40),
+    server_key=st.binary(max_size=40),
+)
+grants = st.builds(access.Grant, user=text, action=text, topic=text, group=text)
+users = st.builds(security.UserInfo, name=text, created_ms=u64, password_ms=u64)
 polls = {
     "topic": text,
     "group": text,
@@ -213,11 +224,27 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     schedules.DeleteSchedule: st.builds(schedules.DeleteSchedule, name=text),
     schedules.RunSchedule: st.builds(schedules.RunSchedule, name=text),
     schedules.ListSchedules: st.builds(schedules.ListSchedules, name=text, after=text, upcoming=u32),
+    op.Authenticate: st.builds(op.Authenticate, mechanism=text, data=st.binary(max_size=40)),
+    security.CreateUser: st.builds(security.CreateUser, name=text, verifier=verifiers),
+    security.SetPassword: st.builds(security.SetPassword, name=text, verifier=verifiers),
+    security.DeleteUser: st.builds(security.DeleteUser, name=text),
+    security.CreateAdministrator: st.builds(security.CreateAdministrator, name=text, verifier=verifiers),
+    security.ListUsers: st.just(security.ListUsers()),
+    security.GrantAccess: st.builds(security.GrantAccess, grant=grants),
+    security.RevokeAccess: st.builds(security.RevokeAccess, grant=grants),
+    security.ListGrants: st.builds(security.ListGrants, user=text),
 }
 
 REPLIES: dict[type, st.SearchStrategy[Any]] = {
     op.Welcome: st.builds(
-        op.Welcome, version=u32, node=u64, cluster_id=text, frame_bytes_max=u32, requests_max=u32, time_ms=u64
+        op.Welcome,
+        version=u32,
+        node=u64,
+        cluster_id=text,
+        frame_bytes_max=u32,
+        requests_max=u32,
+        time_ms=u64,
+        mechanisms=st.lists(text, max_size=2),
     ),
     op.Produced: st.builds(
         op.Produced, base_offset=u64, duplicate=flags, known=st.lists(st.tuples(u32, u64), max_size=3)
@@ -342,6 +369,9 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     streams.StreamGroupList: st.builds(streams.StreamGroupList, groups=st.lists(text, max_size=3)),
     schedules.ScheduleReply: st.builds(schedules.ScheduleReply, schedule=schedule_infos),
     schedules.ScheduleList: st.builds(schedules.ScheduleList, schedules=st.lists(schedule_infos, max_size=2)),
+    op.Challenge: st.builds(op.Challenge, data=st.binary(max_size=40), is_done=flags),
+    security.UserList: st.builds(security.UserList, users=st.lists(users, max_size=2)),
+    security.GrantList: st.builds(security.GrantList, grants=st.lists(grants, max_size=2)),
 }
 
 requests = st.one_of(*REQUESTS.values())

@@ -17,6 +17,14 @@ from flotilla.metadata.commands import (
 from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.move_commands import ConfirmLost, PlanMoves, SetIncarnation
 from flotilla.metadata.scheduling.commands import PauseSchedule, PutSchedule, RemoveSchedule, RunSchedule
+from flotilla.metadata.security.commands import (
+    PutAdministrator,
+    PutGrant,
+    PutSecret,
+    PutUser,
+    RemoveGrant,
+    RemoveUser,
+)
 from flotilla.metadata.snapshot import VERSION
 from flotilla.metadata.stream_commands import (
     ForgetStreamGroup,
@@ -24,6 +32,7 @@ from flotilla.metadata.stream_commands import (
     ReleasePartitions,
     RemoveStreamMembers,
 )
+from flotilla.types.access import Grant, Verifier
 from flotilla.types.errors import CorruptionError, FlotillaError
 from flotilla.types.operations.stream import ROUND_ROBIN
 from tests.unit.metadata.entries import Log, cluster, register
@@ -73,6 +82,17 @@ def full_log() -> Log:
     accept(log, RunSchedule(1, 1, 1_000, True, 2_000, "schedule.1.1.1.1", 16, later_ms, 1_001))
     accept(log, PauseSchedule(2, True, 0, 1_002))
     accept(log, RemoveSchedule(3, 1_003))
+    verifier = Verifier(b"salt" * 4, 4_096, b"s" * 32, b"k" * 32)
+    accept(log, PutAdministrator("admin", verifier, 1_010))
+    accept(log, PutUser("anna", verifier, True, 1_011))
+    accept(log, PutUser("anna", verifier._replace(iterations=5_000), False, 1_012))
+    accept(log, PutUser("gone", verifier, True, 1_013))
+    accept(log, RemoveUser("gone", 1_014))
+    accept(log, PutGrant(Grant("anna", "consume", "orders", "b*"), 1_015))
+    accept(log, PutGrant(Grant("ben", "produce", "orders"), 1_016))
+    accept(log, RemoveGrant(Grant("ben", "produce", "orders"), 1_017))
+    accept(log, PutGrant(Grant("cert.user", "manage", "a*"), 1_018))
+    accept(log, PutSecret(b"x" * 32, 1_019))
     return log
 
 
@@ -99,6 +119,9 @@ def test_the_example_fills_every_table():
     assert state.streams.forgotten_generation
     assert any(each.is_paused for each in state.schedules.schedules.values())
     assert any(each.skipped_ms for each in state.schedules.schedules.values())
+    assert state.security.users
+    assert state.security.grants
+    assert state.security.secret
 
 
 def test_the_bytes_are_recorded():

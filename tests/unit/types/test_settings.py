@@ -280,3 +280,13 @@ def test_clusters_of_different_names_have_different_digests():
     digests = {NodeSettings(cluster_name=name).cluster_digest for name in ("flotilla", "flotilla2")}
     assert len(digests) == 2
     assert NodeSettings().cluster_digest.hex() == "40dd70de173af758d11247c3e1d7d3e1"
+
+
+def test_a_node_that_encrypts_and_asks_may_listen_to_all():
+    tls = {"tls_certificate": "a.crt", "tls_key": "a.key", "tls_ca": "ca.crt"}
+    everywhere = {"listen": Address("0.0.0.0", 7600), "advertise": Address("node1", 7600)}
+    NodeSettings(**everywhere, **tls, authentication=True).validate()
+    NodeSettings(**everywhere, insecure=True).validate()
+    for weaker in ({}, tls, {"authentication": True}):
+        with pytest.raises(InvalidArgumentError, match="insecure"):
+            NodeSettings(**everywhere, **weaker).validate()

@@ -27,6 +27,7 @@ from flotilla.broker.schedules.runs import ScheduleRuns
 from flotilla.broker.stream.coordinator import StreamCoordinator
 from flotilla.metadata import commands
 from flotilla.metadata.move_commands import SetIncarnation
+from flotilla.metadata.security.commands import PutSecret
 from flotilla.metadata.values import Broker
 from flotilla.partition.batch_facts import Describe
 from flotilla.raft.roles import LEADER
@@ -65,6 +66,8 @@ class Membership:
         self._incarnation = 0
         #: The id of the cluster, if this node is the one that initialises it.
         self._drawn_id = f"{random.getrandbits(128):032x}"
+        #: A secret of the nodes, for a cluster that has none yet; empty: it needs none.
+        self.secret = b""
         self._catalog = catalog
         self._consensus = consensus
         self._outside = outside
@@ -188,6 +191,8 @@ class Membership:
                 now_ms = self._outside.now_ms()
                 self._catalog.forward(commands.InitCluster(self._drawn_id, self._own.cluster_name, founders, now_ms))
             return
+        if self.secret and not self._catalog.machine.state.security.secret and replica.raft.role == LEADER:
+            self._catalog.forward(PutSecret(self.secret, self._outside.now_ms()))
         known = self._catalog.brokers().get(self._node)
         if self.is_replaced:
             return

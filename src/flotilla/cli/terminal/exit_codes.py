@@ -24,8 +24,10 @@ from flotilla.types.errors import (
     OffsetOutOfRangeError,
     OutcomeUnknownError,
     OverloadedError,
+    PermissionDeniedError,
     TopicReplacedError,
     TransactionEndedError,
+    UnauthenticatedError,
     UnavailableError,
     UnsupportedError,
 )
@@ -81,9 +83,14 @@ EXPELLED: Final = ExitCode(
     "The broker ended because its node has no place in the cluster: it was removed, or its data directory is older "
     "than the cluster knows. Starting it again as it is does not help.",
 )
+DENIED: Final = ExitCode(
+    8,
+    "The cluster does not know who asks, or the user may not do this; nothing was done.",
+    (PermissionDeniedError, UnauthenticatedError),
+)
 INTERRUPTED: Final = ExitCode(130, "Interrupted from the keyboard.")
 
-ALL: Final = (OK, FAILED, USAGE, NOT_FOUND, UNAVAILABLE, CONFLICT, UNKNOWN, EXPELLED, INTERRUPTED)
+ALL: Final = (OK, FAILED, USAGE, NOT_FOUND, UNAVAILABLE, CONFLICT, UNKNOWN, EXPELLED, DENIED, INTERRUPTED)
 
 _BY_ERROR: Final = {error: row.code for row in ALL for error in row.errors}
 

@@ -67,10 +67,12 @@ class Cluster:
     def connect(self) -> "Client":
         """A client. On a terminal it says so when no broker answers at once. Raises InvalidArgumentError."""
         # Imported late: a client takes longer to load than `--help` should.
+        from flotilla.client.app.environment import environment_credentials
         from flotilla.client.client import Client
 
         tls = None if self.is_local else tls_of_environment()
-        client = Client(self.servers, timeout_ms=self.timeout_ms, tls=tls)
+        credentials = environment_credentials()
+        client = Client(self.servers, timeout_ms=self.timeout_ms, tls=tls, credentials=credentials)
         if sys.stderr.isatty():
             try:
                 report_silence(client, f"no answer from {self.servers} yet; trying for {self.timeout}")

@@ -13,6 +13,7 @@ from flotilla.types.errors import (
     NotFoundError,
     OutcomeUnknownError,
     StorageFailedError,
+    UnauthenticatedError,
     UnknownError,
 )
 from flotilla.types.ids import Index
@@ -125,7 +126,8 @@ class ClientCall:
 
 def is_passing(error: FlotillaError, attempts: int) -> bool:
     """Whether the same request can succeed later."""
-    if isinstance(error, NotFoundError):
+    if isinstance(error, NotFoundError | UnauthenticatedError):
+        # A broker may not know a new topic or a new user yet.
         return attempts < NOT_FOUND_ATTEMPTS_MAX
     return error.retryable
 

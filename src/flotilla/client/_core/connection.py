@@ -1,6 +1,7 @@
 """The protocol of one connection to a broker, without a socket: requests in, bytes out; bytes in, answers out.
 
     greeting   Hello is in flight; nothing else may be sent
+    log-in     where the broker asks who the client is, and the client has credentials: `take_log_in` has the next step
     open       requests may be sent up to the broker's bound, and are answered in any order
 
 It knows correlation ids and bounds, not what requests mean: each comes with a token, which is returned with the answer.
@@ -10,6 +11,8 @@ it. The driver closes the connection when `receive` raises.
 
 from typing import Any, Generic, TypeVar
 
+from flotilla.client._core.log_in import LogIn
+from flotilla.client.credentials import CredentialsProvider
 from flotilla.codec.client.frames import (
     NO_CORRELATION,
     PROTOCOL_VERSION_MAX,
@@ -23,7 +26,7 @@ from flotilla.codec.frames import FrameReader
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import Index
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX
-from flotilla.types.operations import Hello, Reply, Request, Welcome
+from flotilla.types.operations import Authenticate, Challenge, Hello, Reply, Request, Welcome
 
 Token = TypeVar("Token")
 
@@ -36,9 +39,26 @@ def hello(name: str, is_gateway: bool) -> Hello:
 
 
 class ClientConnection(Generic[Token]):
-    __slots__ = ("_frames", "_next_id", "_waiting", "_welcome", "is_malformed", "is_open", "metadata_index", "room")
+    __slots__ = (
+        "_credentials",
+        "_frames",
+        "_log_in",
+        "_next_id",
+        "_steps",
+        "_waiting",
+        "_welcome",
+        "is_malformed",
+        "is_open",
+        "metadata_index",
+        "room",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: CredentialsProvider | None = None) -> None:
+        """`credentials` are asked for if the broker wants to know who the client is."""
+        self._credentials = credentials
+        self._log_in: LogIn | None = None
+        #: Frames of the log-in that are to be sent.
+        self._steps: Buffers = []
         self._frames = FrameReader(CLIENT_FRAME_BYTES_MAX)
         #: The buffer for the rest of a large answer; None: any buffer, which is passed to `receive`.
         self.room = self._frames.room
@@ -56,11 +76,12 @@ class ClientConnection(Generic[Token]):
     @property
     def has_room(self) -> bool:
         """Another request may be sent now. One place is kept for a ping, if the broker allows more than one."""
-        return self._welcome is not None and len(self._waiting) < max(self._welcome.requests_max - 1, 1)
+        welcome = self._welcome
+        return self.is_open and welcome is not None and len(self._waiting) < max(welcome.requests_max - 1, 1)
 
     @property
     def has_room_for_ping(self) -> bool:
-        return self._welcome is not None and len(self._waiting) < self._welcome.requests_max
+        return self.is_open and self._welcome is not None and len(self._waiting) < self._welcome.requests_max
 
     @property
     def welcomed_ms(self) -> int:
@@ -134,13 +155,13 @@ class ClientConnection(Generic[Token]):
         for correlation_id, answer, metadata_index in answers:
             if metadata_index > self.metadata_index:
                 self.metadata_index = metadata_index
-            if correlation_id == NO_CORRELATION or self._welcome is None:
+            if correlation_id == NO_CORRELATION or not self.is_open:
                 self._converse(answer)
             elif correlation_id not in self._waiting:
                 raise InvalidArgumentError(f"the broker answers request {correlation_id}, which was not made")
             else:
                 token = self._waiting.pop(correlation_id)
-                if isinstance(answer, Welcome):
+                if isinstance(answer, Welcome | Challenge):
                     raise InvalidArgumentError("the broker welcomes twice")
                 if token is not None:
                     answered.append((token, answer))
@@ -149,6 +170,9 @@ class ClientConnection(Generic[Token]):
     def _converse(self, answer: Answer) -> None:
         if isinstance(answer, FlotillaError):
             raise answer
+        if isinstance(answer, Challenge) and self._log_in is not None:
+            self._step(self._log_in.answer(answer))
+            return
         if not isinstance(answer, Welcome) or self._welcome is not None:
             raise InvalidArgumentError("the broker does not answer Hello with Welcome")
         if not PROTOCOL_VERSION_MIN <= answer.version <= PROTOCOL_VERSION_MAX:
@@ -156,4 +180,22 @@ class ClientConnection(Generic[Token]):
         if answer.requests_max < 1:
             raise UnavailableError("the broker allows no requests on this connection")
         self._welcome = answer
-        self.is_open = True
+        credentials = self._credentials() if answer.mechanisms and self._credentials is not None else None
+        if credentials is None:
+            self.is_open = True
+        else:
+            self._log_in = LogIn(credentials)
+            self._step(self._log_in.begin(answer.mechanisms))
+
+    def _step(self, step: Authenticate | None) -> None:
+        if step is None:
+            self._log_in = None
+            self.is_open = True
+        else:
+            self._steps += encode_request(self._next_id, step)
+            self._next_id += 1
+
+    def take_log_in(self) -> Buffers:
+        """What the log-in has to send; empty: nothing now."""
+        steps, self._steps = self._steps, []
+        return steps

@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 from flotilla.client._core.calls import ClientCall
 from flotilla.client._core.connection import ClientConnection
+from flotilla.client.credentials import CredentialsProvider
 from flotilla.types.address import Address
 from flotilla.types.errors import UnavailableError
 
@@ -52,10 +53,17 @@ class Link:
         "queue",
     )
 
-    def __init__(self, link: LinkId, address: Address, now_ms: int, open_by_ms: int) -> None:
+    def __init__(
+        self,
+        link: LinkId,
+        address: Address,
+        now_ms: int,
+        open_by_ms: int,
+        credentials: CredentialsProvider | None = None,
+    ) -> None:
         self.link = link
         self.address = address
-        self.connection: ClientConnection[ClientCall] = ClientConnection()
+        self.connection: ClientConnection[ClientCall] = ClientConnection(credentials)
         #: Calls that wait for Welcome or for room, in order.
         self.queue: dict[ClientCall, None] = {}
         self.output: list[Any] = []

@@ -36,6 +36,7 @@ from flotilla.types.errors import (
     NotFoundError,
     NotLeaderError,
     ReplicaBehindError,
+    UnauthenticatedError,
     UnavailableError,
     UnknownError,
 )
@@ -251,6 +252,7 @@ class Session:
             self._drop(found, _stranger(found.address) if is_stranger else _refused(found.address, error))
         else:
             found.heard_ms = now_ms
+            found.output += found.connection.take_log_in()
             if found.connection.is_open and not was_open:
                 self._welcomed(found)
             self.seen.note(found.connection.metadata_index)
@@ -320,7 +322,8 @@ class Session:
 
     def _dial(self, address: Address) -> Link:
         self._link_count += 1
-        link = Link(self._link_count, address, self.now_ms, self.now_ms + self.options.connect_ms_max)
+        open_by_ms = self.now_ms + self.options.connect_ms_max
+        link = Link(self._link_count, address, self.now_ms, open_by_ms, self.options.credentials)
         self._links[link.link] = link
         self._by_address[address] = link
         self._actions.append(Dial(link.link, address))
@@ -649,6 +652,6 @@ def _stranger(address: Address) -> UnavailableError:
 
 def _refused(address: Address, error: FlotillaError) -> FlotillaError:
     """The error with which a broker ends a connection, as one that allows a retry: it is not about the call."""
-    if error.retryable:
+    if error.retryable or isinstance(error, UnauthenticatedError):
         return error
     return UnavailableError(f"the broker at {address} ended the connection: {error}")

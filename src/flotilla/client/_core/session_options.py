@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from flotilla.client._core.backoff import Backoff
+from flotilla.client.credentials import CredentialsProvider
 from flotilla.types.limits import IDLE_MS_MAX
 
 
@@ -14,6 +15,8 @@ class SessionOptions:
     host: str = ""
     #: It carries requests of other clients, whose leases outlive a connection of this one.
     is_gateway: bool = False
+    #: Who it is, for brokers that ask; None: it does not say.
+    credentials: CredentialsProvider | None = None
     backoff: Backoff = field(default_factory=Backoff)
     #: From dialling to Welcome.
     connect_ms_max: int = 5_000

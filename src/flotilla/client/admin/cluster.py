@@ -6,6 +6,7 @@ from typing import Protocol
 from flotilla.client._blocking import BlockingShell, blocking
 from flotilla.client._core.asyncio_network import R
 from flotilla.client._duration import Duration
+from flotilla.client.admin.users import AsyncGrants, AsyncUsers, Grants, Users
 from flotilla.types.ids import NO_NODE, NodeId
 from flotilla.types.operations import (
     ClusterReply,
@@ -139,6 +140,16 @@ class AsyncAdmin:
         """Forgets which versions an application has committed: each can be committed again. Raises NotFoundError."""
         await self._call(ForgetTransaction(application_id=application_id), timeout_ms)
 
+    @property
+    def users(self) -> AsyncUsers:
+        """Users with passwords."""
+        return AsyncUsers(self._call)
+
+    @property
+    def grants(self) -> AsyncGrants:
+        """What users may do."""
+        return AsyncGrants(self._call)
+
 
 class Admin(BlockingShell[AsyncAdmin]):
     """The attribute `admin` of a Client: administration of the cluster."""
@@ -158,3 +169,13 @@ class Admin(BlockingShell[AsyncAdmin]):
     open_transactions = blocking(AsyncAdmin.open_transactions)
     forget_transaction = blocking(AsyncAdmin.forget_transaction)
     forget_application = blocking(AsyncAdmin.forget_application)
+
+    @property
+    def users(self) -> Users:
+        """Users with passwords."""
+        return Users(self._inner.users, self._run)
+
+    @property
+    def grants(self) -> Grants:
+        """What users may do."""
+        return Grants(self._inner.grants, self._run)

@@ -19,6 +19,7 @@ from flotilla.client.app.declarations import (
     Declarations,
     Recurrence,
 )
+from flotilla.client.app.environment import environment_credentials
 from flotilla.client.app.task import Task
 from flotilla.client.app.worker import AppWorker
 from flotilla.client.async_client import AsyncClient
@@ -204,7 +205,7 @@ class App:
         """The client that sends messages. It is made when it is first used."""
         with self._lock:
             if self._client is None:
-                self._client = Client(self.servers, tls=self.tls)
+                self._client = Client(self.servers, tls=self.tls, credentials=environment_credentials())
             return self._client
 
     def worker(
@@ -222,7 +223,7 @@ class App:
         """
         return AppWorker(
             self._declared,
-            AsyncClient(self.servers, tls=self.tls),
+            AsyncClient(self.servers, tls=self.tls, credentials=environment_credentials()),
             self.schedule,
             concurrency=concurrency,
             topics=topics,

@@ -12,6 +12,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from flotilla.client._core.connection import ClientConnection
+from flotilla.client.credentials import CredentialsProvider
 from flotilla.security.contexts import FreshContext
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError, UnavailableError
@@ -29,10 +30,16 @@ _RECEIVE_BYTES: Final = 64 * KIB
 
 
 class DirectConnection:
-    def __init__(self, address: Address, name: str, tls: FreshContext | None = None) -> None:
-        """Connects and exchanges Hello and Welcome. Raises OSError, and FlotillaError when the broker refuses."""
+    def __init__(
+        self,
+        address: Address,
+        name: str,
+        tls: FreshContext | None = None,
+        credentials: CredentialsProvider | None = None,
+    ) -> None:
+        """Connects, greets and logs in. Raises OSError, and FlotillaError when the broker refuses."""
         self.address = address
-        self._connection: ClientConnection[DirectConnection] = ClientConnection()
+        self._connection: ClientConnection[DirectConnection] = ClientConnection(credentials)
         self._used_s = time.monotonic()
         self._socket = socket.create_connection((address.host, address.port), timeout=_TIMEOUT_S)
         try:
@@ -42,6 +49,8 @@ class DirectConnection:
             self._socket.sendall(b"".join(self._connection.greet(name)))
             while not self._connection.is_open:
                 self._receive()
+                if steps := self._connection.take_log_in():
+                    self._socket.sendall(b"".join(steps))
         except BaseException:
             self.close()
             raise
@@ -83,10 +92,13 @@ class DirectConnection:
 class DirectConnections:
     """The direct connections of one client. A thread that takes one owns it until it puts it back or discards it."""
 
-    def __init__(self, name: str, tls: FreshContext | None = None) -> None:
+    def __init__(
+        self, name: str, tls: FreshContext | None = None, credentials: CredentialsProvider | None = None
+    ) -> None:
         """`name` is shown to operators of the broker. With `tls` connections are encrypted."""
         self._name = name
         self._tls = tls
+        self._credentials = credentials
         self._lock = threading.Lock()
         self._idle: dict[Address, DirectConnection] = {}
         #: Requests for a broker while no connection was idle.
@@ -105,7 +117,8 @@ class DirectConnections:
                     return None
         if connection is None:
             try:
-                made = self._made[address] = DirectConnection(address, self._name, self._tls)
+                made = DirectConnection(address, self._name, self._tls, self._credentials)
+                self._made[address] = made
                 return made
             except (OSError, FlotillaError):
                 self._forget(address)

@@ -91,15 +91,7 @@ class QueueCore(Generic[Message]):
             moved=self._moved,
             timeout_ms=options.timeout_ms,
         )
-        self._presentations = Presentations(
-            session,
-            topic,
-            leases=self.leases,
-            renewal=self._renewal,
-            settlements=self._settlements,
-            topic_id=lambda: self._polls.topic_id,
-            changed=self._pump,
-        )
+        self._presentations = self._new_presentations()
         # Messages that are acknowledged on delivery are lost with this process: few are prefetched by default.
         chosen = options.prefetch or (WINDOW_MIN if options.is_auto_ack else None)
         self._window = PrefetchWindow(chosen, session.now_ms)
@@ -121,6 +113,17 @@ class QueueCore(Generic[Message]):
         self._alarm = Alarm(session.timers, self._pump)
         self._unawaited = _UnawaitedSettlements(self)
         session.watchers.append(self._link_lost)
+
+    def _new_presentations(self) -> Presentations:
+        return Presentations(
+            self._session,
+            self._topic,
+            leases=self.leases,
+            renewal=self._renewal,
+            settlements=self._settlements,
+            topic_id=lambda: self._polls.topic_id,
+            changed=self._pump,
+        )
 
     # For the shells.
 

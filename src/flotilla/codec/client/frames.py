@@ -20,6 +20,7 @@ from flotilla.codec.client import cluster as cluster_messages
 from flotilla.codec.client import messages as client_messages
 from flotilla.codec.client import queue as queue_messages
 from flotilla.codec.client import schedules as schedule_messages
+from flotilla.codec.client import security as security_messages
 from flotilla.codec.client import stream as stream_messages
 from flotilla.codec.client import transactions as transaction_messages
 from flotilla.codec.client.rows import Buffer, Row
@@ -27,7 +28,7 @@ from flotilla.codec.generated import client_pb2
 from flotilla.types.errors import ALL_ERRORS, FlotillaError, InvalidArgumentError, NotLeaderError, UnknownError
 from flotilla.types.ids import Index
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX, REQUEST_ENVELOPE_BYTES_MAX
-from flotilla.types.operations import Hello, Reply, Request, Welcome
+from flotilla.types.operations import Authenticate, Challenge, Hello, Reply, Request, Welcome
 
 PROTOCOL_VERSION_MIN = 1
 PROTOCOL_VERSION_MAX = 1
@@ -43,8 +44,8 @@ RETRY_AFTER_MS_MAX = 3_600_000
 
 #: The pieces of one frame, to be written in order.
 Buffers: TypeAlias = list[Buffer]
-Incoming: TypeAlias = Request | Hello | FlotillaError
-Answer: TypeAlias = Reply | Welcome | FlotillaError
+Incoming: TypeAlias = Request | Hello | Authenticate | FlotillaError
+Answer: TypeAlias = Reply | Welcome | Challenge | FlotillaError
 
 #: Length of the rest of the frame, length of the envelope.
 _LENGTHS = struct.Struct(">II")
@@ -58,6 +59,7 @@ _FAMILIES = (
     transaction_messages,
     stream_messages,
     schedule_messages,
+    security_messages,
 )
 REQUEST_ROWS: tuple[Row, ...] = sum([family.REQUEST_ROWS for family in _FAMILIES], ())
 REPLY_ROWS: tuple[Row, ...] = sum([family.REPLY_ROWS for family in _FAMILIES], ())
@@ -68,7 +70,7 @@ _REPLY_READERS: dict[str | None, Row] = {row.field: row for row in REPLY_ROWS}
 _ERRORS = {error.row.code: error for error in ALL_ERRORS}
 
 
-def encode_request(correlation_id: int, request: Request | Hello, metadata_index: Index = 0) -> Buffers:
+def encode_request(correlation_id: int, request: Request | Hello | Authenticate, metadata_index: Index = 0) -> Buffers:
     """One frame. Raises InvalidArgumentError for a value that does not fit the contract or the limits."""
     envelope = client_pb2.Request(correlation_id=correlation_id, metadata_index=metadata_index)
     return _encode(envelope, _REQUEST_WRITERS[type(request)], request, REQUEST_ENVELOPE_BYTES_MAX)

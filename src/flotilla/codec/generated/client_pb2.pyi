@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Request(_message.Message):
-    __slots__ = ("correlation_id", "metadata_index", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership", "poll", "settle", "extend", "subscribe", "add_credit", "unsubscribe", "cancel_records", "list_groups", "describe_group", "reset_group", "delete_group", "alter_group", "explain_message", "take_tokens", "stage", "commit_transaction", "abort_transaction", "transaction_outcome", "stage_settlement", "list_transactions", "list_open_transactions", "forget_transaction", "join_group", "heartbeat", "leave_group", "claim_partition", "describe_stream_group", "list_stream_groups", "fence_group", "forget_group", "withdraw", "leave_queue", "ping", "enter_cluster", "drain_node", "rebalance", "cancel_moves", "describe_replicas", "describe_node", "trim_partition", "read_results", "create_schedule", "pause_schedule", "delete_schedule", "run_schedule", "list_schedules")
+    __slots__ = ("correlation_id", "metadata_index", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership", "poll", "settle", "extend", "subscribe", "add_credit", "unsubscribe", "cancel_records", "list_groups", "describe_group", "reset_group", "delete_group", "alter_group", "explain_message", "take_tokens", "stage", "commit_transaction", "abort_transaction", "transaction_outcome", "stage_settlement", "list_transactions", "list_open_transactions", "forget_transaction", "join_group", "heartbeat", "leave_group", "claim_partition", "describe_stream_group", "list_stream_groups", "fence_group", "forget_group", "withdraw", "leave_queue", "ping", "enter_cluster", "drain_node", "rebalance", "cancel_moves", "describe_replicas", "describe_node", "trim_partition", "read_results", "create_schedule", "pause_schedule", "delete_schedule", "run_schedule", "list_schedules", "authenticate", "create_user", "set_password", "delete_user", "create_administrator", "list_users", "grant_access", "revoke_access", "list_grants")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_INDEX_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -70,6 +70,15 @@ class Request(_message.Message):
     DELETE_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     RUN_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     LIST_SCHEDULES_FIELD_NUMBER: _ClassVar[int]
+    AUTHENTICATE_FIELD_NUMBER: _ClassVar[int]
+    CREATE_USER_FIELD_NUMBER: _ClassVar[int]
+    SET_PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    DELETE_USER_FIELD_NUMBER: _ClassVar[int]
+    CREATE_ADMINISTRATOR_FIELD_NUMBER: _ClassVar[int]
+    LIST_USERS_FIELD_NUMBER: _ClassVar[int]
+    GRANT_ACCESS_FIELD_NUMBER: _ClassVar[int]
+    REVOKE_ACCESS_FIELD_NUMBER: _ClassVar[int]
+    LIST_GRANTS_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
     metadata_index: int
     hello: Hello
@@ -132,10 +141,19 @@ class Request(_message.Message):
     delete_schedule: DeleteSchedule
     run_schedule: RunSchedule
     list_schedules: ListSchedules
-    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ..., poll: _Optional[_Union[Poll, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., add_credit: _Optional[_Union[AddCredit, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., cancel_records: _Optional[_Union[CancelRecords, _Mapping]] = ..., list_groups: _Optional[_Union[ListGroups, _Mapping]] = ..., describe_group: _Optional[_Union[DescribeGroup, _Mapping]] = ..., reset_group: _Optional[_Union[ResetGroup, _Mapping]] = ..., delete_group: _Optional[_Union[DeleteGroup, _Mapping]] = ..., alter_group: _Optional[_Union[AlterGroup, _Mapping]] = ..., explain_message: _Optional[_Union[ExplainMessage, _Mapping]] = ..., take_tokens: _Optional[_Union[TakeTokens, _Mapping]] = ..., stage: _Optional[_Union[Stage, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., abort_transaction: _Optional[_Union[AbortTransaction, _Mapping]] = ..., transaction_outcome: _Optional[_Union[TransactionOutcome, _Mapping]] = ..., stage_settlement: _Optional[_Union[StageSettlement, _Mapping]] = ..., list_transactions: _Optional[_Union[ListTransactions, _Mapping]] = ..., list_open_transactions: _Optional[_Union[ListOpenTransactions, _Mapping]] = ..., forget_transaction: _Optional[_Union[ForgetTransaction, _Mapping]] = ..., join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., claim_partition: _Optional[_Union[ClaimPartition, _Mapping]] = ..., describe_stream_group: _Optional[_Union[DescribeStreamGroup, _Mapping]] = ..., list_stream_groups: _Optional[_Union[ListStreamGroups, _Mapping]] = ..., fence_group: _Optional[_Union[FenceGroup, _Mapping]] = ..., forget_group: _Optional[_Union[ForgetGroup, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., leave_queue: _Optional[_Union[LeaveQueue, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., enter_cluster: _Optional[_Union[EnterCluster, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., rebalance: _Optional[_Union[Rebalance, _Mapping]] = ..., cancel_moves: _Optional[_Union[CancelMoves, _Mapping]] = ..., describe_replicas: _Optional[_Union[DescribeReplicas, _Mapping]] = ..., describe_node: _Optional[_Union[DescribeNode, _Mapping]] = ..., trim_partition: _Optional[_Union[TrimPartition, _Mapping]] = ..., read_results: _Optional[_Union[ReadResults, _Mapping]] = ..., create_schedule: _Optional[_Union[CreateSchedule, _Mapping]] = ..., pause_schedule: _Optional[_Union[PauseSchedule, _Mapping]] = ..., delete_schedule: _Optional[_Union[DeleteSchedule, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedules, _Mapping]] = ...) -> None: ...
+    authenticate: Authenticate
+    create_user: CreateUser
+    set_password: SetPassword
+    delete_user: DeleteUser
+    create_administrator: CreateAdministrator
+    list_users: ListUsers
+    grant_access: GrantAccess
+    revoke_access: RevokeAccess
+    list_grants: ListGrants
+    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ..., poll: _Optional[_Union[Poll, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., add_credit: _Optional[_Union[AddCredit, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., cancel_records: _Optional[_Union[CancelRecords, _Mapping]] = ..., list_groups: _Optional[_Union[ListGroups, _Mapping]] = ..., describe_group: _Optional[_Union[DescribeGroup, _Mapping]] = ..., reset_group: _Optional[_Union[ResetGroup, _Mapping]] = ..., delete_group: _Optional[_Union[DeleteGroup, _Mapping]] = ..., alter_group: _Optional[_Union[AlterGroup, _Mapping]] = ..., explain_message: _Optional[_Union[ExplainMessage, _Mapping]] = ..., take_tokens: _Optional[_Union[TakeTokens, _Mapping]] = ..., stage: _Optional[_Union[Stage, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., abort_transaction: _Optional[_Union[AbortTransaction, _Mapping]] = ..., transaction_outcome: _Optional[_Union[TransactionOutcome, _Mapping]] = ..., stage_settlement: _Optional[_Union[StageSettlement, _Mapping]] = ..., list_transactions: _Optional[_Union[ListTransactions, _Mapping]] = ..., list_open_transactions: _Optional[_Union[ListOpenTransactions, _Mapping]] = ..., forget_transaction: _Optional[_Union[ForgetTransaction, _Mapping]] = ..., join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., claim_partition: _Optional[_Union[ClaimPartition, _Mapping]] = ..., describe_stream_group: _Optional[_Union[DescribeStreamGroup, _Mapping]] = ..., list_stream_groups: _Optional[_Union[ListStreamGroups, _Mapping]] = ..., fence_group: _Optional[_Union[FenceGroup, _Mapping]] = ..., forget_group: _Optional[_Union[ForgetGroup, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., leave_queue: _Optional[_Union[LeaveQueue, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., enter_cluster: _Optional[_Union[EnterCluster, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., rebalance: _Optional[_Union[Rebalance, _Mapping]] = ..., cancel_moves: _Optional[_Union[CancelMoves, _Mapping]] = ..., describe_replicas: _Optional[_Union[DescribeReplicas, _Mapping]] = ..., describe_node: _Optional[_Union[DescribeNode, _Mapping]] = ..., trim_partition: _Optional[_Union[TrimPartition, _Mapping]] = ..., read_results: _Optional[_Union[ReadResults, _Mapping]] = ..., create_schedule: _Optional[_Union[CreateSchedule, _Mapping]] = ..., pause_schedule: _Optional[_Union[PauseSchedule, _Mapping]] = ..., delete_schedule: _Optional[_Union[DeleteSchedule, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedules, _Mapping]] = ..., authenticate: _Optional[_Union[Authenticate, _Mapping]] = ..., create_user: _Optional[_Union[CreateUser, _Mapping]] = ..., set_password: _Optional[_Union[SetPassword, _Mapping]] = ..., delete_user: _Optional[_Union[DeleteUser, _Mapping]] = ..., create_administrator: _Optional[_Union[CreateAdministrator, _Mapping]] = ..., list_users: _Optional[_Union[ListUsers, _Mapping]] = ..., grant_access: _Optional[_Union[GrantAccess, _Mapping]] = ..., revoke_access: _Optional[_Union[RevokeAccess, _Mapping]] = ..., list_grants: _Optional[_Union[ListGrants, _Mapping]] = ...) -> None: ...
 
 class Response(_message.Message):
-    __slots__ = ("correlation_id", "metadata_index", "error", "welcome", "produced", "fetched", "offset_found", "offset_committed", "metadata", "topic_reply", "cluster_reply", "done", "polled", "settled", "pushed", "records_cancelled", "group_list", "group_description", "group_reset", "group_reply", "explanation", "tokens_granted", "staged", "transaction_decided", "transaction_shown", "transaction_list", "open_transaction_list", "group_assignment", "stream_group_description", "stream_group_list", "moves_planned", "replicas_described", "node_described", "partition_trimmed", "results_read", "schedule_reply", "schedule_list")
+    __slots__ = ("correlation_id", "metadata_index", "error", "welcome", "produced", "fetched", "offset_found", "offset_committed", "metadata", "topic_reply", "cluster_reply", "done", "polled", "settled", "pushed", "records_cancelled", "group_list", "group_description", "group_reset", "group_reply", "explanation", "tokens_granted", "staged", "transaction_decided", "transaction_shown", "transaction_list", "open_transaction_list", "group_assignment", "stream_group_description", "stream_group_list", "moves_planned", "replicas_described", "node_described", "partition_trimmed", "results_read", "schedule_reply", "schedule_list", "challenge", "user_list", "grant_list")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_INDEX_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -173,6 +191,9 @@ class Response(_message.Message):
     RESULTS_READ_FIELD_NUMBER: _ClassVar[int]
     SCHEDULE_REPLY_FIELD_NUMBER: _ClassVar[int]
     SCHEDULE_LIST_FIELD_NUMBER: _ClassVar[int]
+    CHALLENGE_FIELD_NUMBER: _ClassVar[int]
+    USER_LIST_FIELD_NUMBER: _ClassVar[int]
+    GRANT_LIST_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
     metadata_index: int
     error: Error
@@ -210,7 +231,10 @@ class Response(_message.Message):
     results_read: ResultsRead
     schedule_reply: ScheduleReply
     schedule_list: ScheduleList
-    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., produced: _Optional[_Union[Produced, _Mapping]] = ..., fetched: _Optional[_Union[Fetched, _Mapping]] = ..., offset_found: _Optional[_Union[OffsetFound, _Mapping]] = ..., offset_committed: _Optional[_Union[OffsetCommitted, _Mapping]] = ..., metadata: _Optional[_Union[Metadata, _Mapping]] = ..., topic_reply: _Optional[_Union[TopicReply, _Mapping]] = ..., cluster_reply: _Optional[_Union[ClusterReply, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., polled: _Optional[_Union[Polled, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., pushed: _Optional[_Union[Pushed, _Mapping]] = ..., records_cancelled: _Optional[_Union[RecordsCancelled, _Mapping]] = ..., group_list: _Optional[_Union[GroupList, _Mapping]] = ..., group_description: _Optional[_Union[GroupDescription, _Mapping]] = ..., group_reset: _Optional[_Union[GroupReset, _Mapping]] = ..., group_reply: _Optional[_Union[GroupReply, _Mapping]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., tokens_granted: _Optional[_Union[TokensGranted, _Mapping]] = ..., staged: _Optional[_Union[Staged, _Mapping]] = ..., transaction_decided: _Optional[_Union[TransactionDecided, _Mapping]] = ..., transaction_shown: _Optional[_Union[TransactionShown, _Mapping]] = ..., transaction_list: _Optional[_Union[TransactionList, _Mapping]] = ..., open_transaction_list: _Optional[_Union[OpenTransactionList, _Mapping]] = ..., group_assignment: _Optional[_Union[GroupAssignment, _Mapping]] = ..., stream_group_description: _Optional[_Union[StreamGroupDescription, _Mapping]] = ..., stream_group_list: _Optional[_Union[StreamGroupList, _Mapping]] = ..., moves_planned: _Optional[_Union[MovesPlanned, _Mapping]] = ..., replicas_described: _Optional[_Union[ReplicasDescribed, _Mapping]] = ..., node_described: _Optional[_Union[NodeDescribed, _Mapping]] = ..., partition_trimmed: _Optional[_Union[PartitionTrimmed, _Mapping]] = ..., results_read: _Optional[_Union[ResultsRead, _Mapping]] = ..., schedule_reply: _Optional[_Union[ScheduleReply, _Mapping]] = ..., schedule_list: _Optional[_Union[ScheduleList, _Mapping]] = ...) -> None: ...
+    challenge: Challenge
+    user_list: UserList
+    grant_list: GrantList
+    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., produced: _Optional[_Union[Produced, _Mapping]] = ..., fetched: _Optional[_Union[Fetched, _Mapping]] = ..., offset_found: _Optional[_Union[OffsetFound, _Mapping]] = ..., offset_committed: _Optional[_Union[OffsetCommitted, _Mapping]] = ..., metadata: _Optional[_Union[Metadata, _Mapping]] = ..., topic_reply: _Optional[_Union[TopicReply, _Mapping]] = ..., cluster_reply: _Optional[_Union[ClusterReply, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., polled: _Optional[_Union[Polled, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., pushed: _Optional[_Union[Pushed, _Mapping]] = ..., records_cancelled: _Optional[_Union[RecordsCancelled, _Mapping]] = ..., group_list: _Optional[_Union[GroupList, _Mapping]] = ..., group_description: _Optional[_Union[GroupDescription, _Mapping]] = ..., group_reset: _Optional[_Union[GroupReset, _Mapping]] = ..., group_reply: _Optional[_Union[GroupReply, _Mapping]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., tokens_granted: _Optional[_Union[TokensGranted, _Mapping]] = ..., staged: _Optional[_Union[Staged, _Mapping]] = ..., transaction_decided: _Optional[_Union[TransactionDecided, _Mapping]] = ..., transaction_shown: _Optional[_Union[TransactionShown, _Mapping]] = ..., transaction_list: _Optional[_Union[TransactionList, _Mapping]] = ..., open_transaction_list: _Optional[_Union[OpenTransactionList, _Mapping]] = ..., group_assignment: _Optional[_Union[GroupAssignment, _Mapping]] = ..., stream_group_description: _Optional[_Union[StreamGroupDescription, _Mapping]] = ..., stream_group_list: _Optional[_Union[StreamGroupList, _Mapping]] = ..., moves_planned: _Optional[_Union[MovesPlanned, _Mapping]] = ..., replicas_described: _Optional[_Union[ReplicasDescribed, _Mapping]] = ..., node_described: _Optional[_Union[NodeDescribed, _Mapping]] = ..., partition_trimmed: _Optional[_Union[PartitionTrimmed, _Mapping]] = ..., results_read: _Optional[_Union[ResultsRead, _Mapping]] = ..., schedule_reply: _Optional[_Union[ScheduleReply, _Mapping]] = ..., schedule_list: _Optional[_Union[ScheduleList, _Mapping]] = ..., challenge: _Optional[_Union[Challenge, _Mapping]] = ..., user_list: _Optional[_Union[UserList, _Mapping]] = ..., grant_list: _Optional[_Union[GrantList, _Mapping]] = ...) -> None: ...
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "leader", "retry_after_ms")
@@ -237,20 +261,22 @@ class Hello(_message.Message):
     def __init__(self, version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., client: _Optional[str] = ..., is_gateway: _Optional[bool] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("version", "node", "cluster_id", "frame_bytes_max", "requests_max", "time_ms")
+    __slots__ = ("version", "node", "cluster_id", "frame_bytes_max", "requests_max", "time_ms", "mechanisms")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     FRAME_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     REQUESTS_MAX_FIELD_NUMBER: _ClassVar[int]
     TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    MECHANISMS_FIELD_NUMBER: _ClassVar[int]
     version: int
     node: int
     cluster_id: str
     frame_bytes_max: int
     requests_max: int
     time_ms: int
-    def __init__(self, version: _Optional[int] = ..., node: _Optional[int] = ..., cluster_id: _Optional[str] = ..., frame_bytes_max: _Optional[int] = ..., requests_max: _Optional[int] = ..., time_ms: _Optional[int] = ...) -> None: ...
+    mechanisms: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[int] = ..., node: _Optional[int] = ..., cluster_id: _Optional[str] = ..., frame_bytes_max: _Optional[int] = ..., requests_max: _Optional[int] = ..., time_ms: _Optional[int] = ..., mechanisms: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Produce(_message.Message):
     __slots__ = ("topic", "partition", "topic_id", "partition_count")
@@ -1617,3 +1643,117 @@ class ListSchedules(_message.Message):
     after: str
     upcoming: int
     def __init__(self, name: _Optional[str] = ..., after: _Optional[str] = ..., upcoming: _Optional[int] = ...) -> None: ...
+
+class Authenticate(_message.Message):
+    __slots__ = ("mechanism", "data")
+    MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    mechanism: str
+    data: bytes
+    def __init__(self, mechanism: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class Challenge(_message.Message):
+    __slots__ = ("data", "is_done")
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    IS_DONE_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    is_done: bool
+    def __init__(self, data: _Optional[bytes] = ..., is_done: _Optional[bool] = ...) -> None: ...
+
+class Verifier(_message.Message):
+    __slots__ = ("salt", "iterations", "stored_key", "server_key")
+    SALT_FIELD_NUMBER: _ClassVar[int]
+    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    STORED_KEY_FIELD_NUMBER: _ClassVar[int]
+    SERVER_KEY_FIELD_NUMBER: _ClassVar[int]
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+    def __init__(self, salt: _Optional[bytes] = ..., iterations: _Optional[int] = ..., stored_key: _Optional[bytes] = ..., server_key: _Optional[bytes] = ...) -> None: ...
+
+class CreateUser(_message.Message):
+    __slots__ = ("name", "verifier")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERIFIER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    verifier: Verifier
+    def __init__(self, name: _Optional[str] = ..., verifier: _Optional[_Union[Verifier, _Mapping]] = ...) -> None: ...
+
+class SetPassword(_message.Message):
+    __slots__ = ("name", "verifier")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERIFIER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    verifier: Verifier
+    def __init__(self, name: _Optional[str] = ..., verifier: _Optional[_Union[Verifier, _Mapping]] = ...) -> None: ...
+
+class DeleteUser(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class CreateAdministrator(_message.Message):
+    __slots__ = ("name", "verifier")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERIFIER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    verifier: Verifier
+    def __init__(self, name: _Optional[str] = ..., verifier: _Optional[_Union[Verifier, _Mapping]] = ...) -> None: ...
+
+class UserInfo(_message.Message):
+    __slots__ = ("name", "created_ms", "password_ms")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_MS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    created_ms: int
+    password_ms: int
+    def __init__(self, name: _Optional[str] = ..., created_ms: _Optional[int] = ..., password_ms: _Optional[int] = ...) -> None: ...
+
+class UserList(_message.Message):
+    __slots__ = ("users",)
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    users: _containers.RepeatedCompositeFieldContainer[UserInfo]
+    def __init__(self, users: _Optional[_Iterable[_Union[UserInfo, _Mapping]]] = ...) -> None: ...
+
+class ListUsers(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Grant(_message.Message):
+    __slots__ = ("user", "action", "topic", "group")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    action: str
+    topic: str
+    group: str
+    def __init__(self, user: _Optional[str] = ..., action: _Optional[str] = ..., topic: _Optional[str] = ..., group: _Optional[str] = ...) -> None: ...
+
+class GrantAccess(_message.Message):
+    __slots__ = ("grant",)
+    GRANT_FIELD_NUMBER: _ClassVar[int]
+    grant: Grant
+    def __init__(self, grant: _Optional[_Union[Grant, _Mapping]] = ...) -> None: ...
+
+class RevokeAccess(_message.Message):
+    __slots__ = ("grant",)
+    GRANT_FIELD_NUMBER: _ClassVar[int]
+    grant: Grant
+    def __init__(self, grant: _Optional[_Union[Grant, _Mapping]] = ...) -> None: ...
+
+class GrantList(_message.Message):
+    __slots__ = ("grants",)
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    grants: _containers.RepeatedCompositeFieldContainer[Grant]
+    def __init__(self, grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ...) -> None: ...
+
+class ListGrants(_message.Message):
+    __slots__ = ("user",)
+    USER_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    def __init__(self, user: _Optional[str] = ...) -> None: ...

@@ -13,15 +13,18 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[i
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped,unused-ignore]
 
 from flotilla.codec.grpc import calls as api
+from flotilla.frontends.caller import Callers
 from flotilla.frontends.grpc import metadata_index
 from flotilla.frontends.grpc.admission import Admission
+from flotilla.frontends.grpc.authentication import AuthenticationInterceptor
 from flotilla.frontends.grpc.calls import Calls
 from flotilla.frontends.grpc.errors import Context
 from flotilla.frontends.grpc.produce_stream import ProduceStream
 from flotilla.frontends.grpc.subscribe import SubscribeStream
-from flotilla.frontends.grpc.tls import listen
+from flotilla.frontends.grpc.tls import listen, principal_of
 from flotilla.gateway.gateway import Gateway
 from flotilla.security.endpoint_tls import EndpointTls
+from flotilla.types.access import Principal
 from flotilla.types.address import Address
 from flotilla.types.limits import (
     CLIENT_FRAME_BYTES_MAX,
@@ -56,11 +59,12 @@ class GrpcServer:
         is_member: Callable[[], bool] | None = None,
         connections_max: int = 0,
         tls: EndpointTls | None = None,
+        callers: Callers | None = None,
     ) -> None:
         """The library closes connections beyond `connections_max` as it accepts them; 0: it accepts all.
 
         `is_member` says whether the node is part of a cluster; None: this is a proxy. With `tls` connections are
-        encrypted.
+        encrypted. `callers` asks clients who they are; then `gateway` is a guarded one.
 
         Health is NOT_SERVING until then, and SERVING until the endpoint closes: other nodes may answer what this node
         cannot.
@@ -68,6 +72,7 @@ class GrpcServer:
         self._gateway = gateway
         self._is_member = is_member
         self._tls = tls
+        self._callers = callers
         self._connections_max = connections_max
         self._joining: asyncio.Task[None] | None = None
         self._server: grpc.aio.Server | None = None
@@ -78,7 +83,11 @@ class GrpcServer:
     async def start(self, host: str, port: int) -> int:
         """Listens, and returns the port. Raises OSError."""
         bounds = (("grpc.max_allowed_incoming_connections", self._connections_max),) if self._connections_max else ()
-        server = grpc.aio.server(options=(*_OPTIONS, *bounds), maximum_concurrent_rpcs=GRPC_CALL_COUNT_MAX)
+        server = grpc.aio.server(
+            interceptors=self._interceptors(),
+            options=(*_OPTIONS, *bounds),
+            maximum_concurrent_rpcs=GRPC_CALL_COUNT_MAX,
+        )
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(api.SERVICE_NAME, self._handlers()),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = (api.SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
@@ -94,6 +103,16 @@ class GrpcServer:
         if self._is_member is not None:
             self._joining = asyncio.create_task(self._wait_member(self._is_member))
         return int(bound)
+
+    def _interceptors(self) -> list[grpc.aio.ServerInterceptor]:
+        if self._callers is None:
+            return []
+        tls = self._tls
+
+        def certified(context: Context) -> Principal | None:
+            return None if tls is None else principal_of(context, tls.cluster)
+
+        return [AuthenticationInterceptor(self._callers, certified, is_encrypted=tls is not None)]
 
     async def _wait_member(self, is_member: Callable[[], bool]) -> None:
         while not is_member():

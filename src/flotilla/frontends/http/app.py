@@ -15,6 +15,7 @@ from dataclasses import asdict
 from importlib import resources
 
 from flotilla.broker.observability.status import METRICS_TYPE, NodeStatus, Reason
+from flotilla.frontends.caller import Callers
 from flotilla.frontends.http.api.cluster import ClusterApi
 from flotilla.frontends.http.api.dead_letters import DeadLetterApi
 from flotilla.frontends.http.api.events import EventApi
@@ -26,12 +27,14 @@ from flotilla.frontends.http.api.schedules import ScheduleApi
 from flotilla.frontends.http.api.stream_credit import Unsettled
 from flotilla.frontends.http.api.tasks import TaskApi
 from flotilla.frontends.http.api.topics import TopicApi
+from flotilla.frontends.http.authentication import AuthenticationLayer
 from flotilla.frontends.http.framework.limits import Guard
 from flotilla.frontends.http.framework.openapi import make_document
 from flotilla.frontends.http.framework.operation import ANYTHING, Answer, Call, Handler, Operation
 from flotilla.frontends.http.framework.response import Response
 from flotilla.frontends.http.framework.router import Router
 from flotilla.frontends.http.framework.site_guard import SiteGuard
+from flotilla.frontends.http.http1.asgi import App
 from flotilla.frontends.http.metadata_index import MetadataIndexHeader
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.operations.cluster import NodeWarning
@@ -43,8 +46,16 @@ _PAGE_POLICY = (
 )
 
 
-def make_app(status: NodeStatus | None, gateway: Gateway | None = None, hosts: Iterable[str] = ()) -> Guard:
-    """`status` is None for a proxy; without a `gateway` only the status pages are served. `hosts` are own names."""
+def make_app(
+    status: NodeStatus | None,
+    gateway: Gateway | None = None,
+    hosts: Iterable[str] = (),
+    callers: Callers | None = None,
+) -> Guard:
+    """`status` is None for a proxy; without a `gateway` only the status pages are served. `hosts` are own names.
+
+    `callers` asks clients who they are; then `gateway` is a guarded one.
+    """
     rows: list[Operation] = []
     if status is not None:
         rows += _status_pages(status)
@@ -54,7 +65,8 @@ def make_app(status: NodeStatus | None, gateway: Gateway | None = None, hosts: I
         table = operations(gateway)
         rows += [*table, *_description_pages(table)]
     router = Router(rows)
-    return Guard(SiteGuard(router if gateway is None else MetadataIndexHeader(router, gateway), hosts))
+    app: App = router if gateway is None else MetadataIndexHeader(router, gateway)
+    return Guard(SiteGuard(app if callers is None else AuthenticationLayer(app, callers), hosts))
 
 
 def operations(gateway: Gateway) -> list[Operation]:

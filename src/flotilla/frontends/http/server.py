@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable
 
 from flotilla.broker.observability.status import NodeStatus
+from flotilla.frontends.caller import Callers
 from flotilla.frontends.http.app import make_app
 from flotilla.frontends.http.framework.errors import busy, malformed
 from flotilla.frontends.http.framework.status_only import StatusOnly
@@ -37,13 +38,14 @@ class HttpServer:
         budget: ConnectionBudget | None = None,
         hosts: Iterable[str] = (),
         tls: EndpointTls | None = None,
+        callers: Callers | None = None,
     ) -> None:
         """`status` is None for a proxy. `hosts` are the names by which clients may call this node.
 
-        With `tls` only HTTPS is served.
+        With `tls` only HTTPS is served. `callers` asks clients who they are; None: nobody does.
         """
         self._tls = tls
-        self.app: App = make_app(status, gateway, hosts)
+        self.app: App = make_app(status, gateway, hosts, callers)
         self._idle_ms_max = idle_ms_max
         self._open: dict[Connection, None] = {}
         self._listener = Listener(

@@ -15,6 +15,7 @@ from typing import Protocol, cast
 
 from flotilla.frontends.tcp.connection import CLOSING, OPEN, Connection, is_too_slow
 from flotilla.types.access import Principal
+from flotilla.types.address import Address
 from flotilla.types.limits import KIB, MIB
 
 #: Marks at which the transport pauses and resumes writing.
@@ -50,6 +51,8 @@ class Channel(asyncio.BufferedProtocol):
         self._owner = owner
         self._scratch = owner.scratch
         self._transport: asyncio.Transport | None = None
+        #: Of the client, once it is connected; None: not known.
+        self.address: Address | None = None
         self.received_bytes = 0
         self.sent_bytes = 0
         #: `flush` has been scheduled.
@@ -140,6 +143,7 @@ class Channel(asyncio.BufferedProtocol):
         if endpoint is not None:
             endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connection.peer_principal = self._owner.principal_of(transport)
+        self.address = _address_of(transport.get_extra_info("peername"))
         self._owner.entered(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -176,3 +180,8 @@ class Channel(asyncio.BufferedProtocol):
         self.connection.take_output()
         self.connection.set_unwritten(0)
         self._owner.lost(self)
+
+
+def _address_of(peer: object) -> Address | None:
+    """Of a socket's other end."""
+    return Address(str(peer[0]), int(peer[1])) if isinstance(peer, tuple) and len(peer) > 1 else None

@@ -1,6 +1,6 @@
 """One client's connection without a socket or a clock: bytes in, requests out; answers in, bytes out.
 
-    new        only Hello is understood, in a small frame and soon
+    new        only Hello is understood, in a small frame and soon; where clients say who they are, so is the log-in
     open       requests are handed out while the bounds allow, and answered in any order
     draining   what came before is answered; new requests are refused
     closing    nothing is taken in any more; what is to be written leaves, then the connection ends
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from flotilla.broker.ports import Cancel, Subscription
+from flotilla.broker.ports import Done as Answering
 from flotilla.codec.client.frames import (
     NO_CORRELATION,
     PROTOCOL_VERSION_MAX,
@@ -31,9 +32,28 @@ from flotilla.codec.frames import DIRECT_BYTES_MIN, Buffer, FrameReader
 from flotilla.frontends.tcp.budget import ByteBudget, OutputBudget
 from flotilla.types import limits
 from flotilla.types.access import Principal
-from flotilla.types.errors import FlotillaError, InvalidArgumentError, OverloadedError, UnavailableError
+from flotilla.types.errors import (
+    FlotillaError,
+    InvalidArgumentError,
+    OverloadedError,
+    UnauthenticatedError,
+    UnavailableError,
+)
 from flotilla.types.ids import Index, NodeId
-from flotilla.types.operations import Done, Fetch, Fetched, Hello, Metadata, Ping, Produce, Reply, Request, Welcome
+from flotilla.types.operations import (
+    Authenticate,
+    Challenge,
+    Done,
+    Fetch,
+    Fetched,
+    Hello,
+    Metadata,
+    Ping,
+    Produce,
+    Reply,
+    Request,
+    Welcome,
+)
 from flotilla.types.operations.queue import (
     AddCredit,
     Extend,
@@ -113,6 +133,33 @@ class Host(Protocol):
     def lost(self, members: Sequence[str]) -> None: ...
 
 
+class Entrance(Protocol):
+    """Who a client is, where it has to say so, and what it may do."""
+
+    #: Ways to log in; empty: its certificate says who it is.
+    mechanisms: list[str]
+
+    @property
+    def is_open(self) -> bool:
+        """The client has said who it is, or need not."""
+
+    @property
+    def has_ended(self) -> bool:
+        """The client had entered, and was removed since."""
+
+    def step(self, request: Authenticate) -> Challenge:
+        """Raises UnauthenticatedError, which ends the connection."""
+
+    def handle(self, request: Request, done: Answering, metadata_index: Index = 0) -> Cancel | None:
+        """As the service's."""
+
+    def allows(self, request: Request) -> bool:
+        """Whether the client may do this now."""
+
+    def refused(self, request: Request) -> FlotillaError | None:
+        """Why it may not; None: it may."""
+
+
 class RequestTicket:
     """A request in flight. `answer` is its Done; a second answer, or one that comes too late, is dropped."""
 
@@ -169,6 +216,8 @@ class Connection:
         self.state = NEW
         #: Whom the certificate of the client names; None: it showed none.
         self.peer_principal: Principal | None = None
+        #: None: nobody has to say who they are.
+        self.entrance: Entrance | None = None
         #: Why the connection ends, for people; empty while it is open.
         self.reason = ""
         self._host = host
@@ -204,6 +253,8 @@ class Connection:
         self._silent_ticks = 0
         self._frame_ticks = 0
         self._frame_number = 0
+        #: In which nobody had logged in.
+        self._unknown_ticks = 0
 
     # Bytes in, requests out.
 
@@ -321,7 +372,7 @@ class Connection:
             held = 0
             if self.state == OPEN and self._is_settled_here(correlation_id, request):
                 return None
-        elif isinstance(request, Stage):
+        elif isinstance(request, Stage) and (self.entrance is None or self.entrance.allows(request)):
             self._note(request.member)
         if self.state == OPEN and isinstance(request, Request):
             ticket = RequestTicket(self, correlation_id, request, held, metadata_index)
@@ -349,7 +400,9 @@ class Connection:
             self._send(correlation_id, _overloaded("too many answers of this node are unread"))
             return True
         if isinstance(request, _OF_MEMBERS):
-            self._note(request.member)
+            # Whoever may not use a group must not report that its members are lost.
+            if self.entrance is None or self.entrance.allows(request):
+                self._note(request.member)
         elif isinstance(request, LeaveQueue):
             self._members.pop(request.member, None)
         return False
@@ -394,6 +447,8 @@ class Connection:
                 self.fail(InvalidArgumentError("the first request on a connection is Hello"), correlation_id)
         elif isinstance(request, FlotillaError):
             self._send(correlation_id, request)
+        elif isinstance(request, Authenticate):
+            self._log_in(correlation_id, request)
         elif isinstance(request, Hello):
             self._send(correlation_id, InvalidArgumentError("Hello was already sent on this connection"))
         else:
@@ -408,11 +463,40 @@ class Connection:
             return
         self.state = OPEN
         self._is_gateway = hello.is_gateway
-        self.frames.frame_bytes_max = self._limits.frame_bytes_max
+        entrance = self.entrance
+        if entrance is None or entrance.is_open:
+            self.frames.frame_bytes_max = self._limits.frame_bytes_max
         host = self._host
         frame_bytes_max, requests_max = self._limits.frame_bytes_max, self._limits.requests_max
-        welcome = Welcome(high, host.node, host.cluster_id, frame_bytes_max, requests_max, host.now_ms())
+        mechanisms = [] if entrance is None else entrance.mechanisms
+        welcome = Welcome(high, host.node, host.cluster_id, frame_bytes_max, requests_max, host.now_ms(), mechanisms)
         self._send(correlation_id, welcome)
+
+    def _log_in(self, correlation_id: int, request: Authenticate) -> None:
+        if self.entrance is None:
+            self._send(correlation_id, InvalidArgumentError("this broker does not ask who its clients are"))
+            return
+        try:
+            challenge = self.entrance.step(request)
+        except UnauthenticatedError as error:
+            self.fail(error, correlation_id)
+            return
+        if self.entrance.is_open:
+            self.frames.frame_bytes_max = self._limits.frame_bytes_max
+        self._send(correlation_id, challenge)
+
+    def reconsider(self) -> None:
+        """Users or grants have changed: ends what waits and is allowed no more."""
+        entrance = self.entrance
+        if entrance is None or self.state in (NEW, CLOSING):
+            return
+        if entrance.has_ended:
+            self.fail(UnauthenticatedError("the user of this connection was removed"))
+            return
+        for ticket, cancel in list(self._tickets.items()):
+            if cancel is not None and (error := entrance.refused(ticket.request)) is not None:
+                cancel()
+                self.answer(ticket, error)
 
     # Answers in, bytes out.
 
@@ -529,10 +613,16 @@ class Connection:
             self._frame_ticks += 1
             if self._frame_ticks * TICK_MS > limits.HANDSHAKE_MS_MAX:
                 self.fail(UnavailableError(f"no Hello within {limits.HANDSHAKE_MS_MAX} ms"))
+        elif self.entrance is not None and not self.entrance.is_open and self._is_log_in_late():
+            self.fail(UnauthenticatedError(f"no log-in within {limits.HANDSHAKE_MS_MAX} ms"))
         elif self._is_frame_late():
             self.fail(UnavailableError("a frame takes too long"))
         elif self._silent_ticks * TICK_MS >= limits.IDLE_MS_MAX:
             self.finish("idle")
+
+    def _is_log_in_late(self) -> bool:
+        self._unknown_ticks += 1
+        return self._unknown_ticks * TICK_MS > limits.HANDSHAKE_MS_MAX
 
     def _is_frame_late(self) -> bool:
         """Whether the client sends its present frame too slowly; time in which reading was stopped does not count."""

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TypeAlias
 
 from flotilla.broker.ports import Service
+from flotilla.broker.security.entrance import Entrances
 from flotilla.codec.client.frames import NO_CORRELATION, encode_response
 from flotilla.codec.client.handover import Answers
 from flotilla.frontends.listener import ConnectionBudget, Listener
@@ -48,10 +49,15 @@ class TcpServer:
         output_bytes_max: int = SERVER_OUTPUT_BYTES_MAX,
         tick_ms: int = TICK_MS,
         tls: EndpointTls | None = None,
+        entrances: Entrances | None = None,
     ) -> None:
-        """With `tls` connections from other processes are encrypted."""
+        """With `tls` connections from other processes are encrypted.
+
+        `entrances` asks clients who they are; None: nobody does. A connection from within is the node itself.
+        """
         self._service = service
         self._tls = tls
+        self._entrances = entrances
         self._limits = connection_limits or ConnectionLimits()
         self._budgets = Budgets(request_bytes_max, output_bytes_max)
         self._tick_ms = tick_ms
@@ -115,6 +121,11 @@ class TcpServer:
             self._timer.cancel()
             self._timer = None
 
+    def reconsider(self) -> None:
+        """Users or grants have changed: ends what is allowed no more."""
+        for channel in list(self._channels):
+            self._contained(channel, channel.connection.reconsider)
+
     def tick(self) -> None:
         """A second has passed."""
         for channel in list(self._channels):
@@ -158,6 +169,10 @@ class TcpServer:
         return None if self._tls is None else self._tls.principal(transport)
 
     def entered(self, channel: Channel) -> None:
+        if self._entrances is not None:
+            channel.connection.entrance = self._entrances(
+                channel.address, channel.connection.peer_principal, self._tls is not None
+            )
         self._channels[channel] = None
         self._is_empty.clear()
         self._accepted_count += 1
@@ -174,7 +189,9 @@ class TcpServer:
     def _serve(self, channel: AnyChannel, ticket: RequestTicket) -> None:
         self._request_count += 1
         try:
-            cancel = self._service.handle(ticket.request, ticket.answer, ticket.metadata_index)
+            entrance = channel.connection.entrance
+            handle = self._service.handle if entrance is None else entrance.handle
+            cancel = handle(ticket.request, ticket.answer, ticket.metadata_index)
             if cancel is not None:
                 channel.connection.started(ticket, cancel)
         except Exception as error:

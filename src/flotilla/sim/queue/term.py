@@ -39,6 +39,7 @@ from flotilla.sim.queue.carrier import Carrier
 from flotilla.sim.queue.decisions import DecisionBoard
 from flotilla.sim.queue.transactions import SimTransactions
 from flotilla.sim.wire import Answered, Outcome
+from flotilla.types.access import NODES
 from flotilla.types.errors import (
     CorruptionError,
     FlotillaError,
@@ -88,7 +89,7 @@ KIND_NAMES: Final = {1: "done", 2: "given back", 3: "failed", 4: "rejected"}
 _AWAY_MS: Final = GROUP_SETTINGS["lost_ms"].kind.maximum
 
 
-class MemberLost(Request[Done], to=ANY, effect=REPEATABLE):
+class MemberLost(Request[Done], to=ANY, effect=REPEATABLE, needs=NODES):
     """The connection of a consumer is lost, as an endpoint of a real node reports it."""
 
     __slots__ = ("member",)

@@ -256,6 +256,9 @@ class SimMachine(Machine):
     def chance(self) -> Random:
         return self._process.stream()
 
+    def secret(self, count: int) -> bytes:
+        return self._process.stream().randbytes(count)
+
     def lane(self, name: str) -> Lane:
         return SimLane(self._process)
 

@@ -1,8 +1,8 @@
 """The operations of a broker: one request and one reply class each, which all layers share.
 
-Grouped by noun: the log, topics, the cluster, queue groups, stream groups, transactions, schedules, the handshake of a
-connection. `request.py` says how an operation is declared. How they travel belongs to `codec/`, what they do to
-`broker/`.
+Grouped by noun: the log, topics, the cluster, queue groups, stream groups, transactions, schedules, users and grants,
+the handshake of a connection. `request.py` says how an operation is declared. How they travel belongs to `codec/`, what
+they do to `broker/`.
 """
 
 from typing import Final
@@ -14,6 +14,7 @@ from flotilla.types.operations.queue import *  # noqa: F403
 from flotilla.types.operations.request import *  # noqa: F403
 from flotilla.types.operations.request import Request
 from flotilla.types.operations.schedules import *  # noqa: F403
+from flotilla.types.operations.security import *  # noqa: F403
 from flotilla.types.operations.stream import *  # noqa: F403
 from flotilla.types.operations.topics import *  # noqa: F403
 from flotilla.types.operations.transactions import *  # noqa: F403

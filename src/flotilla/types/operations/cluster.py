@@ -1,8 +1,9 @@
 """Operations on the cluster: its metadata, its nodes, and where partitions and their leaders are."""
 
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
 
+from flotilla.types.access import ANYBODY, DESCRIBE, FOUND, MANAGE, NODES, OPERATE, Resource
 from flotilla.types.ids import NO_NODE, Index, NodeId
 from flotilla.types.operations.request import (
     ANY,
@@ -12,6 +13,7 @@ from flotilla.types.operations.request import (
     READ,
     REPEATABLE,
     Done,
+    May,
     Reply,
     Request,
 )
@@ -59,7 +61,7 @@ METADATA_CONFIRM_MS_MAX: Final = 3_000
 
 
 @dataclass(slots=True)
-class GetMetadata(Request[Metadata], to=ANY, effect=READ):
+class GetMetadata(Request[Metadata], to=ANY, effect=READ, needs=ANYBODY):
     """All topics when none is named. A topic that does not exist is left out of the reply.
 
     With `create`, a missing topic is answered with UNAVAILABLE while it is being created, and with NOT_FOUND where
@@ -76,6 +78,18 @@ class GetMetadata(Request[Metadata], to=ANY, effect=READ):
         """How long the answer may take: a quorum is asked first."""
         return METADATA_CONFIRM_MS_MAX if self.is_linearizable else 0
 
+    def narrowed(self, may: May) -> Self:
+        """Without topics that the caller may not describe. Whoever creates topics manages them."""
+        if not self.topics:
+            return self
+        shown = [name for name in self.topics if may(DESCRIBE, Resource(name))]
+        creates = self.create and all(may(MANAGE, Resource(name)) for name in self.topics)
+        # No topic has an empty name: it stands for none of them.
+        return replace(self, topics=self.topics if creates else shown or [""], create=creates)
+
+    def visible(self, reply: Metadata, may: May) -> Metadata:
+        return replace(reply, topics=[topic for topic in reply.topics if may(DESCRIBE, Resource(topic.name))])
+
 
 @dataclass(slots=True)
 class ClusterReply(Reply):
@@ -87,14 +101,14 @@ class ClusterReply(Reply):
 
 
 @dataclass(slots=True)
-class InitCluster(Request[ClusterReply], to=ANY, effect=REPEATABLE):
+class InitCluster(Request[ClusterReply], to=ANY, effect=REPEATABLE, needs=FOUND):
     """Forms a cluster out of waiting nodes: id to peer address. Repeating it with the same nodes is fine."""
 
     nodes: dict[NodeId, str]
 
 
 @dataclass(slots=True)
-class JoinCluster(Request[ClusterReply], to=CONTROLLER, effect=REPEATABLE):
+class JoinCluster(Request[ClusterReply], to=CONTROLLER, effect=REPEATABLE, needs=NODES):
     """A node becomes a broker of a running cluster."""
 
     node: NodeId
@@ -106,21 +120,21 @@ class JoinCluster(Request[ClusterReply], to=CONTROLLER, effect=REPEATABLE):
 
 
 @dataclass(slots=True)
-class EnterCluster(Request[ClusterReply], to=ANY, effect=REPEATABLE):
+class EnterCluster(Request[ClusterReply], to=ANY, effect=REPEATABLE, needs=FOUND):
     """Sent to a waiting node: it joins the running cluster at these client addresses, in the background."""
 
     servers: list[str]
 
 
 @dataclass(slots=True)
-class RemoveNode(Request[ClusterReply], to=CONTROLLER, effect=REPEATABLE):
+class RemoveNode(Request[ClusterReply], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     """A broker leaves for good. One that still has replicas gives them away first and leaves later."""
 
     node: NodeId
 
 
 @dataclass(slots=True)
-class DrainNode(Request[Done], to=CONTROLLER, effect=REPEATABLE):
+class DrainNode(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     """A broker gives its replicas away and gets no new ones; without `is_draining` that ends."""
 
     node: NodeId
@@ -142,7 +156,7 @@ class MovesPlanned(Reply):
 
 
 @dataclass(slots=True)
-class Rebalance(Request[MovesPlanned], to=CONTROLLER, effect=REPEATABLE):
+class Rebalance(Request[MovesPlanned], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     """Plans the fewest moves that spread replicas and leaders evenly, and begins them."""
 
     #: The topics to spread; empty: all.
@@ -152,7 +166,7 @@ class Rebalance(Request[MovesPlanned], to=CONTROLLER, effect=REPEATABLE):
 
 
 @dataclass(slots=True)
-class CancelMoves(Request[MovesPlanned], to=CONTROLLER, effect=REPEATABLE):
+class CancelMoves(Request[MovesPlanned], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     """Moving partitions return to their present replicas, unless they have arrived."""
 
     topics: list[str] = field(default_factory=list)
@@ -177,7 +191,9 @@ class ReplicasDescribed(Reply):
 
 
 @dataclass(slots=True)
-class DescribeReplicas(Request[ReplicasDescribed], to=PARTITION_LEADER, effect=READ, retries_not_found=True):
+class DescribeReplicas(
+    Request[ReplicasDescribed], to=PARTITION_LEADER, effect=READ, retries_not_found=True, needs=DESCRIBE
+):
     """The replicas of a partition and how far each has come, as its leader sees them."""
 
     topic: str
@@ -221,12 +237,12 @@ class NodeDescribed(Reply):
 
 
 @dataclass(slots=True)
-class DescribeNode(Request[NodeDescribed], to=ANY, effect=READ):
+class DescribeNode(Request[NodeDescribed], to=ANY, effect=READ, needs=OPERATE):
     """The node that answers: what it warns of, above all in partitions that it leads."""
 
 
 @dataclass(slots=True)
-class TransferLeadership(Request[Done], to=PARTITION_LEADER, effect=ONCE):
+class TransferLeadership(Request[Done], to=PARTITION_LEADER, effect=ONCE, needs=OPERATE):
     """Another replica becomes the leader of a partition: `to`, or any."""
 
     topic: str

@@ -1,7 +1,8 @@
-"""Exchanges about a TCP connection itself: Hello and Welcome, and Ping. The endpoint answers them, not the broker."""
+"""Exchanges about a TCP connection itself: Hello and Welcome, the log-in, and Ping. The endpoint answers them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from flotilla.types.access import ANYBODY
 from flotilla.types.ids import NodeId
 from flotilla.types.operations.request import CONNECTION, READ, Done, Request
 
@@ -30,8 +31,29 @@ class Welcome:
     requests_max: int
     #: The broker's time of day; 0: it does not say.
     time_ms: int = 0
+    #: Ways to log in; empty: the broker does not ask who the client is, or knows it by its certificate.
+    mechanisms: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Ping(Request[Done], to=CONNECTION, effect=READ):
+class Authenticate:
+    """A step of a log-in, after Welcome: the first of a mechanism, or the answer to a Challenge.
+
+    The broker answers with a Challenge, or with UNAUTHENTICATED and ends the connection.
+    """
+
+    mechanism: str
+    data: bytes
+
+
+@dataclass(slots=True)
+class Challenge:
+    """What the client has to answer; or, when it is done, the broker's own proof."""
+
+    data: bytes
+    is_done: bool = False
+
+
+@dataclass(slots=True)
+class Ping(Request[Done], to=CONNECTION, effect=READ, needs=ANYBODY):
     """Is answered at once, before requests that wait: it tells a silent broker from a dead one."""

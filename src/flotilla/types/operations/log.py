@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
+from flotilla.types.access import CONSUME, DESCRIBE, MANAGE, PRODUCE
 from flotilla.types.ids import Offset
 from flotilla.types.operations.request import ONCE, PARTITION_LEADER, READ, REPEATABLE, Effect, Reply, Request
 
@@ -29,7 +30,7 @@ class Produced(Reply):
 
 
 @dataclass(slots=True)
-class Produce(Request[Produced], to=PARTITION_LEADER):
+class Produce(Request[Produced], to=PARTITION_LEADER, needs=PRODUCE):
     """Appends one batch to one partition; answered when a majority has it on disk."""
 
     topic: str
@@ -59,7 +60,7 @@ class Fetched(Reply):
 
 
 @dataclass(slots=True)
-class Fetch(Request[Fetched], to=PARTITION_LEADER, effect=READ, retries_not_found=True):
+class Fetch(Request[Fetched], to=PARTITION_LEADER, effect=READ, retries_not_found=True, needs=CONSUME):
     """Stored batches from the one that holds `offset` on. Waits up to wait_ms for the first byte (a long poll)."""
 
     topic: str
@@ -87,7 +88,7 @@ class OffsetFound(Reply):
 
 
 @dataclass(slots=True)
-class ListOffsets(Request[OffsetFound], to=PARTITION_LEADER, effect=READ, retries_not_found=True):
+class ListOffsets(Request[OffsetFound], to=PARTITION_LEADER, effect=READ, retries_not_found=True, needs=DESCRIBE):
     """The offset of the first record at or after a time, or EARLIEST, or LATEST (the next to be written)."""
 
     topic: str
@@ -105,7 +106,7 @@ class PartitionTrimmed(Reply):
 
 
 @dataclass(slots=True)
-class TrimPartition(Request[PartitionTrimmed], to=PARTITION_LEADER, effect=REPEATABLE):
+class TrimPartition(Request[PartitionTrimmed], to=PARTITION_LEADER, effect=REPEATABLE, needs=MANAGE):
     """Removes every message below an offset, needed by a group or not. Raises OffsetOutOfRangeError past the end."""
 
     topic: str
@@ -123,7 +124,7 @@ class OffsetCommitted(Reply):
 
 
 @dataclass(slots=True)
-class CommitOffset(Request[OffsetCommitted], to=PARTITION_LEADER):
+class CommitOffset(Request[OffsetCommitted], to=PARTITION_LEADER, needs=CONSUME):
     """Sets a group's position: the next offset it will read. It never moves back without `reset`."""
 
     group: str
@@ -143,7 +144,7 @@ class CommitOffset(Request[OffsetCommitted], to=PARTITION_LEADER):
 
 
 @dataclass(slots=True)
-class ReadOffset(Request[OffsetCommitted], to=PARTITION_LEADER, effect=READ):
+class ReadOffset(Request[OffsetCommitted], to=PARTITION_LEADER, effect=READ, needs=DESCRIBE):
     group: str
     topic: str
     partition: int

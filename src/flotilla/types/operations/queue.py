@@ -5,10 +5,11 @@ by its id, which the leader's term fences, and covers runs of offsets: a thousan
 Settling, extending and presenting a lease to a new leader all name (lease, run of offsets).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple
 
+from flotilla.types.access import ANYBODY, CONSUME, DESCRIBE, MANAGE, NODES, Resource, Right
 from flotilla.types.ids import Offset
 from flotilla.types.operations.log import EARLIEST
 from flotilla.types.operations.request import (
@@ -20,6 +21,7 @@ from flotilla.types.operations.request import (
     REPEATABLE,
     Done,
     Effect,
+    May,
     Reply,
     Request,
     Route,
@@ -106,7 +108,7 @@ class Polled(Reply):
 
 
 @dataclass(slots=True)
-class Poll(Request[Polled], effect=READ):
+class Poll(Request[Polled], effect=READ, needs=CONSUME):
     """Leases messages of the partitions that this node leads. Waits up to wait_ms for the first one.
 
     The first poll creates the group.
@@ -152,7 +154,7 @@ class Pushed(Reply):
 
 
 @dataclass(slots=True)
-class Subscribe(Request[Pushed], effect=READ):
+class Subscribe(Request[Pushed], effect=READ, needs=CONSUME):
     """Push: deliveries come as Pushed replies to this request, within its credit, until it is ended.
 
     A connection that ends gives its leases back early.
@@ -177,7 +179,7 @@ class Subscribe(Request[Pushed], effect=READ):
 
 
 @dataclass(slots=True)
-class AddCredit(Request[Done], to=CONNECTION, effect=ONCE):
+class AddCredit(Request[Done], to=CONNECTION, effect=ONCE, needs=ANYBODY):
     """Adds credit to the subscription of that correlation id on the same connection."""
 
     subscription: int
@@ -185,14 +187,14 @@ class AddCredit(Request[Done], to=CONNECTION, effect=ONCE):
 
 
 @dataclass(slots=True)
-class Unsubscribe(Request[Done], to=CONNECTION, effect=REPEATABLE):
+class Unsubscribe(Request[Done], to=CONNECTION, effect=REPEATABLE, needs=ANYBODY):
     """Ends a subscription of the same connection; its messages stay leased until they are settled or expire."""
 
     subscription: int
 
 
 @dataclass(slots=True)
-class Withdraw(Request[Done], to=CONNECTION, effect=REPEATABLE):
+class Withdraw(Request[Done], to=CONNECTION, effect=REPEATABLE, needs=ANYBODY):
     """Ends the wait of the request of that correlation id on the same connection: a poll returns what it has leased.
 
     Other waiting requests are answered with UNAVAILABLE. A request that is answered already is no error, so a client
@@ -203,7 +205,7 @@ class Withdraw(Request[Done], to=CONNECTION, effect=REPEATABLE):
 
 
 @dataclass(slots=True)
-class LeaveQueue(Request[Done], effect=REPEATABLE):
+class LeaveQueue(Request[Done], effect=REPEATABLE, needs=CONSUME):
     """A consumer is closed: it is no member of the group any more, in the partitions that this node leads.
 
     Its polls there end, and what it still holds is given back, which does not count as an attempt.
@@ -244,7 +246,7 @@ class Settled(Reply):
 
 
 @dataclass(slots=True)
-class Settle(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE):
+class Settle(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE, needs=CONSUME):
     """Settles leases. Answered when that is on disk at a majority, except for a release, which is not replicated."""
 
     topic: str
@@ -266,7 +268,7 @@ class Settle(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE):
 
 
 @dataclass(slots=True)
-class Extend(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE):
+class Extend(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE, needs=CONSUME):
     """Leases last visibility_ms from now. Sent to a new leader, it presents leases that the old one gave out.
 
     Where a lease id is 0: all that the member has of the run.
@@ -293,7 +295,7 @@ class RecordsCancelled(Reply):
 
 
 @dataclass(slots=True)
-class CancelRecords(Request[RecordsCancelled], to=PARTITION_LEADER, effect=REPEATABLE):
+class CancelRecords(Request[RecordsCancelled], to=PARTITION_LEADER, effect=REPEATABLE, needs=MANAGE):
     """Messages, by offset or by idempotency key, that no group gets any more."""
 
     topic: str
@@ -335,7 +337,7 @@ class ResultsRead(Reply):
 
 
 @dataclass(slots=True)
-class ReadResults(Request[ResultsRead], to=PARTITION_LEADER, effect=READ):
+class ReadResults(Request[ResultsRead], to=PARTITION_LEADER, effect=READ, needs=DESCRIBE):
     """How messages ended in a group, and their results. Waits up to wait_ms for the first one.
 
     The group may be unknown yet: the first poll creates it.
@@ -360,11 +362,16 @@ class GroupList(Reply):
 
 
 @dataclass(slots=True)
-class ListGroups(Request[GroupList], to=PARTITION_LEADER, effect=READ):
+class ListGroups(Request[GroupList], to=PARTITION_LEADER, effect=READ, needs=DESCRIBE):
     """Queue groups and groups with a committed offset, of one partition."""
 
     topic: str
     partition: int
+
+    def visible(self, reply: GroupList, may: May) -> GroupList:
+        return GroupList(
+            {name: kind for name, kind in reply.groups.items() if may(DESCRIBE, Resource(self.topic, name))}
+        )
 
 
 def kinds_of(lists: Iterable[GroupList]) -> dict[str, str]:
@@ -425,7 +432,7 @@ class GroupDescription(Reply):
 
 
 @dataclass(slots=True)
-class DescribeGroup(Request[GroupDescription], to=PARTITION_LEADER, effect=READ):
+class DescribeGroup(Request[GroupDescription], to=PARTITION_LEADER, effect=READ, needs=DESCRIBE):
     topic: str
     partition: int
     group: str
@@ -440,7 +447,7 @@ class GroupReset(Reply):
 
 
 @dataclass(slots=True)
-class ResetGroup(Request[GroupReset], to=PARTITION_LEADER):
+class ResetGroup(Request[GroupReset], to=PARTITION_LEADER, needs=MANAGE):
     """Moves a group to another place, backwards or forwards; leases and failures of a queue group are forgotten.
 
     A stream group moves only under an epoch that its coordinator gave for this (FenceGroup), so that a member that
@@ -461,7 +468,7 @@ class ResetGroup(Request[GroupReset], to=PARTITION_LEADER):
 
 
 @dataclass(slots=True)
-class DeleteGroup(Request[Done], to=PARTITION_LEADER, effect=REPEATABLE):
+class DeleteGroup(Request[Done], to=PARTITION_LEADER, effect=REPEATABLE, needs=MANAGE):
     """Refused with GROUP_IN_USE while a queue group has live members, unless it is forced."""
 
     topic: str
@@ -478,12 +485,19 @@ class GroupReply(Reply):
 
 
 @dataclass(slots=True)
-class AlterGroup(Request[GroupReply], to=CONTROLLER, effect=REPEATABLE):
+class AlterGroup(Request[GroupReply], to=CONTROLLER, effect=REPEATABLE, needs=MANAGE):
     """Settings of one group of a topic, for all partitions: `types/group_settings`. An empty text removes one."""
 
     topic: str
     group: str
     settings: dict[str, str]
+
+    @property
+    def resources(self) -> Sequence[Resource]:
+        """Whoever sends dead letters to another topic needs it for that topic, too: brokers would produce there."""
+        letters = self.settings.get("dead_letter_topic")
+        own = Resource(self.topic, self.group)
+        return (own, Resource(letters)) if letters else (own,)
 
 
 @dataclass(slots=True)
@@ -519,6 +533,10 @@ class ExplainMessage(Request[Explanation], to=PARTITION_LEADER, effect=READ):
     #: Return every step that the log still has, which means reading the log: too slow for many messages.
     has_history: bool = False
 
+    @property
+    def needs(self) -> Right:
+        return CONSUME if self.has_record else DESCRIBE
+
 
 # Rate limits.
 
@@ -532,7 +550,7 @@ class TokensGranted(Reply):
 
 
 @dataclass(slots=True)
-class TakeTokens(Request[TokensGranted], to=PARTITION_LEADER, effect=REPEATABLE):
+class TakeTokens(Request[TokensGranted], to=PARTITION_LEADER, effect=REPEATABLE, needs=NODES):
     """Sent by the leader of another partition: permission to deliver this many messages under a rate limit."""
 
     #: The first partition keeps the rate limits of all.

@@ -1,7 +1,7 @@
 """The base of every operation: a request class states, once, all that other layers derive from it.
 
     @dataclass(slots=True)
-    class DrainNode(Request[Done], to=CONTROLLER, effect=REPEATABLE):
+    class DrainNode(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
         node: NodeId
 
 `Request[Done]` is the reply, `to` the node that answers, `effect` says when the client may repeat it:
@@ -10,15 +10,36 @@
     REPEATABLE  always: done twice is done once
     ONCE        only while it is certain that it was not done
 
-A class whose route or effect depends on its fields defines the property instead. A class that leaves one out cannot be
-defined: the error comes when its module is imported.
+`needs` is the right to it (`types/access.py`), on the topic and the group that its fields of these names hold. A class
+that is about others defines `resources`. Where a caller may ask for more than it may see, the class says what is left:
+the request is `narrowed` before it is carried out, and only what is `visible` of the reply leaves.
+
+A class whose route, effect or right depends on its fields defines the property instead. A class that leaves one out
+cannot be defined: the error comes when its module is imported.
 """
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    Self,
+    TypeAlias,
+    TypeVar,
+    get_args,
+)
 
+from flotilla.types.access import ANYBODY, FOUND, NODES, OPERATE, Resource, Right
 from flotilla.types.ids import NO_NODE, NodeId
+
+#: Whether the caller has a right on a topic, or on a group of it.
+May: TypeAlias = Callable[[Right, Resource], bool]
 
 Effect: TypeAlias = Literal["read", "repeatable", "once"]
 READ: Final = "read"
@@ -74,9 +95,21 @@ class Request(Generic[R_co]):
     retries_not_found: ClassVar[bool]
     #: It is about its connection: the endpoint answers it, and no broker has a method for it.
     is_for_endpoint: ClassVar[bool]
+    #: The fields that name its topic and group; None: `resources` says what it is about.
+    resource_fields: ClassVar[tuple[str, ...] | None]
+    #: Its right depends on nothing but its kind and these fields.
+    is_plain: ClassVar[bool]
+    #: Its answer shows, and it asks for, only what the caller may see.
+    is_narrowed: ClassVar[bool]
 
     def __init_subclass__(
-        cls, *, to: Route | None = None, effect: Effect | None = None, retries_not_found: bool = False, **rest: Any
+        cls,
+        *,
+        to: Route | None = None,
+        effect: Effect | None = None,
+        needs: Right | None = None,
+        retries_not_found: bool = False,
+        **rest: Any,
     ) -> None:
         super().__init_subclass__(**rest)
         facts = vars(cls)
@@ -87,6 +120,9 @@ class Request(Generic[R_co]):
         replies = get_args(facts.get("__orig_bases__", (None,))[0])
         if not replies or (to is None and "route" not in facts) or (effect is None and "effect" not in facts):
             raise TypeError(f"{cls.__name__} does not state its reply, its route and its effect")
+        if needs is None and "needs" not in facts:
+            raise TypeError(f"{cls.__name__} does not state which right it needs")
+        cls._state_resources(needs, facts)
         cls.reply = replies[0]
         cls.retries_not_found = retries_not_found
         cls.is_for_endpoint = to is CONNECTION
@@ -98,6 +134,36 @@ class Request(Generic[R_co]):
                 raise TypeError(f"{cls.__name__} goes to the leader of a partition but names none")
         elif to is not None:
             setattr(cls, "route", to)  # noqa: B010
+
+    @classmethod
+    def _state_resources(cls, needs: Right | None, facts: Any) -> None:
+        named = facts.get("__annotations__", {})
+        has_own = "resources" in facts
+        cls.resource_fields = None if has_own else tuple(name for name in ("topic", "group") if name in named)
+        cls.is_plain = needs is not None and not has_own
+        cls.is_narrowed = "visible" in facts or "narrowed" in facts
+        if needs is not None:
+            setattr(cls, "needs", needs)  # noqa: B010
+        if not has_own and "topic" not in named and needs not in (OPERATE, FOUND, NODES, ANYBODY):
+            raise TypeError(f"{cls.__name__} needs a right but does not say on what")
+
+    @property
+    def needs(self) -> Right:
+        """The right to it."""
+        raise NotImplementedError
+
+    @property
+    def resources(self) -> Sequence[Resource]:
+        """What the right is needed on: each of these."""
+        return (Resource(getattr(self, "topic", ""), getattr(self, "group", "")),)
+
+    def narrowed(self, may: May) -> Self:
+        """The request without what its caller may not ask for; the caller has the right to what is left."""
+        return self
+
+    def visible(self, reply: Any, may: May) -> Any:
+        """The reply without what the caller may not describe."""
+        return reply
 
     @property
     def route(self) -> Route:

@@ -1,7 +1,9 @@
 """Operations on schedules: recurring messages, which the metadata's leader produces at their times."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from flotilla.types.access import DESCRIBE, EVERYTHING, MANAGE, Resource
 from flotilla.types.operations.request import CONTROLLER, ONCE, READ, REPEATABLE, Effect, Reply, Request
 from flotilla.types.schedules import MISSED_COUNT, ONE
 
@@ -9,6 +11,8 @@ from flotilla.types.schedules import MISSED_COUNT, ONE
 SCHEDULES_PER_PAGE = 100
 #: The most coming occurrences that a reply names for each schedule.
 UPCOMING_COUNT_MAX = 20
+#: A schedule belongs to the cluster: its name says nothing about its topic.
+_ALL = (EVERYTHING,)
 
 
 @dataclass(slots=True)
@@ -66,7 +70,7 @@ class ScheduleReply(Reply):
 
 
 @dataclass(slots=True)
-class CreateSchedule(Request[ScheduleReply], to=CONTROLLER):
+class CreateSchedule(Request[ScheduleReply], to=CONTROLLER, needs=MANAGE):
     name: str
     definition: ScheduleDefinition
     #: A schedule of that name gets this definition, or stays as it is if it has it already.
@@ -76,25 +80,41 @@ class CreateSchedule(Request[ScheduleReply], to=CONTROLLER):
     def effect(self) -> Effect:
         return REPEATABLE if self.is_update else ONCE
 
+    @property
+    def resources(self) -> Sequence[Resource]:
+        return _ALL
+
 
 @dataclass(slots=True)
-class PauseSchedule(Request[ScheduleReply], to=CONTROLLER, effect=REPEATABLE):
+class PauseSchedule(Request[ScheduleReply], to=CONTROLLER, effect=REPEATABLE, needs=MANAGE):
     """Occurrences while it is paused are no missed ones; without `is_paused` it goes on with the next."""
 
     name: str
     is_paused: bool = True
 
+    @property
+    def resources(self) -> Sequence[Resource]:
+        return _ALL
+
 
 @dataclass(slots=True)
-class DeleteSchedule(Request[ScheduleReply], to=CONTROLLER, effect=ONCE):
+class DeleteSchedule(Request[ScheduleReply], to=CONTROLLER, effect=ONCE, needs=MANAGE):
     name: str
 
+    @property
+    def resources(self) -> Sequence[Resource]:
+        return _ALL
+
 
 @dataclass(slots=True)
-class RunSchedule(Request[ScheduleReply], to=CONTROLLER, effect=ONCE):
+class RunSchedule(Request[ScheduleReply], to=CONTROLLER, effect=ONCE, needs=MANAGE):
     """Produces its message now, once more than it would be. Answered when readers see it."""
 
     name: str
+
+    @property
+    def resources(self) -> Sequence[Resource]:
+        return _ALL
 
 
 @dataclass(slots=True)
@@ -104,7 +124,7 @@ class ScheduleList(Reply):
 
 
 @dataclass(slots=True)
-class ListSchedules(Request[ScheduleList], to=CONTROLLER, effect=READ):
+class ListSchedules(Request[ScheduleList], to=CONTROLLER, effect=READ, needs=DESCRIBE):
     """Schedules in the order of their names."""
 
     #: Only this one; empty: all.
@@ -112,3 +132,7 @@ class ListSchedules(Request[ScheduleList], to=CONTROLLER, effect=READ):
     #: Only later names: the last one of the page before.
     after: str = ""
     upcoming: int = 1
+
+    @property
+    def resources(self) -> Sequence[Resource]:
+        return _ALL

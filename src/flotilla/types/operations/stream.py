@@ -12,9 +12,10 @@ treats them as reads.
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from flotilla.types.access import CONSUME, DESCRIBE, MANAGE, Resource
 from flotilla.types.ids import Offset
 from flotilla.types.operations.log import OffsetCommitted
-from flotilla.types.operations.request import CONTROLLER, PARTITION_LEADER, READ, REPEATABLE, Done, Reply, Request
+from flotilla.types.operations.request import CONTROLLER, PARTITION_LEADER, READ, REPEATABLE, Done, May, Reply, Request
 
 #: How partitions are spread over members.
 STICKY: Final = "sticky"
@@ -58,7 +59,7 @@ class GroupAssignment(Reply):
 
 
 @dataclass(slots=True)
-class JoinGroup(Request[GroupAssignment], to=CONTROLLER, effect=READ):
+class JoinGroup(Request[GroupAssignment], to=CONTROLLER, effect=READ, needs=CONSUME):
     """Becomes a member of a stream group; the first member creates it. Can be repeated at will."""
 
     topic: str
@@ -75,7 +76,7 @@ class JoinGroup(Request[GroupAssignment], to=CONTROLLER, effect=READ):
 
 
 @dataclass(slots=True)
-class Heartbeat(Request[GroupAssignment], to=CONTROLLER, effect=READ):
+class Heartbeat(Request[GroupAssignment], to=CONTROLLER, effect=READ, needs=CONSUME):
     """The member is alive and uses these partitions. Parked up to wait_ms while its assignment is what it owns.
 
     A partition that the member must give up is missing from the reply, and is free for the next owner as soon as a
@@ -96,7 +97,7 @@ class Heartbeat(Request[GroupAssignment], to=CONTROLLER, effect=READ):
 
 
 @dataclass(slots=True)
-class LeaveGroup(Request[Done], to=CONTROLLER, effect=READ):
+class LeaveGroup(Request[Done], to=CONTROLLER, effect=READ, needs=CONSUME):
     topic: str
     group: str
     member: str
@@ -105,7 +106,7 @@ class LeaveGroup(Request[Done], to=CONTROLLER, effect=READ):
 
 
 @dataclass(slots=True)
-class ClaimPartition(Request[OffsetCommitted], to=PARTITION_LEADER, effect=READ, retries_not_found=True):
+class ClaimPartition(Request[OffsetCommitted], to=PARTITION_LEADER, effect=READ, retries_not_found=True, needs=CONSUME):
     """Returns the group's position. The partition refuses commits of earlier epochs from now on.
 
     Refused with STALE_GENERATION under an epoch that is older than one the partition has seen.
@@ -142,7 +143,7 @@ class StreamGroupDescription(Reply):
 
 
 @dataclass(slots=True)
-class DescribeStreamGroup(Request[StreamGroupDescription], to=CONTROLLER, effect=READ):
+class DescribeStreamGroup(Request[StreamGroupDescription], to=CONTROLLER, effect=READ, needs=DESCRIBE):
     """NOT_FOUND when the group has no members and never had any."""
 
     topic: str
@@ -155,14 +156,17 @@ class StreamGroupList(Reply):
 
 
 @dataclass(slots=True)
-class ListStreamGroups(Request[StreamGroupList], to=CONTROLLER, effect=READ):
+class ListStreamGroups(Request[StreamGroupList], to=CONTROLLER, effect=READ, needs=DESCRIBE):
     """The stream groups of one topic that have members, or had."""
 
     topic: str
 
+    def visible(self, reply: StreamGroupList, may: May) -> StreamGroupList:
+        return StreamGroupList([name for name in reply.groups if may(DESCRIBE, Resource(self.topic, name))])
+
 
 @dataclass(slots=True)
-class FenceGroup(Request[GroupAssignment], to=CONTROLLER, effect=REPEATABLE):
+class FenceGroup(Request[GroupAssignment], to=CONTROLLER, effect=REPEATABLE, needs=MANAGE):
     """Begins a generation of a stream group without members and returns it.
 
     What is done to partitions under this generation comes after everything that earlier members did, and before
@@ -174,7 +178,7 @@ class FenceGroup(Request[GroupAssignment], to=CONTROLLER, effect=REPEATABLE):
 
 
 @dataclass(slots=True)
-class ForgetGroup(Request[Done], to=CONTROLLER, effect=REPEATABLE):
+class ForgetGroup(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=MANAGE):
     """The coordinator forgets a stream group; partitions keep their positions. GROUP_IN_USE while it has members.
 
     If it is forced, the members are removed first; those that are alive join again, and found the group anew.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from flotilla.types.access import MANAGE
 from flotilla.types.ids import NodeId, Term
 from flotilla.types.operations.request import CONTROLLER, ONCE, REPEATABLE, Reply, Request
 from flotilla.types.topics import SETTINGS, TopicSettings, resolve_settings
@@ -45,7 +46,7 @@ class TopicReply(Reply):
 
 
 @dataclass(slots=True)
-class CreateTopic(Request[TopicReply], to=CONTROLLER, effect=ONCE):
+class CreateTopic(Request[TopicReply], to=CONTROLLER, effect=ONCE, needs=MANAGE):
     topic: str
     #: 0: the default of the cluster.
     partitions: int = 0
@@ -54,7 +55,7 @@ class CreateTopic(Request[TopicReply], to=CONTROLLER, effect=ONCE):
 
 
 @dataclass(slots=True)
-class AlterTopic(Request[TopicReply], to=CONTROLLER, effect=REPEATABLE):
+class AlterTopic(Request[TopicReply], to=CONTROLLER, effect=REPEATABLE, needs=MANAGE):
     topic: str
     #: 0: leave as it is. Partitions can only grow.
     partitions: int = 0
@@ -64,5 +65,5 @@ class AlterTopic(Request[TopicReply], to=CONTROLLER, effect=REPEATABLE):
 
 
 @dataclass(slots=True)
-class DeleteTopic(Request[TopicReply], to=CONTROLLER, effect=ONCE):
+class DeleteTopic(Request[TopicReply], to=CONTROLLER, effect=ONCE, needs=MANAGE):
     topic: str

@@ -5,15 +5,22 @@ of the metadata, counts for all of them; after it every partition makes its part
 can be repeated.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from flotilla.types.access import ALL, CONSUME, DESCRIBE, OPERATE, PRODUCE, TAKE_PART, Resource
 from flotilla.types.ids import Offset
 from flotilla.types.operations.queue import LeaseRange
 from flotilla.types.operations.request import CONTROLLER, PARTITION_LEADER, READ, REPEATABLE, Done, Reply, Request
 
 #: As `begun_ms` of a commit: it is behind every horizon.
 ALREADY_DECIDED: Final = 1
+
+
+def _topics(partitions: list[tuple[str, int]]) -> Sequence[Resource]:
+    """Without partitions it may be a transaction of any topics."""
+    return [Resource(topic) for topic in dict.fromkeys(topic for topic, _ in partitions)] or [Resource(ALL)]
 
 
 @dataclass(slots=True)
@@ -26,7 +33,7 @@ class Staged(Reply):
 
 
 @dataclass(slots=True)
-class Stage(Request[Staged], to=PARTITION_LEADER, effect=REPEATABLE):
+class Stage(Request[Staged], to=PARTITION_LEADER, effect=REPEATABLE, needs=PRODUCE):
     """Stages a batch of a transaction. Its producer and sequence name it: repeated, it is stored once."""
 
     topic: str
@@ -42,7 +49,7 @@ class Stage(Request[Staged], to=PARTITION_LEADER, effect=REPEATABLE):
 
 
 @dataclass(slots=True)
-class StageSettlement(Request[Staged], to=PARTITION_LEADER, effect=REPEATABLE):
+class StageSettlement(Request[Staged], to=PARTITION_LEADER, effect=REPEATABLE, needs=CONSUME):
     """Stages the acks of leased messages of a queue group: settled if the transaction commits, released if it aborts.
 
     All of them or none: LEASE_EXPIRED when one lease is lost. Until the decision no member gets the messages, and no
@@ -70,7 +77,7 @@ class TransactionDecided(Reply):
 
 
 @dataclass(slots=True)
-class CommitTransaction(Request[TransactionDecided], to=CONTROLLER, effect=REPEATABLE):
+class CommitTransaction(Request[TransactionDecided], to=CONTROLLER, effect=REPEATABLE, needs=TAKE_PART):
     """Decides for the named partitions: what is staged there becomes visible. Other partitions drop their part.
 
     An application numbers its commits: a version that it has committed before is not committed again.
@@ -91,15 +98,23 @@ class CommitTransaction(Request[TransactionDecided], to=CONTROLLER, effect=REPEA
     #: refused with FORGOTTEN. ALREADY_DECIDED: only a decision that was made before is wanted.
     begun_ms: int = 0
 
+    @property
+    def resources(self) -> Sequence[Resource]:
+        return _topics(self.partitions)
+
 
 @dataclass(slots=True)
-class AbortTransaction(Request[TransactionDecided], to=CONTROLLER, effect=REPEATABLE):
+class AbortTransaction(Request[TransactionDecided], to=CONTROLLER, effect=REPEATABLE, needs=TAKE_PART):
     """Drops everything that is staged. Refused when the transaction was committed before."""
 
     transaction_id: str
     partitions: list[tuple[str, int]] = field(default_factory=list)
     #: As for a commit; 0: not known.
     begun_ms: int = 0
+
+    @property
+    def resources(self) -> Sequence[Resource]:
+        return _topics(self.partitions)
 
 
 @dataclass(slots=True)
@@ -123,7 +138,7 @@ class TransactionShown(Reply):
 
 
 @dataclass(slots=True)
-class TransactionOutcome(Request[TransactionShown], to=PARTITION_LEADER, effect=READ):
+class TransactionOutcome(Request[TransactionShown], to=PARTITION_LEADER, effect=READ, needs=DESCRIBE):
     """The outcome of a transaction in one partition. Waits up to wait_ms for it.
 
     With wait_ms 0 the answer about a transaction that is not over says when it began.
@@ -164,7 +179,7 @@ class TransactionList(Reply):
 
 
 @dataclass(slots=True)
-class ListTransactions(Request[TransactionList], to=CONTROLLER, effect=READ):
+class ListTransactions(Request[TransactionList], to=CONTROLLER, effect=READ, needs=OPERATE):
     """What the cluster remembers of decided transactions."""
 
     #: Of `awaited`.
@@ -189,7 +204,7 @@ class OpenTransactionList(Reply):
 
 
 @dataclass(slots=True)
-class ListOpenTransactions(Request[OpenTransactionList], to=PARTITION_LEADER, effect=READ):
+class ListOpenTransactions(Request[OpenTransactionList], to=PARTITION_LEADER, effect=READ, needs=DESCRIBE):
     """The transactions that have something staged in a partition, the oldest first."""
 
     topic: str
@@ -197,7 +212,7 @@ class ListOpenTransactions(Request[OpenTransactionList], to=PARTITION_LEADER, ef
 
 
 @dataclass(slots=True)
-class ForgetTransaction(Request[Done], to=CONTROLLER, effect=REPEATABLE):
+class ForgetTransaction(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     """Forgets one thing, by an operator's decision: a committed transaction's partitions, or an application.
 
     The partitions that the transaction waits for drop their parts if they come back. The application counts as new:

@@ -52,8 +52,8 @@ def test_every_operation_travels():
     families = (op, cluster_operations, queue_operations, transaction_operations, stream_operations)
     known = [value for family in families for value in vars(family).values()]
     kinds = [kind for kind in known if isinstance(kind, type) and kind not in (op.Request, op.Reply)]
-    assert set(REQUESTS) == {op.Hello, *(kind for kind in kinds if issubclass(kind, op.Request))}
-    assert set(REPLIES) == {op.Welcome, *(kind for kind in kinds if issubclass(kind, op.Reply))}
+    assert set(REQUESTS) == {op.Hello, op.Authenticate, *(kind for kind in kinds if issubclass(kind, op.Request))}
+    assert set(REPLIES) == {op.Welcome, op.Challenge, *(kind for kind in kinds if issubclass(kind, op.Reply))}
 
 
 @given(u64, requests, u64)

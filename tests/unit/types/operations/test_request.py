@@ -7,6 +7,7 @@ import pytest
 
 from flotilla.codec.batch.records import encode_batch
 from flotilla.types import operations as ops
+from flotilla.types.access import ANYBODY, CONSUME, DESCRIBE, MANAGE, NODES, OPERATE, PRODUCE, TAKE_PART
 from flotilla.types.operations import ANY, CONTROLLER, ONCE, PARTITION_LEADER, READ, REPEATABLE, Route
 from flotilla.types.records import Record
 
@@ -61,17 +62,74 @@ def test_an_operation_without_its_facts_cannot_be_defined():
     with pytest.raises(TypeError, match="effect"):
 
         @dataclass(slots=True)
-        class NoEffect(ops.Request[ops.Done], to=ANY):
+        class NoEffect(ops.Request[ops.Done], to=ANY, needs=ANYBODY):
             pass
 
     with pytest.raises(TypeError, match="route"):
 
         @dataclass(slots=True)
-        class NoRoute(ops.Request[ops.Done], effect=READ):
+        class NoRoute(ops.Request[ops.Done], effect=READ, needs=ANYBODY):
             pass
 
     with pytest.raises(TypeError, match="names none"):
 
         @dataclass(slots=True)
-        class NoPartition(ops.Request[ops.Done], to=PARTITION_LEADER, effect=READ):
+        class NoPartition(ops.Request[ops.Done], to=PARTITION_LEADER, effect=READ, needs=DESCRIBE):
             topic: str
+
+    with pytest.raises(TypeError, match="right"):
+
+        @dataclass(slots=True)
+        class NoRight(ops.Request[ops.Done], to=ANY, effect=READ):
+            topic: str
+
+    with pytest.raises(TypeError, match="on what"):
+
+        @dataclass(slots=True)
+        class NoResource(ops.Request[ops.Done], to=ANY, effect=READ, needs=MANAGE):
+            name: str
+
+
+@pytest.mark.parametrize(
+    ("request_", "right", "resources"),
+    [
+        (ops.Produce("t", 1, b""), PRODUCE, [("t", "")]),
+        (ops.Poll("t", "g", "m"), CONSUME, [("t", "g")]),
+        (ops.GetMetadata(["t"]), ANYBODY, [("", "")]),
+        (ops.DrainNode(1), OPERATE, [("", "")]),
+        (ops.TakeTokens("t", "g", 1), NODES, [("t", "g")]),
+        (ops.PauseSchedule("nightly"), MANAGE, [("*", "*")]),
+        (ops.ExplainMessage("t", 0, 1, "g"), DESCRIBE, [("t", "g")]),
+        (ops.ExplainMessage("t", 0, 1, "g", has_record=True), CONSUME, [("t", "g")]),
+        (ops.CommitTransaction("x", [("t", 0), ("t", 1), ("u", 0)]), TAKE_PART, [("t", ""), ("u", "")]),
+        (ops.AbortTransaction("x"), TAKE_PART, [("*", "")]),
+        (ops.AlterGroup("t", "g", {"paused": "1"}), MANAGE, [("t", "g")]),
+        (ops.AlterGroup("t", "g", {"dead_letter_topic": "u"}), MANAGE, [("t", "g"), ("u", "")]),
+    ],
+)
+def test_rights_and_resources(request_, right, resources):
+    assert (request_.needs, list(request_.resources)) == (right, resources)
+
+
+def test_metadata_are_narrowed_to_what_may_be_described():
+    def may(right, resource):
+        return (right, resource.topic) in {(DESCRIBE, "a"), (DESCRIBE, "b"), (MANAGE, "b")}
+
+    assert ops.GetMetadata().narrowed(may) == ops.GetMetadata()
+    assert ops.GetMetadata(["a", "x"]).narrowed(may) == ops.GetMetadata(["a"])
+    assert ops.GetMetadata(["x"], create=True).narrowed(may) == ops.GetMetadata([""])
+    assert ops.GetMetadata(["a"], create=True).narrowed(may) == ops.GetMetadata(["a"])
+    assert ops.GetMetadata(["b"], create=True).narrowed(may) == ops.GetMetadata(["b"], create=True)
+    topics = [ops.TopicInfo(name, number, [], {}) for number, name in enumerate("axb")]
+    shown = ops.GetMetadata().visible(ops.Metadata("", 1, [], topics), may)
+    assert [topic.name for topic in shown.topics] == ["a", "b"]
+
+
+def test_lists_of_groups_show_what_may_be_described():
+    def may(right, resource):
+        return (right, *resource) == (DESCRIBE, "t", "mine")
+
+    groups = ops.GroupList({"mine": "queue", "other": "queue"})
+    assert ops.ListGroups("t", 0).visible(groups, may) == ops.GroupList({"mine": "queue"})
+    streams = ops.StreamGroupList(["mine", "other"])
+    assert ops.ListStreamGroups("t").visible(streams, may) == ops.StreamGroupList(["mine"])

@@ -1,10 +1,11 @@
 """Dead letters over HTTP: list, redrive, purge. The client library does the work."""
 
 from base64 import b64encode
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 from flotilla.client.admin.dead_letter import DeadLetter, DeadLetterFilter
-from flotilla.client.async_client import AsyncClient
+from flotilla.client.admin.dead_letters import AsyncDeadLetters
 from flotilla.frontends.http.framework.operation import (
     INTEGER,
     TEXT,
@@ -21,6 +22,8 @@ from flotilla.frontends.http.framework.parameters import OF_GROUP
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.limits import REASON_BYTES_MAX, TIME_MS_MAX
 
+#: Of one request, which may be about many letters.
+_TIMEOUT_MS: Final = 30_000
 _REASON = text(0, REASON_BYTES_MAX, "A part of the reason.")
 _TIMES: Final = {
     "since_ms": integer(0, TIME_MS_MAX, "Only letters that died at or after this time."),
@@ -73,20 +76,17 @@ class DeadLetterApi:
                       OF_GROUP, body=_PURGE, answers={200: _DONE}, errors=(404, 409)),
         ]  # fmt: skip
 
-    def _client(self) -> AsyncClient:
-        """A client for one request: these are rare, and take no place on the gateway's connections."""
-        return self._gateway.client()
+    def _letters(self, call: Call) -> AbstractAsyncContextManager[AsyncDeadLetters]:
+        return self._gateway.dead_letters(call.path["topic"], call.path["group"], timeout_ms=_TIMEOUT_MS)
 
     async def list_all(self, call: Call) -> Answer:
-        async with self._client() as client:
-            letters = client.dead_letters(call.path["topic"], call.path["group"])
+        async with self._letters(call) as letters:
             found = await letters.list(call.query["limit"], **_meant(call.query))
         return Answer({"dead_letters": [_show(letter) for letter in found]})
 
     async def redrive(self, call: Call) -> Answer:
         body: dict[str, Any] = call.body
-        async with self._client() as client:
-            letters = client.dead_letters(call.path["topic"], call.path["group"])
+        async with self._letters(call) as letters:
             done = await letters.redrive(
                 limit=body["limit"], dry_run=body["dry_run"], force=body["force"], **_meant(body)
             )
@@ -94,8 +94,7 @@ class DeadLetterApi:
 
     async def purge(self, call: Call) -> Answer:
         body: dict[str, Any] = call.body
-        async with self._client() as client:
-            letters = client.dead_letters(call.path["topic"], call.path["group"])
+        async with self._letters(call) as letters:
             done = await letters.purge(limit=body["limit"], dry_run=body["dry_run"], **_meant(body))
         return Answer({"done": done.done, "refused": done.refused, "skipped": done.skipped})
 

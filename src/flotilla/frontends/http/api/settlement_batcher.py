@@ -41,7 +41,7 @@ class SettlementBatcher:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         #: Each list has a task that sends it.
-        self._pending: dict[Settlement, list[_Pending]] = {}
+        self._pending: dict[tuple[Settlement, object], list[_Pending]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def settle(
@@ -52,10 +52,12 @@ class SettlementBatcher:
         if result is not None and len(result) > RESULT_BYTES_MAX:
             raise InvalidArgumentError(f"a result has at most {RESULT_BYTES_MAX} bytes, not {len(result)}")
         pending = _Pending(lease_id, offset, member, result, loop.create_future())
-        queue = self._pending.get(settlement)
+        # Only callers of the same rights share a request.
+        key = (settlement, self._gateway.caller)
+        queue = self._pending.get(key)
         if queue is None:
-            self._pending[settlement] = [pending]
-            task = loop.create_task(self._send_all(settlement))
+            self._pending[key] = [pending]
+            task = loop.create_task(self._send_all(key))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
@@ -64,8 +66,9 @@ class SettlementBatcher:
         if error is not None:
             raise error
 
-    async def _send_all(self, settlement: Settlement) -> None:
-        queue = self._pending[settlement]
+    async def _send_all(self, key: tuple[Settlement, object]) -> None:
+        queue = self._pending[key]
+        settlement, _ = key
         try:
             while queue:
                 batch = _first_of(queue)
@@ -78,7 +81,7 @@ class SettlementBatcher:
                         if not pending.future.done():
                             pending.future.set_exception(fault)
         finally:
-            del self._pending[settlement]
+            del self._pending[key]
             for pending in queue:
                 pending.future.cancel()
 

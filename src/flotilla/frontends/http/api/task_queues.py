@@ -29,7 +29,7 @@ class Queues:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         #: Lookups and creations in flight, shared by all requests that wait for the topic.
-        self._making: dict[str, asyncio.Task[TopicInfo]] = {}
+        self._making: dict[tuple[str, object], asyncio.Task[TopicInfo]] = {}
 
     async def topic(self, queue: str) -> TopicInfo:
         """The topic of a queue, created if it is missing. Raises FlotillaError."""
@@ -37,10 +37,11 @@ class Queues:
         known = self._gateway.known_topic(topic)
         if known is not None:
             return known
-        making = self._making.get(topic)
+        key = (topic, self._gateway.caller)
+        making = self._making.get(key)
         if making is None:
-            making = self._making[topic] = asyncio.ensure_future(self._find_or_make(topic))
-            making.add_done_callback(lambda _: self._making.pop(topic))
+            making = self._making[key] = asyncio.ensure_future(self._find_or_make(topic))
+            making.add_done_callback(lambda _: self._making.pop(key))
         # Shielded: other requests may wait for the same topic.
         return await asyncio.shield(making)
 

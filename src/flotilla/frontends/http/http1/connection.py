@@ -70,6 +70,8 @@ class Connection(asyncio.Protocol):
 
         `identify` says who is at the other side; that stands in the scope of every request as `peer_principal`.
         """
+        #: The address of the client, as its socket has it.
+        self.peer: object = None
         self._app = app
         self._identify = identify
         #: Who is at the other side; None: it did not say.
@@ -101,6 +103,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self.is_encrypted = transport.get_extra_info("ssl_object") is not None
         self.peer_principal = self._identify(transport)
+        self.peer = transport.get_extra_info("peername")
         self._connections[self] = None
         self._expect_request()
 
@@ -310,6 +313,7 @@ class Exchange:
             "raw_path": head.raw_path,
             "query_string": head.query,
             "headers": head.headers,
+            "client": self._connection.peer,
         }
 
     # The body.

@@ -15,6 +15,8 @@ ACKED = Settlement("tasks.q", 1, 0, "workers", ACK)
 class FakeGateway:
     """Refuses odd offsets."""
 
+    caller = None
+
     def __init__(self) -> None:
         self.asked: list[Settle] = []
 

@@ -1,0 +1,100 @@
+"""Log-ins at a broker: who a caller is, by a password (SCRAM), by the cluster's secret (nodes), or by a token.
+
+One `LogIn` per connection. It never sees a password and does only a few HMACs, so it runs on the loop. An unknown user
+gets a challenge like any other, and is refused with the same words as a wrong password.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from flotilla.broker.catalog import CatalogMachine
+from flotilla.machine import here
+from flotilla.security import scram
+from flotilla.types.access import ITERATIONS_MIN, NODE, NODE_PREFIX, USER, Principal, Verifier
+from flotilla.types.errors import UnauthenticatedError
+from flotilla.types.operations import Authenticate, Challenge
+
+BEARER: Final = "BEARER"
+_SECRET_SALT: Final = b"flotilla nodes"
+
+
+class Tokens(Protocol):
+    """Reads bearer tokens."""
+
+    def principal(self, token: str) -> Principal:
+        """Whom the token names. Raises UnauthenticatedError."""
+
+
+class Authentication:
+    """What all log-ins of a node share."""
+
+    def __init__(self, machine: CatalogMachine, tokens: Tokens | None = None) -> None:
+        self._machine = machine
+        self.tokens = tokens
+        #: Makes up challenges for users who do not exist.
+        self._fakes = here().secret(32)
+        self._node_verifier: tuple[bytes, Verifier] | None = None
+
+    @property
+    def mechanisms(self) -> list[str]:
+        return [scram.MECHANISM] if self.tokens is None else [scram.MECHANISM, BEARER]
+
+    def verifier(self, name: str) -> Verifier:
+        """Of a user, or of a node that proves itself by the cluster's secret; a fake one for all others."""
+        security = self._machine.state.security
+        if name.startswith(NODE_PREFIX) and security.secret:
+            return self._verifier_of_nodes(security.secret)
+        user = security.users.get(name)
+        return scram.fake_verifier(name, self._fakes) if user is None else user.verifier
+
+    def known_verifier(self, name: str) -> Verifier | None:
+        user = self._machine.state.security.users.get(name)
+        return None if user is None else user.verifier
+
+    def principal(self, name: str) -> Principal:
+        """Who has proved the password of this name."""
+        if not name.startswith(NODE_PREFIX):
+            return Principal(USER, name)
+        return Principal(NODE, name[len(NODE_PREFIX) :])
+
+    def _verifier_of_nodes(self, secret: bytes) -> Verifier:
+        if self._node_verifier is None or self._node_verifier[0] != secret:
+            # A few milliseconds, once in the life of a process: the secret is random, and needs no more rounds.
+            self._node_verifier = (secret, scram.derive(node_password(secret), _SECRET_SALT, ITERATIONS_MIN))
+        return self._node_verifier[1]
+
+
+def node_password(secret: bytes) -> str:
+    return secret.hex()
+
+
+class LogIn:
+    """One connection's way from Welcome to its principal. Raises UnauthenticatedError, which ends it."""
+
+    def __init__(self, shared: Authentication, done: Callable[[Principal, bool], None]) -> None:
+        """`done` gets the principal, and whether it is one of the users with a password."""
+        self._shared = shared
+        self._done = done
+        self._exchange: scram.ServerExchange | None = None
+        #: Who says to log in, for the audit log.
+        self.name = ""
+
+    def step(self, request: Authenticate) -> Challenge:
+        if request.mechanism == BEARER and self._shared.tokens is not None:
+            principal = self._shared.tokens.principal(request.data.decode("utf-8", "replace"))
+            self.name = principal.name
+            self._done(principal, False)
+            return Challenge(b"", True)
+        if request.mechanism != scram.MECHANISM:
+            offered = " and ".join(self._shared.mechanisms)
+            raise UnauthenticatedError(f"this broker offers {offered}, not {request.mechanism[:32]!r}")
+        exchange = self._exchange
+        if exchange is None:
+            exchange = self._exchange = scram.ServerExchange(here().secret(scram.NONCE_BYTES))
+            self.name = exchange.read_first(request.data)
+            return Challenge(exchange.challenge(self._shared.verifier(self.name)))
+        self._exchange = None
+        verdict = exchange.verdict(request.data)
+        principal = self._shared.principal(self.name)
+        self._done(principal, principal.kind == USER)
+        return Challenge(verdict, True)

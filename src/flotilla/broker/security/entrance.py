@@ -1,0 +1,77 @@
+"""The entrance of one connection: who is there, how it can say so, and then what it may do."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from flotilla.broker.security.authentication import BEARER, Authentication, LogIn
+from flotilla.broker.security.guard import Guard, Session
+from flotilla.types.access import LOCAL, NODE, Principal
+from flotilla.types.address import Address
+from flotilla.types.errors import UnauthenticatedError
+from flotilla.types.operations import Authenticate, Challenge
+
+
+class Entrance:
+    """Implements frontends.tcp.connection.Entrance."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        authentication: Authentication,
+        endpoint: str,
+        address: Address | None,
+        certificate: Principal | None,
+        *,
+        is_encrypted: bool,
+    ) -> None:
+        """`address` is the caller's, if it is known; `certificate` whom its certificate names, if it showed one."""
+        is_local = address is not None and address.is_loopback
+        self.session = Session(guard, endpoint, str(address or ""), is_local=is_local)
+        self.handle = self.session.handle
+        self.refused = self.session.refused
+        self.allows = self.session.allows
+        self._guard = guard
+        self._log_in = LogIn(authentication, self._logged_in)
+        self._has_entered = False
+        self._mechanism = ""
+        offered = authentication.mechanisms
+        #: Empty: the certificate says who it is. Tokens can be read on the way, so they need a safe one.
+        self.mechanisms = [name for name in offered if name != BEARER or is_encrypted or is_local]
+        if certificate is not None:
+            self.mechanisms = []
+            self.session.authenticated(certificate)
+            self._has_entered = True
+            guard.audit.logged_in(certificate, "certificate", endpoint, self.session.address)
+
+    @property
+    def is_open(self) -> bool:
+        return self.session.is_open
+
+    @property
+    def has_ended(self) -> bool:
+        """The caller had entered, and was removed since."""
+        return self._has_entered and not self.session.is_open
+
+    def step(self, request: Authenticate) -> Challenge:
+        """Raises UnauthenticatedError."""
+        self._mechanism = request.mechanism
+        try:
+            if self._has_entered or request.mechanism not in self.mechanisms:
+                raise UnauthenticatedError(f"{request.mechanism[:32]!r} is not offered on this connection")
+            return self._log_in.step(request)
+        except UnauthenticatedError as error:
+            session = self.session
+            name = self._log_in.name
+            self._guard.audit.not_logged_in(name, request.mechanism, session.endpoint, session.address, str(error))
+            raise
+
+    def _logged_in(self, principal: Principal, is_listed: bool) -> None:
+        self.session.authenticated(principal, is_listed=is_listed)
+        self._has_entered = True
+        if principal.kind not in (NODE, LOCAL):
+            session = self.session
+            self._guard.audit.logged_in(principal, self._mechanism, session.endpoint, session.address)
+
+
+#: Makes the entrance of a connection: the caller's address, whom its certificate names, whether it is encrypted.
+Entrances: TypeAlias = Callable[[Address | None, Principal | None, bool], Entrance]

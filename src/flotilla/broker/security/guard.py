@@ -1,0 +1,219 @@
+"""The guard in front of a broker: every request of a caller passes its Session, which decides and remembers.
+
+A session belongs to one caller: a TCP connection, or somebody over HTTP or gRPC. What it has allowed once it allows
+again after one look-up, until a user or a grant changes anywhere in the cluster and this node has applied that: then
+everything is decided anew, and requests that wait are reconsidered (`refused`).
+
+Nobody learns of what he may not describe: a topic that exists and one that does not are refused alike.
+"""
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Final
+
+from flotilla.broker.catalog import CatalogMachine
+from flotilla.broker.ports import Cancel, Done, Service
+from flotilla.broker.security.audit import Audit
+from flotilla.types.access import (
+    ALL,
+    ANONYMOUS,
+    DESCRIBE,
+    FOUND,
+    FOUNDER,
+    LOCAL,
+    MANAGE,
+    OPERATE,
+    USER,
+    Grant,
+    Principal,
+    Resource,
+    Right,
+    allows,
+)
+from flotilla.types.errors import FlotillaError, NotFoundError, PermissionDeniedError, UnauthenticatedError
+from flotilla.types.ids import Index
+from flotilla.types.operations import OPERATIONS, CreateTopic, Reply, Request
+from flotilla.types.operations import Done as Acknowledged
+
+#: Decisions that one session remembers.
+DECISION_COUNT_MAX: Final = 1_024
+#: Changes that somebody makes to topics and to the cluster. Each is in the audit log, so none is decided in advance.
+_AUDITED: Final = (MANAGE, OPERATE, FOUND)
+#: What an operation is about, for kinds whose right follows from that alone.
+_ABOUT: Final[dict[type[Request], Callable[[Any], object]]] = {
+    kind: attrgetter(*kind.resource_fields) if kind.resource_fields else (lambda _: "")
+    for kind in OPERATIONS.values()
+    if kind.is_plain and not kind.is_narrowed and getattr(kind, "needs", None) not in _AUDITED
+}
+
+
+class Guard:
+    """What all sessions of a node share."""
+
+    def __init__(self, service: Service, machine: CatalogMachine, audit: Audit) -> None:
+        self.service = service
+        self.audit = audit
+        self._machine = machine
+
+    @property
+    def version(self) -> int:
+        return self._machine.state.security.version
+
+    def granted(self, user: str) -> tuple[Grant, ...]:
+        return self._machine.state.security.granted(user)
+
+    def has_users(self) -> bool:
+        """False: nobody can log in yet."""
+        return self._machine.state.security.version > 0
+
+    def is_user(self, name: str) -> bool:
+        return name in self._machine.state.security.users
+
+
+class Session:
+    """One caller, and what it may do."""
+
+    __slots__ = ("_allowed", "_grants", "_guard", "_is_listed", "_principal", "_version", "address", "endpoint")
+
+    def __init__(self, guard: Guard, endpoint: str, address: str, *, is_local: bool = False) -> None:
+        """`is_local`: the caller is on the node's own machine."""
+        self._guard = guard
+        self.endpoint = endpoint
+        self.address = address
+        self._principal = FOUNDER if is_local and not guard.has_users() else ANONYMOUS
+        #: The principal has a password: it ends with its user.
+        self._is_listed = False
+        self._version = -1
+        self._grants: tuple[Grant, ...] = ()
+        #: Requests that are allowed, by kind and what they are about.
+        self._allowed: dict[tuple[type[Request], object], None] = {}
+
+    @property
+    def principal(self) -> Principal:
+        return self._principal
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the caller has said who it is, or need not."""
+        if self._version != self._guard.version:
+            self._renew()
+        return self._principal is not ANONYMOUS
+
+    def authenticated(self, principal: Principal, *, is_listed: bool = False) -> None:
+        """`is_listed`: by the password of a user whom the metadata list."""
+        self._principal = principal
+        self._is_listed = is_listed
+        self._version = -1
+
+    # Every request.
+
+    def handle(self, request: Request, done: Done, metadata_index: Index = 0) -> Cancel | None:
+        """As `broker.ports.Service`, for what the caller may do."""
+        guard = self._guard
+        if self._version != guard.version:
+            self._renew()
+        kind = type(request)
+        about = _ABOUT.get(kind)
+        if about is not None and (kind, about(request)) in self._allowed:
+            return guard.service.handle(request, done, metadata_index)
+        if not self.allows(request):
+            error = self.refused(request)
+            assert error is not None
+            guard.audit.denied(self, request, error)
+            done(error)
+            return None
+        if request.needs in _AUDITED:
+            done = guard.audit.outcome(self, request, done)
+        if kind.is_narrowed:
+            request, done = request.narrowed(self.may), self._narrowed(request, done)
+        return guard.service.handle(request, done, metadata_index)
+
+    def allows(self, request: Request) -> bool:
+        """Whether `handle` would carry it out; as quick."""
+        if self._version != self._guard.version:
+            self._renew()
+        about = _ABOUT.get(type(request))
+        if about is None:
+            return self.refused(request) is None
+        decision = (type(request), about(request))
+        if decision in self._allowed:
+            return True
+        if self.refused(request) is not None:
+            return False
+        self._remember(decision)
+        return True
+
+    def refused(self, request: Request) -> FlotillaError | None:
+        """Why the caller may not do this now; None: it may."""
+        if self._version != self._guard.version:
+            self._renew()
+        resources = request.resources
+        if allows(self._grants, self._principal, request.needs, resources):
+            return None
+        if self._principal.kind == LOCAL:
+            return UnauthenticatedError(
+                "the cluster has no users yet: `flotilla cluster init --admin-out` makes the first"
+            )
+        if self._principal.kind != USER:
+            return UnauthenticatedError("log in first: this cluster asks who its clients are")
+        named = [each.topic for each in resources if each.topic and each.topic != ALL]
+        hidden = [topic for topic in named if not self.may(DESCRIBE, Resource(topic))]
+        if hidden and not isinstance(request, CreateTopic):
+            return NotFoundError(f"there is no topic {hidden[0]!r}")
+        return PermissionDeniedError(f"{self._principal} may not {request.operation}: {_missing(request)}")
+
+    def checked(self, request: Request) -> Request:
+        """The request, narrowed to what the caller may ask for. Raises the error that refuses it."""
+        if self.allows(request):
+            return request.narrowed(self.may) if type(request).is_narrowed else request
+        error = self.refused(request)
+        assert error is not None
+        self._guard.audit.denied(self, request, error)
+        raise error
+
+    def require(self, right: Right, resource: Resource) -> None:
+        """Raises the error that refuses it: of an operation that is more than one request."""
+        if not self.is_open:
+            raise UnauthenticatedError("log in first: this cluster asks who its clients are")
+        if self.may(right, resource):
+            return
+        if not self.may(DESCRIBE, Resource(resource.topic)):
+            raise NotFoundError(f"there is no topic {resource.topic!r}")
+        raise PermissionDeniedError(f"{self._principal} has no grant to {right} {resource.topic!r}")
+
+    def audited(self, request: Request) -> Callable[[FlotillaError | None], None] | None:
+        """What to call when a change has ended; None: the request changes nothing of interest."""
+        if request.needs not in _AUDITED:
+            return None
+        answered = self._guard.audit.outcome(self, request, lambda _: None)
+        return lambda error: answered(error or Acknowledged())
+
+    def may(self, right: Right, resource: Resource) -> bool:
+        return allows(self._grants, self._principal, right, (resource,))
+
+    def _renew(self) -> None:
+        """Users or grants have changed."""
+        guard = self._guard
+        self._version = guard.version
+        self._allowed.clear()
+        principal = self._principal
+        if (principal.kind == LOCAL and guard.has_users()) or (self._is_listed and not guard.is_user(principal.name)):
+            self._principal = ANONYMOUS
+        self._grants = guard.granted(principal.name) if self._principal.kind == USER else ()
+
+    def _remember(self, decision: tuple[type[Request], object]) -> None:
+        if len(self._allowed) >= DECISION_COUNT_MAX:
+            self._allowed.clear()
+        self._allowed[decision] = None
+
+    def _narrowed(self, request: Request, done: Done) -> Done:
+        def answered(reply: Reply | FlotillaError) -> None:
+            done(reply if isinstance(reply, FlotillaError) else request.visible(reply, self.may))
+
+        return answered
+
+
+def _missing(request: Request) -> str:
+    topic, group = request.resources[0] if request.resources else Resource()
+    where = f" on topic {topic!r}" if topic else ""
+    return f"no grant to {request.needs}{where}{f', group {group!r}' if group else ''}"

@@ -1,0 +1,108 @@
+"""The operations on users and grants, at the metadata's leader."""
+
+from collections.abc import Callable
+from typing import Final
+
+from flotilla.broker.catalog import METADATA_GROUP, Catalog
+from flotilla.broker.ports import Consensus, Done, Outside
+from flotilla.metadata.commands import Command
+from flotilla.metadata.queries import DescribeCluster
+from flotilla.metadata.security.commands import PutAdministrator, PutGrant, PutUser, RemoveGrant, RemoveUser
+from flotilla.metadata.security.users import SecurityTable
+from flotilla.types.errors import AlreadyExistsError, FlotillaError, UnavailableError
+from flotilla.types.operations import Done as DoneReply
+from flotilla.types.operations import Reply
+from flotilla.types.operations.security import (
+    CreateAdministrator,
+    CreateUser,
+    DeleteUser,
+    GrantAccess,
+    GrantList,
+    ListGrants,
+    ListUsers,
+    RevokeAccess,
+    SetPassword,
+    UserInfo,
+    UserList,
+)
+
+#: How long the first user may take, how often it is looked for, and how often it is asked for again.
+_LOOK_MS: Final = 20
+_LOOK_COUNT: Final = 400
+_LOOKS_PER_TRY: Final = 50
+
+
+class Users:
+    def __init__(self, catalog: Catalog, consensus: Consensus, outside: Outside) -> None:
+        self._catalog = catalog
+        self._consensus = consensus
+        self._outside = outside
+
+    def create_user(self, request: CreateUser, done: Done) -> None:
+        self._propose(PutUser(request.name, request.verifier, True, self._outside.now_ms()), done)
+
+    def set_password(self, request: SetPassword, done: Done) -> None:
+        self._propose(PutUser(request.name, request.verifier, False, self._outside.now_ms()), done)
+
+    def delete_user(self, request: DeleteUser, done: Done) -> None:
+        self._propose(RemoveUser(request.name, self._outside.now_ms()), done)
+
+    def create_administrator(self, request: CreateAdministrator, done: Done) -> None:
+        """At any node: whoever founds a cluster is on the machine of one, and that need not lead."""
+        if not self._catalog.cluster_id:
+            raise UnavailableError("the node is not part of a cluster yet")
+        command = PutAdministrator(request.name, request.verifier, self._outside.now_ms())
+        self._catalog.check(command)
+
+        def look(number: int) -> None:
+            table = self._catalog.machine.state.security
+            user = table.users.get(request.name)
+            if user is not None and user.verifier == request.verifier:
+                done(DoneReply())
+            elif table.version:
+                done(AlreadyExistsError("the cluster has users already"))
+            elif number == _LOOK_COUNT:
+                done(UnavailableError("the metadata have no leader that creates the user"))
+            else:
+                if number % _LOOKS_PER_TRY == 0:
+                    self._catalog.forward(command)
+                self._outside.later(_LOOK_MS, lambda: look(number + 1))
+
+        look(0)
+
+    def grant_access(self, request: GrantAccess, done: Done) -> None:
+        self._propose(PutGrant(request.grant, self._outside.now_ms()), done)
+
+    def revoke_access(self, request: RevokeAccess, done: Done) -> None:
+        self._propose(RemoveGrant(request.grant, self._outside.now_ms()), done)
+
+    def list_users(self, _: ListUsers, done: Done) -> None:
+        def listed(table: SecurityTable) -> Reply:
+            users = [user for _, user in sorted(table.users.items())]
+            return UserList([UserInfo(user.name, user.created_ms, user.password_ms) for user in users])
+
+        self._read(listed, done)
+
+    def list_grants(self, request: ListGrants, done: Done) -> None:
+        def listed(table: SecurityTable) -> Reply:
+            return GrantList(list(table.granted(request.user)) if request.user else table.all_grants())
+
+        self._read(listed, done)
+
+    def _read(self, answer: Callable[[SecurityTable], Reply], done: Done) -> None:
+        """Confirmed by a quorum, so that a leader which was replaced does not answer."""
+        self._catalog.leading()
+
+        def confirmed(result: object) -> None:
+            if isinstance(result, FlotillaError):
+                done(self._catalog.explain(result))
+            else:
+                done(answer(self._catalog.machine.state.security))
+
+        self._consensus.read(METADATA_GROUP, DescribeCluster(), confirmed)
+
+    def _propose(self, command: Command, done: Done) -> None:
+        def answered(result: object) -> None:
+            done(self._catalog.explain(result) if isinstance(result, FlotillaError) else DoneReply())
+
+        self._catalog.propose(command, answered)

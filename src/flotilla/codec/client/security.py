@@ -1,0 +1,30 @@
+"""Rows of log-ins, users and grants, as in `messages`."""
+
+from flotilla.codec.client.rows import Row, derived
+from flotilla.types.operations.handshake import Authenticate, Challenge
+from flotilla.types.operations.security import (
+    CreateAdministrator,
+    CreateUser,
+    DeleteUser,
+    GrantAccess,
+    GrantList,
+    ListGrants,
+    ListUsers,
+    RevokeAccess,
+    SetPassword,
+    UserList,
+)
+
+REQUEST_ROWS: tuple[Row, ...] = (
+    derived(Authenticate),
+    derived(CreateUser),
+    derived(SetPassword),
+    derived(DeleteUser),
+    derived(CreateAdministrator),
+    derived(ListUsers),
+    derived(GrantAccess),
+    derived(RevokeAccess),
+    derived(ListGrants),
+)
+
+REPLY_ROWS: tuple[Row, ...] = (derived(Challenge), derived(UserList), derived(GrantList))

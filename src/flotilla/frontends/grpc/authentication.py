@@ -1,0 +1,82 @@
+"""Who calls over gRPC: asked in front of every method of every service, health excepted.
+
+The metadata `authorization` is the header of HTTP: `Basic` with user and password, or `Bearer` with a token.
+"""
+
+import inspect
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+from urllib.parse import unquote
+
+import grpc
+
+from flotilla.frontends.caller import Callers
+from flotilla.frontends.grpc.errors import Context, fail
+from flotilla.gateway.guarded import CALLER
+from flotilla.types.access import Principal
+from flotilla.types.address import Address
+from flotilla.types.errors import FlotillaError
+
+_HEALTH: Final = "/grpc.health.v1.Health/"
+_PEER = re.compile(r"ipv[46]:\[?(?P<host>[^\]]+?)\]?:(?P<port>[0-9]+)")
+
+
+class AuthenticationInterceptor(grpc.aio.ServerInterceptor):
+    def __init__(
+        self, callers: Callers, principal_of: Callable[[Context], Principal | None], *, is_encrypted: bool
+    ) -> None:
+        """`principal_of` says whom the certificate of a caller names."""
+        self._callers = callers
+        self._principal_of = principal_of
+        self._is_encrypted = is_encrypted
+
+    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
+        handler = await continuation(handler_call_details)
+        if handler is None or handler_call_details.method.startswith(_HEALTH):
+            return handler
+        return self._guarded(handler)
+
+    def _guarded(self, handler: Any) -> Any:
+        codec = {
+            "request_deserializer": handler.request_deserializer,
+            "response_serializer": handler.response_serializer,
+        }
+        if not handler.request_streaming and not handler.response_streaming:
+            return grpc.unary_unary_rpc_method_handler(self._call(handler.unary_unary), **codec)
+        if handler.request_streaming and handler.response_streaming:
+            return grpc.stream_stream_rpc_method_handler(self._call(handler.stream_stream), **codec)
+        if handler.request_streaming:
+            return grpc.stream_unary_rpc_method_handler(self._call(handler.stream_unary), **codec)
+        return grpc.unary_stream_rpc_method_handler(self._call(handler.unary_stream), **codec)
+
+    def _call(self, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        async def call(request: Any, context: Context) -> Any:
+            await self._enter(context)
+            return await inner(request, context)
+
+        async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
+            await self._enter(context)
+            async for reply in inner(request, context):
+                yield reply
+
+        return stream if inspect.isasyncgenfunction(inner) else call
+
+    async def _enter(self, context: Context) -> None:
+        """Ends the call of a caller who cannot prove who it is."""
+        found = [value for name, value in context.invocation_metadata() or () if name == "authorization"]
+        authorization = found[0] if len(found) == 1 and isinstance(found[0], str) else ""
+        certificate = self._principal_of(context)
+        try:
+            session = await self._callers.session(
+                authorization, _address(context.peer()), certificate, is_encrypted=self._is_encrypted
+            )
+        except FlotillaError as error:
+            await fail(context, error)
+        # The task of this call is its own.
+        CALLER.set(session)
+
+
+def _address(peer: str) -> Address | None:
+    match = _PEER.fullmatch(unquote(peer))
+    return None if match is None else Address(match["host"], int(match["port"]))

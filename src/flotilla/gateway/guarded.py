@@ -1,0 +1,267 @@
+"""The gateway as the callers of HTTP and gRPC get it: what they ask passes their own session, not the node's.
+
+Behind the gateway a node acts as a node, which may do everything. So the endpoints hold this class where clients have
+to say who they are, and it offers nothing that does not ask the caller's session first. Requests that wait, and
+subscriptions, end when users or grants change and their caller may not make them any more.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from flotilla.client._core.closing import TimeLimit
+from flotilla.client._duration import Duration
+from flotilla.client._options import read_timeout
+from flotilla.client.admin.dead_letters import AsyncDeadLetters
+from flotilla.client.admin.groups import Groups
+from flotilla.client.admin.schedules import AsyncSchedules
+from flotilla.client.admin.trimming import purge, trim
+from flotilla.client.producer.receipt import Receipt
+from flotilla.gateway.gateway import TIMEOUT_MS_DEFAULT, Gateway
+from flotilla.gateway.produce import PendingRecords
+from flotilla.gateway.subscription import GatewaySubscription
+from flotilla.types.access import DESCRIBE, MANAGE, Principal, Resource, Right
+from flotilla.types.errors import FlotillaError, UnauthenticatedError
+from flotilla.types.ids import Index, Offset
+from flotilla.types.operations import (
+    GetMetadata,
+    Metadata,
+    Poll,
+    Polled,
+    Produce,
+    Reply,
+    Request,
+    Subscribe,
+    TopicInfo,
+)
+from flotilla.types.operations.schedules import CreateSchedule, ScheduleDefinition, ScheduleInfo
+from flotilla.types.records import Record
+
+R = TypeVar("R", bound=Reply)
+T = TypeVar("T")
+
+
+class Session(Protocol):
+    """Who asks, and what it may do: broker.security.guard.Session."""
+
+    @property
+    def principal(self) -> Principal: ...
+
+    def checked(self, request: Request) -> Request:
+        """The request, narrowed to what the caller may ask for. Raises the error that refuses it."""
+
+    def refused(self, request: Request) -> FlotillaError | None:
+        """Why the caller may not do this now; None: it may."""
+
+    def require(self, right: Right, resource: Resource) -> None:
+        """Raises the error that refuses it."""
+
+    def may(self, right: Right, resource: Resource) -> bool: ...
+
+    def audited(self, request: Request) -> Callable[[FlotillaError | None], None] | None:
+        """What to call when a change has ended; None: nothing."""
+
+
+#: The session of whoever is served now. The endpoints set it, for the task that serves.
+CALLER: ContextVar[Session | None] = ContextVar("caller", default=None)
+
+
+class GuardedGateway(Gateway):
+    """Stands in for a Gateway, of which it has nothing but what is written here: any other method fails."""
+
+    def __init__(self, inner: Gateway) -> None:
+        # Not the base's: this is no gateway itself.
+        self._inner = inner
+        #: Requests that wait, with who asks, and the errors of those that were ended.
+        self._waiting: dict[asyncio.Task[Any], tuple[Session, Request]] = {}
+        self._ended: dict[asyncio.Task[Any], FlotillaError] = {}
+        self._subscriptions: WeakKeyDictionary[GatewaySubscription, tuple[Session, Request]] = WeakKeyDictionary()
+
+    # What tells nothing.
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def learn_time(self) -> None:
+        await self._inner.learn_time()
+
+    def now_ms(self) -> int:
+        return self._inner.now_ms()
+
+    @property
+    def metadata_index(self) -> Index:
+        return self._inner.metadata_index
+
+    async def reach(self, index: Index, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> None:
+        _session()
+        await self._inner.reach(index, timeout_ms=timeout_ms)
+
+    @property
+    def caller(self) -> object:
+        """Callers that are equal have the same rights: what they ask for may share a request."""
+        return _session().principal
+
+    # Any request.
+
+    async def ask(self, request: Request[R], *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> R:
+        session = _session()
+        narrowed = session.checked(request)
+        work = self._inner.ask(narrowed, timeout_ms=timeout_ms)
+        reply = await self._audited(session, request, self._watched(session, request, work))
+        return cast(R, request.visible(reply, session.may))
+
+    async def metadata(self, topics: Sequence[str] = (), *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Metadata:
+        return await self.ask(GetMetadata(list(topics), is_linearizable=True), timeout_ms=timeout_ms)
+
+    async def cluster(self, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Metadata:
+        return await self.ask(GetMetadata([""]), timeout_ms=timeout_ms)
+
+    async def topic(self, name: str, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> TopicInfo:
+        _session().require(DESCRIBE, Resource(name))
+        return await self._inner.topic(name, timeout_ms=timeout_ms)
+
+    def known_topic(self, name: str) -> TopicInfo | None:
+        _session().require(DESCRIBE, Resource(name))
+        return self._inner.known_topic(name)
+
+    async def partitions(self, topic: str, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> list[int]:
+        _session().require(DESCRIBE, Resource(topic))
+        return await self._inner.partitions(topic, timeout_ms=timeout_ms)
+
+    async def trim(
+        self, topic: str, offsets: Mapping[int, Offset] | None, *, timeout_ms: int = TIMEOUT_MS_DEFAULT
+    ) -> dict[int, Offset]:
+        limit = TimeLimit(timeout_ms)
+        found = await self.topic(topic, timeout_ms=timeout_ms)
+
+        def ask(request: Request[R]) -> Awaitable[R]:
+            return self.ask(request, timeout_ms=limit.left_ms or 1)
+
+        return await (purge(ask, found) if offsets is None else trim(ask, found, offsets))
+
+    def groups(self, topic: str, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Groups:
+        _session().require(DESCRIBE, Resource(topic))
+        # The same operations, each asked for by itself.
+        groups = self._inner.groups(topic, timeout_ms=timeout_ms)
+        groups._ask = lambda request: self.ask(request, timeout_ms=groups._left_ms())  # type: ignore[method-assign]
+        return groups
+
+    def schedules(self, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> AsyncSchedules:
+        return GuardedSchedules(self, self._inner.schedules(timeout_ms=timeout_ms), timeout_ms)
+
+    @asynccontextmanager
+    async def dead_letters(
+        self, topic: str, group: str, *, timeout_ms: int = TIMEOUT_MS_DEFAULT
+    ) -> AsyncIterator[AsyncDeadLetters]:
+        """Whoever manages a group reads, returns and discards its dead letters."""
+        _session().require(MANAGE, Resource(topic, group))
+        async with self._inner.dead_letters(topic, group, timeout_ms=timeout_ms) as letters:
+            yield letters
+
+    # Producing.
+
+    async def produce(
+        self,
+        topic: str,
+        records: Sequence[Record],
+        *,
+        partition: int | None = None,
+        timeout_ms: int = TIMEOUT_MS_DEFAULT,
+        create: bool = True,
+    ) -> list[Receipt]:
+        may_create = self._may_produce(topic, create=create)
+        return await self._inner.produce(topic, records, partition=partition, timeout_ms=timeout_ms, create=may_create)
+
+    async def send(
+        self, topic: str, records: Sequence[Record], *, partition: int | None = None, create: bool = True
+    ) -> PendingRecords:
+        may_create = self._may_produce(topic, create=create)
+        return await self._inner.send(topic, records, partition=partition, create=may_create)
+
+    def _may_produce(self, topic: str, *, create: bool) -> bool:
+        """Whether the topic may be created, too. Raises FlotillaError."""
+        session = _session()
+        session.checked(Produce(topic, 0, b""))
+        return create and session.may(MANAGE, Resource(topic))
+
+    # Queue groups.
+
+    async def poll(self, request: Poll, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Polled:
+        session = _session()
+        session.checked(request)
+        return await self._watched(session, request, self._inner.poll(request, timeout_ms=timeout_ms))
+
+    async def subscribe(self, request: Subscribe, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> GatewaySubscription:
+        session = _session()
+        session.checked(request)
+        subscription = await self._inner.subscribe(request, timeout_ms=timeout_ms)
+        self._subscriptions[subscription] = (session, request)
+        return subscription
+
+    # When users or grants change.
+
+    def reconsider(self) -> None:
+        """Ends what waits and is allowed no more."""
+        for task, (session, request) in list(self._waiting.items()):
+            error = session.refused(request)
+            if error is not None and not task.done():
+                self._ended[task] = error
+                task.cancel()
+        for subscription, (session, request) in list(self._subscriptions.items()):
+            error = session.refused(request)
+            if error is not None:
+                subscription.end(error)
+
+    async def _watched(self, session: Session, request: Request, work: Coroutine[Any, Any, T]) -> T:
+        if not isinstance(request, Poll) and not getattr(request, "wait_ms", 0):
+            return await work
+        task = asyncio.ensure_future(work)
+        self._waiting[task] = (session, request)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            error = self._ended.pop(task, None)
+            if error is not None:
+                raise error from None
+            raise
+        finally:
+            del self._waiting[task]
+            self._ended.pop(task, None)
+
+    async def _audited(self, session: Session, request: Request, work: Awaitable[T]) -> T:
+        ended = session.audited(request)
+        if ended is None:
+            return await work
+        try:
+            reply = await work
+        except FlotillaError as error:
+            ended(error)
+            raise
+        ended(None)
+        return reply
+
+
+class GuardedSchedules(AsyncSchedules):
+    def __init__(self, gateway: GuardedGateway, inner: AsyncSchedules, timeout_ms: int) -> None:
+        super().__init__(inner._opened, timeout_ms)
+        self._gateway = gateway
+
+    async def _ask(self, request: Request[R], timeout_ms: Duration | None) -> R:
+        return await self._gateway.ask(request, timeout_ms=read_timeout(timeout_ms, self._timeout_ms))
+
+    async def put(
+        self, name: str, definition: ScheduleDefinition, *, is_update: bool, timeout_ms: Duration | None = None
+    ) -> ScheduleInfo:
+        # Before its topic is created.
+        _session().checked(CreateSchedule(name, definition, is_update))
+        return await super().put(name, definition, is_update=is_update, timeout_ms=timeout_ms)
+
+
+def _session() -> Session:
+    session = CALLER.get()
+    if session is None:
+        raise UnauthenticatedError("log in first: this cluster asks who its clients are")
+    return session

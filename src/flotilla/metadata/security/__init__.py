@@ -1,0 +1,1 @@
+"""Users and grants in the metadata: their commands, and their table."""

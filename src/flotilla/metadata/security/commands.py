@@ -1,0 +1,54 @@
+"""The commands of users and grants. `commands` knows their bytes."""
+
+from dataclasses import dataclass
+
+from flotilla.types.access import Grant, Verifier
+
+
+@dataclass(frozen=True, slots=True)
+class PutUser:
+    """A new user, or another password for a known one."""
+
+    name: str
+    verifier: Verifier
+    is_new: bool
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveUser:
+    """Removes a user and its grants."""
+
+    name: str
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutAdministrator:
+    """The first user, with grants for everything. The first of several stands."""
+
+    name: str
+    verifier: Verifier
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutGrant:
+    """A grant that is there already stays."""
+
+    grant: Grant
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveGrant:
+    grant: Grant
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutSecret:
+    """The secret by which nodes of the cluster know each other. The first of several stands."""
+
+    secret: bytes
+    now_ms: int

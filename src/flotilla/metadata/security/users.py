@@ -1,0 +1,168 @@
+"""The users of the cluster and what is granted to them.
+
+Every change raises the version: whoever has decided something by an earlier one decides again. Values are frozen and
+the tuples of grants are replaced, never changed.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from flotilla.types.access import ACTIONS, OPERATE, Grant, Verifier, check_grant, check_user_name, check_verifier
+from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, OverloadedError
+from flotilla.types.limits import GRANT_COUNT_MAX, USER_COUNT_MAX, USER_GRANT_COUNT_MAX
+
+SECRET_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user who can log in with a password."""
+
+    name: str
+    verifier: Verifier
+    created_ms: int
+    password_ms: int
+
+
+class FrozenSecurity(NamedTuple):
+    """Everything, as it stands in a snapshot: in the order of names."""
+
+    version: int
+    secret: bytes
+    users: tuple[User, ...]
+    grants: tuple[Grant, ...]
+
+
+class SecurityTable:
+    __slots__ = ("_grant_count", "grants", "secret", "users", "version")
+
+    def __init__(self) -> None:
+        #: Rises with each change of a user or a grant; 0: there never was one.
+        self.version = 0
+        #: Empty until a leader has drawn it.
+        self.secret = b""
+        self.users: dict[str, User] = {}
+        #: By user, in order, none empty.
+        self.grants: dict[str, tuple[Grant, ...]] = {}
+        self._grant_count = 0
+
+    def granted(self, user: str) -> tuple[Grant, ...]:
+        return self.grants.get(user, ())
+
+    def all_grants(self) -> list[Grant]:
+        """By user, action, topic and group."""
+        return [grant for _, held in sorted(self.grants.items()) for grant in held]
+
+    # Rules.
+
+    def check_put_user(self, name: str, verifier: Verifier, *, is_new: bool) -> None:
+        check_user_name(name)
+        check_verifier(verifier)
+        if not is_new:
+            self._known(name)
+        elif name in self.users:
+            raise AlreadyExistsError(f"user {name!r} exists")
+        elif len(self.users) >= USER_COUNT_MAX:
+            raise OverloadedError(f"a cluster has at most {USER_COUNT_MAX} users")
+
+    def check_administrator(self, name: str, verifier: Verifier) -> None:
+        check_user_name(name)
+        check_verifier(verifier)
+        if self.version:
+            raise AlreadyExistsError("the cluster has users already: one of them who may operate creates others")
+
+    def check_remove_user(self, name: str) -> None:
+        if name not in self.grants:
+            self._known(name)
+        self._check_operators([grant for grant in self.granted(name) if grant.action == OPERATE])
+
+    def _check_operators(self, removed: list[Grant]) -> None:
+        """Raises InvalidArgumentError when nobody could create users any more."""
+        operators = [grant for held in self.grants.values() for grant in held if grant.action == OPERATE]
+        if removed and len(operators) == len(removed):
+            raise InvalidArgumentError(f"{removed[0].user!r} is the last user who may operate the cluster")
+
+    def _known(self, name: str) -> User:
+        found = self.users.get(name)
+        if found is None:
+            raise NotFoundError(f"there is no user {name[:128]!r}")
+        return found
+
+    def check_put_grant(self, grant: Grant) -> None:
+        check_grant(grant)
+        held = self.granted(grant.user)
+        if grant in held:
+            return
+        if len(held) >= USER_GRANT_COUNT_MAX:
+            raise OverloadedError(f"a user has at most {USER_GRANT_COUNT_MAX} grants: grant prefixes")
+        if self._grant_count >= GRANT_COUNT_MAX:
+            raise OverloadedError(f"a cluster has at most {GRANT_COUNT_MAX} grants")
+
+    def check_remove_grant(self, grant: Grant) -> None:
+        if grant not in self.granted(grant.user):
+            raise NotFoundError(f"there is no grant {str(grant)[:600]!r}")
+        self._check_operators([grant] if grant.action == OPERATE else [])
+
+    def check_secret(self, secret: bytes) -> None:
+        if len(secret) != SECRET_BYTES:
+            raise InvalidArgumentError(f"the cluster's secret has {SECRET_BYTES} bytes")
+
+    # Changes. Callers have checked the command.
+
+    def put_user(self, name: str, verifier: Verifier, now_ms: int) -> User:
+        known = self.users.get(name)
+        if known is None:
+            user = User(name, verifier, now_ms, now_ms)
+        else:
+            user = replace(known, verifier=verifier, password_ms=now_ms)
+        self.users[name] = user
+        self.version += 1
+        return user
+
+    def put_administrator(self, name: str, verifier: Verifier, now_ms: int) -> User:
+        for action in ACTIONS:
+            self.put_grant(Grant(name, action))
+        return self.put_user(name, verifier, now_ms)
+
+    def remove_user(self, name: str) -> None:
+        self.users.pop(name, None)
+        self._grant_count -= len(self.grants.pop(name, ()))
+        self.version += 1
+
+    def put_grant(self, grant: Grant) -> Grant:
+        held = self.granted(grant.user)
+        if grant not in held:
+            self.grants[grant.user] = tuple(sorted((*held, grant)))
+            self._grant_count += 1
+            self.version += 1
+        return grant
+
+    def remove_grant(self, grant: Grant) -> None:
+        left = tuple(other for other in self.granted(grant.user) if other != grant)
+        self._grant_count -= 1
+        self.version += 1
+        if left:
+            self.grants[grant.user] = left
+        else:
+            del self.grants[grant.user]
+
+    def put_secret(self, secret: bytes) -> None:
+        self.secret = self.secret or secret
+
+    # Snapshots.
+
+    def freeze(self) -> FrozenSecurity:
+        users = tuple([user for _, user in sorted(self.users.items())])
+        return FrozenSecurity(self.version, self.secret, users, tuple(self.all_grants()))
+
+    def put(self, frozen: FrozenSecurity) -> None:
+        """Raises AssertionError for tables that no commands make."""
+        for user in frozen.users:
+            assert user.name not in self.users, "a user is there once"
+            self.users[user.name] = user
+        for grant in frozen.grants:
+            assert grant not in self.granted(grant.user), "a grant is there once"
+            self.put_grant(grant)
+        assert not frozen.secret or len(frozen.secret) == SECRET_BYTES, "a secret has its length"
+        self.secret = frozen.secret
+        self.version = frozen.version
