@@ -288,3 +288,22 @@ def settings(folder: Path, node: int, join: tuple[Address, ...] = ()) -> NodeSet
         tls_ca=ca,
         tls_client_certificates="required",
     )
+
+
+def test_nothing_is_lost_while_certificates_change(tmp_path: Path) -> None:
+    """Clients come and go meanwhile, each with the newest certificate."""
+    shutil.copytree(folder_of(CLUSTER), tmp_path, dirs_exist_ok=True)
+    Authority(tmp_path).issue_node(1, HOSTS, is_replacing=True)
+    certificate, key, ca = files_in(tmp_path, "node1")
+    with LocalBroker(tls_certificate=certificate, tls_key=key, tls_ca=ca) as broker:
+        with broker.client(tls=Tls(ca)) as client:
+            client.create_topic("kept")
+        for number in range(10):
+            with broker.client(tls=Tls(ca)) as client:
+                client.produce("kept", b"%d" % number)
+                Authority(tmp_path).issue_node(1, HOSTS, is_replacing=True)
+                broker._loop.run(_called(broker._server.reload_certificates))
+                client.produce("kept", b"%d again" % number)
+        with broker.client(tls=Tls(ca)) as client:
+            found = [message.payload for message in client.peek("kept", max_messages=100)]
+    assert found == [b"%d%s" % (number, more) for number in range(10) for more in (b"", b" again")]

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import uvloop
 from flotilla.security.client_tls import Tls, fresh_context
 from flotilla.security.contexts import TlsError, server_context
 from flotilla.security.tls_endpoints import TlsAcceptor, TlsDialler
-from tests.unit.security.issuing import expired_files, folder_of, node_tls, trusting, user_tls
+from tests.unit.security.issuing import expired_files, folder_of, node_files, node_tls, trusting, user_tls
 
 LOOPS: tuple[Any, ...] = (uvloop.new_event_loop, asyncio.new_event_loop)
 BIG = bytes(range(256)) * (12 * 4096)
@@ -337,3 +338,25 @@ def _received(connection: socket.socket) -> bytes:
         return connection.recv(65536)
     except ConnectionError:
         return b""
+
+
+def test_two_authorities_are_trusted_while_one_replaces_the_other(tmp_path: Path) -> None:
+    both = tmp_path / "ca.crt"
+    both.write_bytes(b"".join(Path(trusting(authority=name).ca).read_bytes() for name in ("", "other")))
+
+    async def test() -> None:
+        for authority in ("", "other"):
+            certificate, key, _ = node_files(1, authority=authority)
+            context = server_context(certificate, key, str(both), "required")
+            world = World(TlsAcceptor(lambda context=context: context))
+            port = await world.start()
+            for user in ("", "other"):
+                shown = user_tls("alice", authority=user)
+                client = await dial(port, Tls(both, shown.certificate, shown.key))
+                client.transport.write(b"hello")
+            while len(world.accepted) < 2:
+                await asyncio.sleep(0.001)
+            for accepted in world.accepted:
+                await accepted.wait(lambda accepted=accepted: accepted.received == b"hello")
+
+    run(test)
