@@ -44,6 +44,7 @@ from flotilla.runtime.observability.failures import watch
 from flotilla.runtime.observability.logs import get_logger
 from flotilla.security.endpoint_tls import CERTIFICATES_MS, TlsFiles, report_look
 from flotilla.security.node_tls import NodeTls
+from flotilla.security.tokens import TokenVerifier
 from flotilla.storage.disk_folder import DiskFolder
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
@@ -228,7 +229,7 @@ class Server:
         metered = MeteredService(self.broker, self.membership.produced)
         budget = ConnectionBudget(self.descriptors.clients)
         #: Who may do what; None: everybody may do everything.
-        self._gate = Gate(metered, self._machine) if settings.authentication else None
+        self._gate = Gate(metered, self._machine, _tokens(settings)) if settings.authentication else None
         entrances = None if self._gate is None else self._gate.entrance
         self._tcp = TcpServer(metered, budget=budget, tls=self.tls, entrances=entrances)
         self._machine.on_security_changed = self._security_changed
@@ -456,6 +457,14 @@ class Server:
             ignored=[flag for flag, is_given in given.items() if is_given],
             advice="to join another cluster, start with an empty data directory",
         )
+
+
+def _tokens(settings: NodeSettings) -> TokenVerifier | None:
+    """Raises InvalidArgumentError, UnsupportedError."""
+    if not settings.token_keys:
+        return None
+    audience = settings.token_audience or settings.cluster_name
+    return TokenVerifier(settings.token_keys, audience, settings.token_issuer, lambda: here().now_ms() // 1_000)
 
 
 def _host_names(settings: NodeSettings) -> list[str]:

@@ -67,6 +67,7 @@ class BrokerSettings(TypedDict, total=False):
     http_listen: Address | None
     grpc_listen: Address | None
     authentication: bool
+    token_keys: str
     auto_create_topics: bool
     default_partitions: int
     default_replication_factor: int

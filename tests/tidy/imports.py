@@ -91,6 +91,7 @@ FOREIGN: dict[str, tuple[str, ...]] = {
     "grpc": ("frontends",),
     "grpc_health": ("frontends",),
     "grpc_reflection": ("frontends",),
+    "jwt": ("security",),
     "lz4": ("codec",),
     "numpy": ("spark",),
     "pyarrow": ("spark",),

@@ -87,6 +87,7 @@ def test_every_foreign_package_is_a_declared_dependency() -> None:
     names = {
         "google": "protobuf",
         "grpc": "grpcio",
+        "jwt": "PyJWT",
         "grpc_health": "grpcio-health-checking",
         "grpc_reflection": "grpcio-reflection",
         "pyspark": "pyspark[connect]",

@@ -74,7 +74,7 @@ class Callers:
         tokens = self._gate.authentication.tokens
         assert tokens is not None
         try:
-            return self._session(tokens.principal(token), address)
+            return self._session(tokens.identity(token).principal, address)
         except UnauthenticatedError as error:
             self._gate.guard.audit.not_logged_in("", "bearer", self._endpoint, str(address or ""), str(error))
             raise

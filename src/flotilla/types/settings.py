@@ -166,6 +166,25 @@ class NodeSettings:
         "--admin-out` makes the first user.",
         Scope.CLUSTER,
     )
+    token_keys: str = _row(
+        "",
+        file_path(),
+        "Rights",
+        "Public keys (JWKS) of those who issue bearer tokens (JWT). With it users may log in by tokens; the subject of "
+        "a token is the user.",
+    )
+    token_audience: str = _row(
+        "",
+        text("a name without spaces, or nothing", r"\S{0,256}"),
+        "Rights",
+        "The audience that tokens must have; by default the name of the cluster.",
+    )
+    token_issuer: str = _row(
+        "",
+        text("a name without spaces, or nothing", r"\S{0,256}"),
+        "Rights",
+        "The issuer of tokens; empty: any whose key is known.",
+    )
 
     cluster_name: str = _row(
         "flotilla",

@@ -1,6 +1,7 @@
 """Who may do what at a real broker: log-ins, users, grants, revocation; HTTP and gRPC with their own rights."""
 
 import asyncio
+import json
 import re
 import threading
 from base64 import b64encode
@@ -9,14 +10,17 @@ from typing import Any
 
 import grpc
 import httpx
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from flotilla.client.client import Client
-from flotilla.client.credentials import Password
+from flotilla.client.credentials import Password, Token
 from flotilla.codec.generated import flotilla_pb2
 from flotilla.codec.generated.flotilla_pb2_grpc import FlotillaStub
 from flotilla.frontends.http.app import operations
-from flotilla.testing import LocalBroker
+from flotilla.machine import now_ms
+from flotilla.testing import BrokerSettings, LocalBroker
 from flotilla.types.access import CONSUME, DESCRIBE, MANAGE, OPERATE, PRODUCE
 from flotilla.types.address import Address
 from flotilla.types.errors import (
@@ -395,3 +399,47 @@ def test_a_revoked_grant_ends_a_long_poll_over_http(http, url, admin, user):
     waiting.join(10)
     assert not waiting.is_alive()
     assert answers[0].status_code == 404
+
+
+# Tokens.
+
+
+def test_tokens_name_users_at_all_endpoints_and_end(tmp_path):
+    key = ed25519.Ed25519PrivateKey.generate()
+    keys = tmp_path / "jwks.json"
+    public = jwt.algorithms.OKPAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    keys.write_text(json.dumps({"keys": [{**public, "kid": "k"}]}))
+
+    def token(life_s: int, user: str = "tess") -> str:
+        claims = {"sub": user, "aud": "flotilla", "exp": now_ms() // 1_000 + life_s}
+        return jwt.encode(claims, key, "EdDSA", headers={"kid": "k"})
+
+    settings: BrokerSettings = {"authentication": True, "token_keys": str(keys), "http_listen": ANY_PORT}
+    with LocalBroker(**settings) as broker:
+        with broker.client() as nobody:
+            nobody.admin.users.create_administrator("root", "a long password")
+        with broker.client(credentials=ADMIN) as admin:
+            admin.create_topic("orders")
+            admin.admin.grants.add("tess", PRODUCE, "orders")
+        file = tmp_path / "token"
+        file.write_text(token(600) + "\n")
+        with Client(broker.address, token_file=str(file)) as client:
+            client.produce("orders", b"1")
+            with pytest.raises(PermissionDeniedError):
+                client.delete_topic("orders")
+        with broker.client(credentials=Token(token(-120))) as late, pytest.raises(UnauthenticatedError):
+            late.produce("orders", b"1")
+        url = f"http://{broker._server._own.http_address}/v1/topics"  # type: ignore[union-attr]
+        for life_s, status in ((600, 200), (-120, 401)):
+            answer = httpx.get(url, headers={"Authorization": f"Bearer {token(life_s)}"})
+            assert answer.status_code == status
+        # It is good for a minute after its end, because clocks differ: two seconds are left.
+        with broker.client(credentials=Token(token(-58))) as brief:
+            brief.produce("orders", b"1")
+            with pytest.raises((UnauthenticatedError, OutcomeUnknownError)):
+                _produce_for_ever(brief)
+
+
+def _produce_for_ever(client: Client) -> None:
+    while True:
+        client.produce("orders", b"1")

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from flotilla.broker.catalog import CatalogMachine
 from flotilla.machine import here
 from flotilla.security import scram
+from flotilla.security.tokens import Identity
 from flotilla.types.access import ITERATIONS_MIN, NODE, NODE_PREFIX, USER, Principal, Verifier
 from flotilla.types.errors import UnauthenticatedError
 from flotilla.types.operations import Authenticate, Challenge
@@ -19,10 +20,10 @@ _SECRET_SALT: Final = b"flotilla nodes"
 
 
 class Tokens(Protocol):
-    """Reads bearer tokens."""
+    """Reads bearer tokens: security.tokens.TokenVerifier."""
 
-    def principal(self, token: str) -> Principal:
-        """Whom the token names. Raises UnauthenticatedError."""
+    def identity(self, token: str) -> Identity:
+        """Whom the token names, and until when. Raises UnauthenticatedError."""
 
 
 class Authentication:
@@ -71,8 +72,11 @@ def node_password(secret: bytes) -> str:
 class LogIn:
     """One connection's way from Welcome to its principal. Raises UnauthenticatedError, which ends it."""
 
-    def __init__(self, shared: Authentication, done: Callable[[Principal, bool], None]) -> None:
-        """`done` gets the principal, and whether it is one of the users with a password."""
+    def __init__(self, shared: Authentication, done: Callable[[Principal, bool, int], None]) -> None:
+        """`done` gets the principal, whether it is one of the users with a password, and when its log-in ends.
+
+        The end is in seconds since 1970; 0: it has none.
+        """
         self._shared = shared
         self._done = done
         self._exchange: scram.ServerExchange | None = None
@@ -81,9 +85,9 @@ class LogIn:
 
     def step(self, request: Authenticate) -> Challenge:
         if request.mechanism == BEARER and self._shared.tokens is not None:
-            principal = self._shared.tokens.principal(request.data.decode("utf-8", "replace"))
+            principal, expires_s = self._shared.tokens.identity(request.data.decode("utf-8", "replace"))
             self.name = principal.name
-            self._done(principal, False)
+            self._done(principal, False, expires_s)
             return Challenge(b"", True)
         if request.mechanism != scram.MECHANISM:
             offered = " and ".join(self._shared.mechanisms)
@@ -96,5 +100,5 @@ class LogIn:
         self._exchange = None
         verdict = exchange.verdict(request.data)
         principal = self._shared.principal(self.name)
-        self._done(principal, principal.kind == USER)
+        self._done(principal, principal.kind == USER, 0)
         return Challenge(verdict, True)

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from flotilla.broker.security.authentication import BEARER, Authentication, LogIn
 from flotilla.broker.security.guard import Guard, Session
+from flotilla.machine import now_ms
 from flotilla.types.access import LOCAL, NODE, Principal
 from flotilla.types.address import Address
 from flotilla.types.errors import UnauthenticatedError
@@ -49,7 +50,8 @@ class Entrance:
 
     @property
     def has_ended(self) -> bool:
-        """The caller had entered, and was removed since."""
+        """The caller had entered, and was removed since, or its token has expired."""
+        self.session.expire(now_ms() // 1_000)
         return self._has_entered and not self.session.is_open
 
     def step(self, request: Authenticate) -> Challenge:
@@ -65,8 +67,8 @@ class Entrance:
             self._guard.audit.not_logged_in(name, request.mechanism, session.endpoint, session.address, str(error))
             raise
 
-    def _logged_in(self, principal: Principal, is_listed: bool) -> None:
-        self.session.authenticated(principal, is_listed=is_listed)
+    def _logged_in(self, principal: Principal, is_listed: bool, expires_s: int) -> None:
+        self.session.authenticated(principal, is_listed=is_listed, expires_s=expires_s)
         self._has_entered = True
         if principal.kind not in (NODE, LOCAL):
             session = self.session

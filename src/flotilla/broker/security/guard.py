@@ -73,7 +73,17 @@ class Guard:
 class Session:
     """One caller, and what it may do."""
 
-    __slots__ = ("_allowed", "_grants", "_guard", "_is_listed", "_principal", "_version", "address", "endpoint")
+    __slots__ = (
+        "_allowed",
+        "_expires_s",
+        "_grants",
+        "_guard",
+        "_is_listed",
+        "_principal",
+        "_version",
+        "address",
+        "endpoint",
+    )
 
     def __init__(self, guard: Guard, endpoint: str, address: str, *, is_local: bool = False) -> None:
         """`is_local`: the caller is on the node's own machine."""
@@ -83,6 +93,8 @@ class Session:
         self._principal = FOUNDER if is_local and not guard.has_users() else ANONYMOUS
         #: The principal has a password: it ends with its user.
         self._is_listed = False
+        #: When the log-in ends; 0: it has no end.
+        self._expires_s = 0
         self._version = -1
         self._grants: tuple[Grant, ...] = ()
         #: Requests that are allowed, by kind and what they are about.
@@ -99,11 +111,19 @@ class Session:
             self._renew()
         return self._principal is not ANONYMOUS
 
-    def authenticated(self, principal: Principal, *, is_listed: bool = False) -> None:
-        """`is_listed`: by the password of a user whom the metadata list."""
+    def authenticated(self, principal: Principal, *, is_listed: bool = False, expires_s: int = 0) -> None:
+        """`is_listed`: by the password of a user whom the metadata list. `expires_s`: 0 for a log-in without an end."""
         self._principal = principal
         self._is_listed = is_listed
+        self._expires_s = expires_s
         self._version = -1
+
+    def expire(self, now_s: int) -> None:
+        """Ends the log-in if its time is over."""
+        if 0 < self._expires_s <= now_s:
+            self._principal = ANONYMOUS
+            self._expires_s = 0
+            self._version = -1
 
     # Every request.
 

@@ -17,7 +17,7 @@ from flotilla.types.errors import FlotillaError, NotFoundError, PermissionDenied
 
 _PROBES: Final = (b"/health", b"/ready")
 _METRICS: Final = b"/metrics"
-_CHALLENGE: Final = (b"www-authenticate", b'Basic realm="flotilla", charset="UTF-8"')
+_CHALLENGE: Final = (b"www-authenticate", b'Basic realm="flotilla", charset="UTF-8", Bearer')
 
 
 class AuthenticationLayer:

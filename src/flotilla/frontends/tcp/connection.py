@@ -145,7 +145,7 @@ class Entrance(Protocol):
 
     @property
     def has_ended(self) -> bool:
-        """The client had entered, and was removed since."""
+        """The client had entered, and was removed since, or its token has expired."""
 
     def step(self, request: Authenticate) -> Challenge:
         """Raises UnauthenticatedError, which ends the connection."""
@@ -613,6 +613,8 @@ class Connection:
             self._frame_ticks += 1
             if self._frame_ticks * TICK_MS > limits.HANDSHAKE_MS_MAX:
                 self.fail(UnavailableError(f"no Hello within {limits.HANDSHAKE_MS_MAX} ms"))
+        elif self.entrance is not None and self.entrance.has_ended:
+            self.fail(UnauthenticatedError("the log-in has ended: the token has expired, or the user was removed"))
         elif self.entrance is not None and not self.entrance.is_open and self._is_log_in_late():
             self.fail(UnauthenticatedError(f"no log-in within {limits.HANDSHAKE_MS_MAX} ms"))
         elif self._is_frame_late():
