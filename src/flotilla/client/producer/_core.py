@@ -1,7 +1,8 @@
 """The core of a producer without threads or sockets: moves batches from the buffer to the lanes of their partitions.
 
-A batch leaves when it is full, or when its linger has passed and its lane has room: so an idle producer sends at once
-and a busy one sends large batches by itself. Everything here belongs to the session's thread.
+A batch leaves when it is full, or when its linger has passed and its lane has room; by default a batch of few records
+leaves without lingering when its lane is idle. So an idle producer sends at once and a busy one sends large batches by
+itself. Everything here belongs to the session's thread.
 """
 
 from collections.abc import Callable
@@ -98,7 +99,7 @@ class ProducerCore:
         buffer, session = self._buffer, self._session
         with self._lock:
             self.adapt()
-            batches = buffer.take(session.now_ms, self._has_room, is_flushing=self._is_flushing)
+            batches = buffer.take(session.now_ms, self._has_room, self._is_idle, is_flushing=self._is_flushing)
             self._is_flushing = self._is_flushing and buffer.is_waiting
             due_ms = buffer.next_due_ms
         self._alarm.set(due_ms)
@@ -132,7 +133,7 @@ class ProducerCore:
     def abandon(self, error: FlotillaError) -> None:
         """Resolves every batch without an answer, now."""
         with self._lock:
-            waiting = self._buffer.take(self._session.now_ms, lambda partition: True, is_flushing=True)
+            waiting = self._buffer.take(self._session.now_ms, _always, _always, is_flushing=True)
         for lane in self._lanes.values():
             lane.abandon(error)
         for batch in waiting:
@@ -156,6 +157,10 @@ class ProducerCore:
         lane = self._lanes.get(partition)
         return lane is None or lane.has_room
 
+    def _is_idle(self, partition: int) -> bool:
+        lane = self._lanes.get(partition)
+        return lane is None or lane.is_idle
+
     def _resolved(self, batch: Batch) -> None:
         with self._lock:
             self._buffer.release(batch)
@@ -163,3 +168,7 @@ class ProducerCore:
             is_waiting = self._buffer.is_waiting
         if is_waiting:
             self.pump(self._session.now_ms)
+
+
+def _always(partition: int) -> bool:
+    return True

@@ -120,6 +120,11 @@ class PartitionLane:
         return not self._sent and not self._unsent
 
     @property
+    def is_idle(self) -> bool:
+        """Nothing is in flight, and nothing waits."""
+        return self.is_empty and self.direct_batch is None
+
+    @property
     def leader(self) -> Address | None:
         """The known leader of the partition, which may be out of date."""
         return self._session.routes.find(self._route)

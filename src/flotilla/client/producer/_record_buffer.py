@@ -25,6 +25,10 @@ from flotilla.types.limits import PAYLOAD_BYTES_MAX
 from flotilla.types.operations import TopicInfo
 from flotilla.types.records import Record
 
+#: A batch of more records had better linger: its sender is so busy that it soon has many more. At a thousand records a
+#: second an answer comes after few.
+PROMPT_COUNT_MAX: Final = 64
+
 #: What a record costs beyond its bytes, in the buffer and in a batch, roughly.
 _RECORD_BYTES: Final = 64
 
@@ -319,10 +323,12 @@ class RecordBuffer:
                 self._sticky.move()
             self._sealing = None
 
-    def take(self, now_ms: int, has_room: Callable[[int], bool], *, is_flushing: bool) -> list[Batch]:
+    def take(
+        self, now_ms: int, has_room: Callable[[int], bool], is_idle: Callable[[int], bool], *, is_flushing: bool
+    ) -> list[Batch]:
         """Batches that should leave now: every full one, and of the others those whose linger is over, room permitting.
 
-        An overdue batch leaves, too: its lane fails it.
+        `has_room` and `is_idle` tell about the lane of a partition. An overdue batch leaves, too: its lane fails it.
         """
         self.mend()
         while (overdue := self._deadlines.pop_overdue(now_ms)) is not None:
@@ -333,9 +339,10 @@ class RecordBuffer:
         ends_ms = []
         for partition, opened in list(self._open.items()):
             if has_room(partition):
+                count_max = PROMPT_COUNT_MAX if self._options.is_prompt and is_idle(partition) else 0
                 while opened:
                     place, oldest = next(iter(opened.items()))
-                    if oldest.opened_ms + linger_ms > now_ms:
+                    if oldest.opened_ms + linger_ms > now_ms and oldest.count > count_max:
                         ends_ms.append(oldest.opened_ms + linger_ms)
                         break
                     self._seal(place, oldest)

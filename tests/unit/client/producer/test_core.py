@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from flotilla.client.producer import _record_buffer
 from flotilla.client.producer._batch import Batch
 from flotilla.client.producer._core import ProducerCore
-from flotilla.client.producer._record_buffer import RecordBuffer, record_bytes
-from flotilla.client.producer.options import ProducerOptions
+from flotilla.client.producer._record_buffer import PROMPT_COUNT_MAX, RecordBuffer, record_bytes
+from flotilla.client.producer.options import LINGER_MS_DEFAULT, ProducerOptions, producer_parameters
 from flotilla.client.producer.partitioner import partition_of
 from flotilla.codec.batch.records import decode_batch
 from flotilla.types.errors import ConnectionClosedError, DeadlineError, InvalidArgumentError, OverloadedError
@@ -64,6 +64,40 @@ def test_a_batch_lingers():
     bench.world.pass_ms(1)
     assert bench.cluster.stored("orders") == [b"a", b"b"]
     assert bench.cluster.count(Produce) == 1
+
+
+def test_few_records_of_a_prompt_producer_linger_only_behind_others():
+    bench = Bench(linger_ms=20, is_prompt=True)
+    bench.add(Record(b"a"))
+    bench.core.pump(bench.world.now_ms)
+    # The first one is in flight.
+    bench.add(Record(b"b"))
+    bench.core.pump(bench.world.now_ms)
+    bench.add(Record(b"c"))
+    bench.core.pump(bench.world.now_ms)
+    assert not bench.released
+    bench.world.run()
+    assert bench.cluster.stored("orders") == [b"a", b"b", b"c"]
+    assert bench.cluster.count(Produce) == 2
+
+
+def test_many_records_of_a_prompt_producer_linger():
+    bench = Bench(linger_ms=20, is_prompt=True)
+    for _ in range(PROMPT_COUNT_MAX + 1):
+        bench.add(Record(b"a"))
+    bench.pump()
+    bench.world.pass_ms(19)
+    assert bench.cluster.count(Produce) == 0
+    bench.add(Record(b"a"))
+    bench.world.pass_ms(1)
+    assert bench.cluster.count(Produce) == 1
+    assert len(bench.cluster.stored("orders")) == PROMPT_COUNT_MAX + 2
+
+
+def test_a_producer_is_prompt_unless_it_is_told_to_linger():
+    assert producer_parameters("orders")[1] == ProducerOptions(linger_ms=LINGER_MS_DEFAULT, is_prompt=True)
+    assert producer_parameters("orders", linger_ms=3)[1] == ProducerOptions(linger_ms=3)
+    assert producer_parameters("orders", linger_ms=0)[1] == ProducerOptions()
 
 
 @pytest.mark.parametrize(
