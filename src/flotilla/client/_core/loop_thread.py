@@ -75,6 +75,31 @@ class Gate:
                 return False
 
 
+class News:
+    """Something has happened: said by any thread, heard by one. Waiting for it can be interrupted anywhere.
+
+    Unlike an Event it has no lock that an interrupt could leave held: the lock is the news.
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        with suppress(RuntimeError):
+            # Free already: the earlier news were not heard yet.
+            self._lock.release()
+
+    def clear(self) -> None:
+        self._lock.acquire(blocking=False)
+
+    def wait(self, timeout_ms: int) -> None:
+        """Until there are news, which are heard by that, or for this long."""
+        self._lock.acquire(timeout=timeout_ms / 1000)
+
+
 class _Running(Generic[Result]):
     """A coroutine that a thread waits for. Only the loop touches it once it was posted."""
 

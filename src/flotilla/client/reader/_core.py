@@ -10,9 +10,13 @@ before a seek, are recognised by their generation and dropped. Partitions may be
 
 With a filter, an answer also says how far the broker has looked. The position moves there when all messages before it
 were delivered, also if there are none.
+
+A signal may end a call of the polling thread anywhere, with anything half done. `rewind` then forgets what was fetched
+and goes on at the positions of before the call.
 """
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -32,6 +36,8 @@ from flotilla.types.limits import MIB
 from flotilla.types.operations import EARLIEST, Fetch, Fetched, ListOffsets, OffsetFound
 
 Wanted: TypeAlias = Fetch | ListOffsets
+#: Partitions with their positions at a moment.
+Bookmark: TypeAlias = list[tuple["_Part", Offset]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,10 @@ class ReaderCore:
         self._errors: deque[FlotillaError] = deque()
         #: `wanted` may have requests to make.
         self.may_want = True
+        #: Where the newest message of `take_one` comes from, and the position before it. A caller that may be
+        #: interrupted sets the first to None before.
+        self.came_from: _Part | None = None
+        self._came_after: Offset = 0
 
     @property
     def positions(self) -> dict[int, Offset]:
@@ -140,8 +150,39 @@ class ReaderCore:
 
     def remove(self, partition: int) -> None:
         """Stops reading a partition, and drops its fetched batches."""
-        part = self._parts.pop(partition)
-        self._go_to(part, part.position)
+        part = self._parts.get(partition)
+        if part is not None:
+            self._go_to(part, part.position)
+            self._parts.pop(partition, None)
+
+    # Interrupts.
+
+    def bookmark(self) -> Bookmark:
+        return [(part, part.position) for part in self._parts.values()]
+
+    def undo(self) -> None:
+        """Takes back the message of `came_from`, if there is one."""
+        part = self.came_from
+        self.rewind([] if part is None else [(part, self._came_after)])
+
+    def rewind(self, bookmark: Bookmark) -> None:
+        """Goes on at the positions of the bookmark, with nothing fetched. Partitions that came since stay."""
+        self._part = None
+        self._messages = []
+        self._cursor = 0
+        positions = {part.number: position for part, position in bookmark if self._parts.get(part.number) is part}
+        for old in list(self._parts.values()):
+            # Answers to the old one, also those that are on their way, find that it has another generation.
+            self._generation += 2
+            old.generation = self._generation - 1
+            position = positions.get(old.number, old.position)
+            part = _Part(old.number, position, self._generation, old.topic_id)
+            part.is_paused, part.end = old.is_paused, old.end
+            self._parts[old.number] = part
+        self._batches.clear()
+        self._errors.clear()
+        self._buffered_bytes = 0
+        self.may_want = True
 
     def pause(self, partition: int) -> None:
         """Delivers nothing of it until it is resumed. Its fetched batches are dropped, and fetched again then."""
@@ -163,6 +204,10 @@ class ReaderCore:
         if offset < 0:
             raise InvalidArgumentError(f"{offset} is not an offset")
         self._go_to(part, offset)
+
+    def seek_all(self, positions: Mapping[int, Offset]) -> None:
+        for partition, offset in positions.items():
+            self.seek(partition, offset)
 
     def _part_of(self, partition: int) -> _Part:
         part = self._parts.get(partition)
@@ -189,7 +234,11 @@ class ReaderCore:
         """Requests to make now, each with the generation to report its answer with."""
         self.may_want = False
         while self._appeared:
-            self.add(*self._appeared.popleft())
+            # In a form that may be done twice.
+            partition, offset, topic_id = self._appeared[0]
+            if partition not in self._parts:
+                self.add(partition, offset, topic_id)
+            self._appeared.popleft()
             self.may_want = False
         found: list[tuple[int, Wanted]] = []
         reserved = sum([part.is_fetching for part in self._parts.values()]) * self._options.fetch_bytes
@@ -318,6 +367,9 @@ class ReaderCore:
             if not self._open_next(False):
                 return None
         message = self._messages[self._cursor]
+        assert self._part is not None
+        self._came_after = self._part.position
+        self.came_from = self._part
         self._cursor += 1
         self._advance(message)
         return message

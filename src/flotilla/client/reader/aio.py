@@ -77,10 +77,13 @@ class AsyncReader:
         Moves one partition, or all that are read. A seek backwards reads messages again.
         """
         reader = await self._opened()
+        reader.seek_all(await self._find(offset, timestamp_ms, partition))
+
+    async def _find(self, offset: Start | None, timestamp_ms: int | None, partition: int | None) -> dict[int, Offset]:
+        """The positions that `seek` moves to."""
+        reader = await self._opened()
         partitions = list(reader.positions) if partition is None else [partition]
-        found = await self._feed.find(partitions, offset, timestamp_ms)
-        for number, position in found.items():
-            reader.seek(number, position)
+        return await self._feed.find(partitions, offset, timestamp_ms)
 
     async def positions(self) -> dict[int, Offset]:
         """The offset of the next message, by partition."""

@@ -147,12 +147,15 @@ class StreamMember:
         """Neither a member nor about to become one."""
         return not self._is_joined and self._call is None and self._next_beat.when_ms is None
 
-    def take_change(self) -> list[OwnedPartition] | Recall | None:
-        """The next change for the application; consecutive equal ones are joined. One other thread may call it."""
+    def next_change(self) -> tuple[list[OwnedPartition] | Recall | None, int]:
+        """The next change for the application; consecutive equal ones are joined. And how many they are.
+
+        One other thread may call it, and `drop_changes` when it has taken them in. Until then it gets them again.
+        """
         owned: list[OwnedPartition] = []
         recall: Recall | None = None
-        while self.changes:
-            change = self.changes[0]
+        count = 0
+        for change in list(self.changes):
             if isinstance(change, OwnedPartition):
                 if recall is not None:
                     break
@@ -162,8 +165,19 @@ class StreamMember:
                 if owned or change.is_lost != recall.is_lost:
                     break
                 recall.partitions[change.partition] = change.epoch
+            count += 1
+        return owned or recall, count
+
+    def drop_changes(self, count: int) -> None:
+        """The application has taken in so many changes."""
+        for _ in range(count):
             self.changes.popleft()
-        return owned or recall
+
+    def take_change(self) -> list[OwnedPartition] | Recall | None:
+        """Both at once."""
+        change, count = self.next_change()
+        self.drop_changes(count)
+        return change
 
     def begin(self, now_ms: int) -> None:
         """Joins the group, unless that has happened."""

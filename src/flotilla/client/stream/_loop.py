@@ -50,6 +50,8 @@ class StreamLoop:
         )
         #: Commits that have succeeded, for the application's progress.
         self.confirmed: deque[tuple[int, Mark]] = deque()
+        #: Leaving, when nobody waits for it.
+        self._closing: asyncio.Task[None] | None = None
         #: Unawaited commits.
         self._commits: set[asyncio.Task[None]] = set()
 
@@ -144,10 +146,19 @@ class StreamLoop:
 
     def raise_error(self) -> None:
         """Raises an error of background work. Any thread may call it."""
-        if not self.member.errors:
+        errors = self.member.errors
+        if not errors:
             return
+        error = errors[0]
         try:
-            error = self.member.errors.popleft()
-        except IndexError:
-            return
-        raise error
+            errors.popleft()
+            raise error
+        except BaseException as raised:
+            if raised is not error:
+                # Interrupted: the next call raises it.
+                errors.appendleft(error)
+            raise
+
+    def close_soon(self) -> None:
+        """Leaves the group without waiting for it."""
+        self._closing = asyncio.get_running_loop().create_task(self.close(LEAVE_MS_MAX))

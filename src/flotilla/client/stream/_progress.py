@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from flotilla.client.reader._core import ReaderCore, ReaderOptions
+from flotilla.client.reader._core import Bookmark, ReaderCore, ReaderOptions
 from flotilla.client.reader.message import Message
 from flotilla.client.stream._core import OwnedPartition
 from flotilla.types.errors import StaleGenerationError
@@ -33,31 +33,49 @@ class StreamProgress:
         self._in_hand: dict[int, Offset] = {}
         #: The offsets that this member knows to be committed.
         self._committed: dict[int, Offset] = {}
+        #: The epochs that the application was told of.
+        self._announced: dict[int, int] = {}
+        #: It may not have been told of some.
+        self.may_announce = False
 
-    def add(self, owned: Iterable[OwnedPartition]) -> list[int]:
-        """Starts to read these partitions; returns their numbers."""
-        added = []
+    def add(self, owned: Iterable[OwnedPartition]) -> None:
+        """Starts to read these partitions. May be done twice."""
+        self.may_announce = True
         for each in owned:
+            if self.epochs.get(each.partition) == each.epoch:
+                continue
             assert each.partition not in self.epochs
-            self.reader.add(each.partition, each.offset, each.topic_id)
+            if each.partition in self.reader.positions:
+                # Left by a call that was interrupted.
+                self.reader.remove(each.partition)
             self._topic_ids[each.partition] = each.topic_id
-            self.epochs[each.partition] = each.epoch
             # The first position is worth a commit: `latest` moves.
             self._committed[each.partition] = each.offset if each.is_committed else each.offset - 1
-            added.append(each.partition)
-        return added
+            self.reader.add(each.partition, each.offset, each.topic_id)
+            self.epochs[each.partition] = each.epoch
+
+    def announce(self) -> list[int]:
+        """The partitions that the application has to be told of, as if it was."""
+        told = dict(self.epochs)
+        found = [partition for partition, epoch in told.items() if self._announced.get(partition) != epoch]
+        self._announced = told
+        self.may_announce = False
+        return found
 
     def owned(self, partitions: Mapping[int, int]) -> list[int]:
         """The given partitions that this member reads, filtered by epoch."""
         return [partition for partition, epoch in partitions.items() if self.epochs.get(partition) == epoch]
 
-    def remove(self, partitions: Iterable[int]) -> None:
-        for partition in partitions:
-            self.reader.remove(partition)
-            del self.epochs[partition]
-            del self._topic_ids[partition]
-            del self._committed[partition]
-            self._in_hand.pop(partition, None)
+    def remove(self, partitions: Mapping[int, int]) -> None:
+        """Stops reading these partitions, unless they are owned under another epoch. May be done twice."""
+        for partition, epoch in partitions.items():
+            if self.epochs.get(partition, epoch) == epoch:
+                self.epochs.pop(partition, None)
+                self.reader.remove(partition)
+                self._in_hand.pop(partition, None)
+                self._announced.pop(partition, None)
+                self._topic_ids.pop(partition, None)
+                self._committed.pop(partition, None)
 
     def take(self, messages_max: int) -> list[Message]:
         """At most `messages_max` messages; those taken before count as handled."""
@@ -65,6 +83,16 @@ class StreamProgress:
         # Backwards, so that the first offset of each partition remains.
         self._in_hand = {message.partition: message.offset for message in reversed(messages)}
         return messages
+
+    def rewind(self, bookmark: Bookmark) -> None:
+        """A call was interrupted: its messages come again."""
+        self._in_hand = {}
+        self.reader.rewind(bookmark)
+
+    def undo(self) -> None:
+        """The same of one message."""
+        self._in_hand = {}
+        self.reader.undo()
 
     def take_one(self) -> Message | None:
         message = self.reader.take_one()
@@ -112,7 +140,7 @@ class StreamProgress:
         return {
             partition: self._mark(partition, offset)
             for partition, offset in positions.items()
-            if offset > self._committed[partition]
+            if partition in self.epochs and offset > self._committed[partition]
         }
 
     def _mark(self, partition: int, offset: Offset) -> Mark:

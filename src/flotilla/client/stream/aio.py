@@ -121,10 +121,13 @@ class AsyncStreamConsumer:
 
         Moves one partition of this member, or all of them.
         """
-        self._check_open()
-        partitions = self.assignment if partition is None else [partition]
-        for number, position in (await self._feed.find(partitions, offset, timestamp_ms)).items():
+        for number, position in (await self._find(offset, timestamp_ms, partition)).items():
             self._reading.seek(number, position)
+
+    async def _find(self, offset: Start | None, timestamp_ms: int | None, partition: int | None) -> dict[int, Offset]:
+        """The positions that `seek` moves to."""
+        self._check_open()
+        return await self._feed.find(self.assignment if partition is None else [partition], offset, timestamp_ms)
 
     async def pause(self, partitions: Iterable[int] | None = None) -> None:
         """Returns no messages of these partitions, or of all, until they are resumed. This member keeps them."""
@@ -187,8 +190,8 @@ class AsyncStreamConsumer:
             if isinstance(change, Recall):
                 await self._give_up(change)
             elif change is not None:
-                added = self._reading.add(change)
-                await _call(self._options.on_assign, added)
+                self._reading.add(change)
+                await _call(self._options.on_assign, self._reading.announce())
         self._feed.raise_error()
         if self._options.auto_commit_ms and steady_ms() >= self._commit_due_ms:
             self._commit_due_ms = steady_ms() + self._options.auto_commit_ms
@@ -206,7 +209,7 @@ class AsyncStreamConsumer:
                 if not recall.is_lost:
                     await self._save(partitions, timeout_ms)
         finally:
-            reading.remove(reading.owned(recall.partitions))
+            reading.remove(recall.partitions)
             self._feed.gave_up(recall.partitions)
 
     def _marks(self, offsets: Mapping[int, Offset] | None) -> dict[int, Mark]:
