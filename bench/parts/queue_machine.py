@@ -1,7 +1,8 @@
 """The queue engine alone: poll, ack, the bytes of commands, and applying them at all replicas.
 
-Relates the cost of a message out of a large backlog, with many groups or with all priorities in use, to the cost out
-of a small backlog with one group and one priority; and counts the bytes of a million leased messages.
+Relates the cost of a message out of a large backlog, with many groups, with all priorities in use or beside a million
+failed ones, to the cost out of a small backlog with one group and one priority; and counts the bytes of a million
+leased messages.
 """
 
 import tracemalloc
@@ -14,12 +15,19 @@ from time import process_time
 from bench.figure import Figure, Goal, compare, relate
 from bench.options import BenchOptions
 from flotilla.partition.batch_facts import BatchFacts
-from flotilla.partition.commands.partition_commands import Command, OpenGroup, encode_command
+from flotilla.partition.commands.partition_commands import (
+    Command,
+    FailedRun,
+    GroupSettlement,
+    OpenGroup,
+    SettleRuns,
+    encode_command,
+)
 from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.raft.messages import DATA, Entry
 from flotilla.types.group_settings import resolve_rules
-from flotilla.types.limits import MIB
+from flotilla.types.limits import GROUP_FAILED_COUNT_MAX, MIB
 from flotilla.types.operations.queue import ACK, BY_BACKOFF, LeaseRange
 from flotilla.types.topics import resolve_settings
 
@@ -34,6 +42,9 @@ _POLL_COUNT = 256
 #: Messages that a group takes before the backlog is filled up again: far fewer than the smallest backlog.
 _TURN_COUNT = 5_000
 _NOW_MS = 1_000
+#: Failed messages wait at least until then, which does not come.
+_RETRY_MS = 3_600_000
+_FAIL_COUNT = 10_000
 _RULES = resolve_rules(resolve_settings(()))
 
 
@@ -50,6 +61,8 @@ class Load:
     backlog: int = 10_000
     groups: int = 1
     priorities: int = 1
+    #: Older messages of the first group that have failed, each to be retried at a time of its own.
+    failed: int = 0
 
 
 class Subject:
@@ -62,6 +75,7 @@ class Subject:
         self.names = [f"group-{number}" for number in range(load.groups)]
         for name in self.names:
             self._command(OpenGroup(name, 0, _NOW_MS))
+        self._fail(load.failed)
         self.leader = QueueLeader(self._machine, 1, _NOW_MS, Random(1), 0, lambda _: _RULES)
         self.append(load.backlog)
 
@@ -73,10 +87,26 @@ class Subject:
         self._apply(encode_command(command))
 
     def append(self, count: int) -> None:
+        for facts in self._store(count):
+            self.leader.applied(facts)
+
+    def _store(self, count: int) -> list[BatchFacts]:
+        found = []
         for number in range(-(-count // _BATCH_COUNT)):
             facts = self._apply(_BATCH.pack(self._machine.next_offset, _BATCH_COUNT, number % self._priorities))
             assert isinstance(facts, BatchFacts)
-            self.leader.applied(facts)
+            found.append(facts)
+        return found
+
+    def _fail(self, count: int) -> None:
+        """In an order of times that is not that of offsets."""
+        self._store(count)
+        for at in range(0, count, _FAIL_COUNT):
+            runs = [
+                FailedRun(offset, offset + 1, _RETRY_MS + offset * 7_919 % count, f"reason {offset % 7}")
+                for offset in range(at, min(at + _FAIL_COUNT, count))
+            ]
+            self._command(SettleRuns(_NOW_MS, (GroupSettlement(self.names[0], failed=tuple(runs)),)))
 
     def poll(self, name: str, count: int) -> list[LeaseRange]:
         """Cut where batches end, as they are delivered and settled."""
@@ -162,6 +192,7 @@ def measure(options: BenchOptions) -> list[Figure]:
         "with a backlog of 10 million": Load(backlog=10_000_000),
         "with 1,000 groups": Load(groups=1_000),
         "with 8 priorities": Load(priorities=8),
+        "with a million failed that wait": Load(failed=GROUP_FAILED_COUNT_MAX - _BATCH_COUNT),
     }
     for name, load in loads.items():
         figures.append(_cost(name, rate(load, messages), small, options))
