@@ -156,6 +156,7 @@ class LocalBroker:
                 while not await self._settled(group):
                     await self._server.node.runtime.turned()
             await self._scheduled()
+            await self._expired()
             await self._applied()
 
     async def _scheduled(self) -> None:
@@ -163,6 +164,13 @@ class LocalBroker:
         runs, machine = self._server.membership.schedule_runs, self._server.catalog.machine
         runs.look()
         while runs.has_work() or machine.state.transactions.awaited:
+            await self._server.node.runtime.turned()
+
+    async def _expired(self) -> None:
+        """When groups that nobody has used for long are deleted."""
+        expiry = self._server.membership.group_expiry
+        expiry.look_at_all()
+        while expiry.is_looking:
             await self._server.node.runtime.turned()
 
     async def _settled(self, group: GroupId) -> bool:

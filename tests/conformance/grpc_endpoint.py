@@ -20,6 +20,7 @@ from flotilla.types.operations import queue as queue
 from flotilla.types.operations import stream as stream
 from flotilla.types.operations import transactions as transactions
 from flotilla.types.operations.cluster import DescribeNode, DescribeReplicas
+from flotilla.types.operations.group_expiry import ExpireGroup
 from flotilla.types.operations.queue import LeaseRange
 
 _ERRORS = {error.row.name: error for error in ALL_ERRORS}
@@ -40,7 +41,7 @@ class Grpc:
         ops.InitCluster,
         ops.JoinCluster,
         ops.RemoveNode,
-        queue.LeaveQueue,
+        ExpireGroup,
         queue.TakeTokens,
         DescribeNode,
         DescribeReplicas,
@@ -49,11 +50,6 @@ class Grpc:
         transactions.ListTransactions,
         transactions.ListOpenTransactions,
         transactions.ForgetTransaction,
-        schedules.CreateSchedule,
-        schedules.DeleteSchedule,
-        schedules.ListSchedules,
-        schedules.PauseSchedule,
-        schedules.RunSchedule,
     )
 
     def __init__(self, server: Server) -> None:
@@ -253,6 +249,11 @@ async def _extend(stub: Any, request: queue.Extend) -> Reply:
         visibility_ms=request.visibility_ms,
     )
     return _settled(await stub.Extend(message))
+
+
+async def _leave_queue(stub: Any, request: queue.LeaveQueue) -> Reply:
+    await stub.LeaveQueue(pb.LeaveQueueRequest(topic=request.topic, group=request.group, member=request.member))
+    return ops.Done()
 
 
 def _settled(reply: pb.SettleReply) -> Reply:
@@ -465,6 +466,66 @@ async def _outcome(stub: Any, request: transactions.TransactionOutcome) -> Reply
     return transactions.TransactionShown(found.shown, batches, found.begun_ms)
 
 
+# Schedules.
+
+_SAME = ("topic", "cron", "every_ms", "time_zone", "start_ms", "missed", "missed_max", "payload", "key")
+
+
+def _schedule(found: pb.Schedule) -> schedules.ScheduleInfo:
+    told = found.definition
+    definition = schedules.ScheduleDefinition(
+        **{name: getattr(told, name) for name in _SAME},
+        headers=[(each.name, each.value) for each in told.headers],
+        priority=told.priority,
+        content_type=told.content_type,
+    )
+    return schedules.ScheduleInfo(
+        found.name,
+        found.schedule_id,
+        definition,
+        found.paused,
+        found.created_ms,
+        found.runs,
+        found.last_ms,
+        found.produced_ms,
+        found.skipped_ms,
+        list(found.upcoming_ms),
+        found.error,
+    )
+
+
+async def _create_schedule(stub: Any, request: schedules.CreateSchedule) -> Reply:
+    given = request.definition
+    definition = pb.ScheduleDefinition(
+        **{name: getattr(given, name) for name in _SAME},
+        headers=[pb.Header(name=name, value=value) for name, value in given.headers],
+        priority=given.priority,
+        content_type=given.content_type,
+    )
+    message = pb.CreateScheduleRequest(name=request.name, definition=definition, update=request.is_update)
+    return schedules.ScheduleReply(_schedule((await stub.CreateSchedule(message)).schedule))
+
+
+async def _pause_schedule(stub: Any, request: schedules.PauseSchedule) -> Reply:
+    change = stub.PauseSchedule if request.is_paused else stub.ResumeSchedule
+    return schedules.ScheduleReply(_schedule((await change(pb.ScheduleRequest(name=request.name))).schedule))
+
+
+async def _run_schedule(stub: Any, request: schedules.RunSchedule) -> Reply:
+    found = await stub.RunSchedule(pb.ScheduleRequest(name=request.name))
+    return schedules.ScheduleReply(_schedule(found.schedule))
+
+
+async def _delete_schedule(stub: Any, request: schedules.DeleteSchedule) -> Reply:
+    found = await stub.DeleteSchedule(pb.ScheduleRequest(name=request.name))
+    return schedules.ScheduleReply(_schedule(found.schedule))
+
+
+async def _list_schedules(stub: Any, request: schedules.ListSchedules) -> Reply:
+    message = pb.ListSchedulesRequest(name=request.name, after=request.after, upcoming=request.upcoming)
+    return schedules.ScheduleList([_schedule(each) for each in (await stub.ListSchedules(message)).schedules])
+
+
 _CALLS: dict[type[Request], Callable[[Any, Any], Awaitable[Reply]]] = {
     ops.Produce: _produce,
     ops.Fetch: _fetch,
@@ -481,6 +542,7 @@ _CALLS: dict[type[Request], Callable[[Any, Any], Awaitable[Reply]]] = {
     queue.Settle: _settle,
     queue.ReadResults: _read_results,
     queue.Extend: _extend,
+    queue.LeaveQueue: _leave_queue,
     queue.CancelRecords: _cancel,
     queue.ListGroups: _list_groups,
     queue.DescribeGroup: _describe_group,
@@ -499,4 +561,9 @@ _CALLS: dict[type[Request], Callable[[Any, Any], Awaitable[Reply]]] = {
     transactions.CommitTransaction: _commit,
     transactions.AbortTransaction: _abort,
     transactions.TransactionOutcome: _outcome,
+    schedules.CreateSchedule: _create_schedule,
+    schedules.PauseSchedule: _pause_schedule,
+    schedules.RunSchedule: _run_schedule,
+    schedules.DeleteSchedule: _delete_schedule,
+    schedules.ListSchedules: _list_schedules,
 }

@@ -12,7 +12,12 @@ import pytest
 
 from flotilla.codec.batch.header import patch_base_offset
 from flotilla.codec.batch.records import encode_batch
-from flotilla.frontends.http.api.records import BATCH_TYPE, LOG_START_HEADER, NEXT_OFFSET_HEADER
+from flotilla.frontends.http.api.records import (
+    BATCH_TYPE,
+    LOG_START_HEADER,
+    NEXT_OFFSET_HEADER,
+    RESUME_OFFSET_HEADER,
+)
 from flotilla.server import Server
 from flotilla.types import operations as ops
 from flotilla.types.errors import ALL_ERRORS, FlotillaError, NotLeaderError
@@ -23,6 +28,7 @@ from flotilla.types.operations import queue as queue
 from flotilla.types.operations import schedules as schedule_operations
 from flotilla.types.operations import stream as stream_operations
 from flotilla.types.operations import transactions as transaction_operations
+from flotilla.types.operations.group_expiry import ExpireGroup
 from flotilla.types.records import Record
 
 _ERRORS = {error.row.name: error for error in ALL_ERRORS}
@@ -53,7 +59,7 @@ class Http:
         ops.InitCluster,
         ops.JoinCluster,
         ops.RemoveNode,
-        queue.LeaveQueue,
+        ExpireGroup,
         queue.TakeTokens,
     )
 
@@ -75,6 +81,7 @@ class Http:
             queue.Poll: self._poll,
             queue.Settle: self._settle,
             queue.Extend: self._extend,
+            queue.LeaveQueue: self._leave_queue,
             queue.CancelRecords: self._cancel,
             queue.ListGroups: self._list_groups,
             queue.DescribeGroup: self._describe_group,
@@ -119,10 +126,16 @@ class Http:
         return ops.Produced(found["base_offset"], found["duplicate"], known)
 
     async def _fetch(self, request: ops.Fetch) -> ops.Fetched:
-        if request.types or request.headers:
-            pytest.skip("there is no filter for records by offset")
         path = f"topics/{_name(request.topic)}/partitions/{request.partition}/batches"
-        query = {"offset": request.offset, "max_bytes": max(request.max_bytes, 1), "wait_ms": request.wait_ms}
+        query: dict[str, Any] = {
+            "offset": request.offset,
+            "max_bytes": max(request.max_bytes, 1),
+            "wait_ms": request.wait_ms,
+        }
+        if request.types:
+            query["types"] = ",".join(request.types)
+        if request.headers:
+            query["headers"] = ",".join(f"{name}:{value.decode()}" for name, value in request.headers)
         response = await self._send("GET", path, params={**query, "linearizable": _flag(request.is_linearizable)})
         data = response.content
         batches: list[bytes | memoryview] = []
@@ -131,7 +144,8 @@ class Http:
             batches.append(data[:size])
             data = data[size:]
         headers = response.headers
-        return ops.Fetched(batches, int(headers[LOG_START_HEADER]), int(headers[NEXT_OFFSET_HEADER]))
+        ends = (int(headers[LOG_START_HEADER]), int(headers[NEXT_OFFSET_HEADER]))
+        return ops.Fetched(batches, *ends, int(headers.get(RESUME_OFFSET_HEADER, 0)))
 
     async def _list_offsets(self, request: ops.ListOffsets) -> ops.OffsetFound:
         path = f"topics/{_name(request.topic)}/partitions/{request.partition}/offset"
@@ -233,6 +247,11 @@ class Http:
         body = {"leases": self._tokens(request), "member": request.member, "visibility_ms": request.visibility_ms}
         found = await self._ask("POST", f"topics/{_name(request.topic)}/groups/{_name(request.group)}/extend", body)
         return queue.Settled(_held(found["expired"]))
+
+    async def _leave_queue(self, request: queue.LeaveQueue) -> ops.Done:
+        path = f"topics/{_name(request.topic)}/groups/{_name(request.group)}/leave"
+        await self._ask("POST", path, {"member": request.member})
+        return ops.Done()
 
     async def _cancel(self, request: queue.CancelRecords) -> queue.RecordsCancelled:
         body = {"offsets": request.offsets, "idempotency_keys": [key.decode() for key in request.keys]}

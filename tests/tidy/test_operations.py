@@ -22,6 +22,7 @@ EXCEPTIONS = {
     "Settle": _DATA_PATH,
     "Extend": _DATA_PATH,
     "Stage": _DATA_PATH,
+    "LeaveQueue": "a member leaves over every endpoint, and its connection forgets it",
     "GetMetadata": _READ_BY_ALL,
     "ListOffsets": _READ_BY_ALL,
     "CommitOffset": _READ_BY_ALL,

@@ -76,6 +76,8 @@ class Catalog:
         self.machine = machine
         self._consensus = consensus
         self._outside = outside
+        #: Groups that this node has deleted, as the leader of the metadata, because nobody used them.
+        self.expired_group_count = 0
 
     # Lookups. A restore replaces the state: do not keep references to it.
 

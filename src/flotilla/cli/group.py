@@ -78,6 +78,8 @@ def describe(
     else:
         _show_queue(info)
     _show_held_back(info)
+    if "expires_after_ms" in settings:
+        _show_expiry(info, settings["expires_after_ms"])
     if settings:
         typer.echo()
         rows = [(key, text, GROUP_SETTINGS[key].help) for key, text in settings.items()]
@@ -116,6 +118,11 @@ def _show_held_back(info: "GroupInfo") -> None:
     if info.held_back:
         typer.echo()
         typer.echo(f"{info.held_back} messages stay for this group although they are beyond the topic's retention.")
+
+
+def _show_expiry(info: "GroupInfo", after: str) -> None:
+    typer.echo()
+    typer.echo(f"deleted when nobody has used it for {after}; unused for {age(info.unused_ms)} now")
 
 
 def _show_queue(info: "GroupInfo") -> None:
@@ -275,7 +282,15 @@ def as_plain(info: "GroupInfo") -> dict[str, Any]:
         "is_paused": info.is_paused,
         **{
             name: getattr(info, name)
-            for name in (*sums, "expired_total", "cancelled_total", "trimmed_total", "unburied", "held_back")
+            for name in (
+                *sums,
+                "expired_total",
+                "cancelled_total",
+                "trimmed_total",
+                "unburied",
+                "held_back",
+                "unused_ms",
+            )
         },
         "members": [asdict(member) for member in info.members],
         "stream": None if info.stream is None else asdict(info.stream),

@@ -121,6 +121,7 @@ class GroupOptions(TypedDict, total=False):
     paused: int | str
     holds_retention: int | str
     single_active: int | str
+    expires_after_ms: Duration | str
 
 
 def read_settings(settings: Mapping[str, Any]) -> dict[str, str]:

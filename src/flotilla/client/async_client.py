@@ -311,7 +311,7 @@ class AsyncClient:
         network = self._opened()
         if self._result_waits is None:
             self._result_waits = ResultWaits(network)
-        place = Place(receipt.topic, receipt.partition, group)
+        place = Place(receipt.topic, receipt.partition, group, receipt.topic_id)
         return await self._result_waits.wait(place, receipt.offset, self._limit_ms(timeout_ms))
 
     @takes(producer_parameters)

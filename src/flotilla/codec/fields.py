@@ -6,7 +6,7 @@ declared: another name, a `Part` of its own, or None for a field that does not t
 not have is an error when the module is imported. Everything is put together once, into a pair of functions.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from operator import attrgetter
@@ -25,6 +25,10 @@ class Part(NamedTuple):
     read: Callable[[Any], Any]
     #: The field of the message, where the value is put into it as it is.
     scalar: str = ""
+
+
+#: What differs from the derived fields, by name.
+Declared: TypeAlias = Mapping[str, Part | str | None]
 
 
 class Fields(NamedTuple):

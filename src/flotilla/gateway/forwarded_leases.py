@@ -72,6 +72,17 @@ class ForwardedLeases:
         if not by_offset:
             del self._by_place[place]
 
+    def left(self, topic: str, group: str, member: str) -> None:
+        """Removes all messages of a member."""
+        for place in [place for place in self._by_place if place[:2] == (topic, group)]:
+            by_offset = self._by_place[place]
+            for offset in [offset for offset, forwarded in by_offset.items() if forwarded.member == member]:
+                by_offset[offset].lease.unsettled &= ~by_offset[offset].lease.bit(offset)
+                del by_offset[offset]
+                self._count -= 1
+            if not by_offset:
+                del self._by_place[place]
+
     def extended(self, request: Extend, until_ms: int) -> None:
         """Notes a new expiry. When only a part of a delivery is extended, the later expiry counts for all of it."""
         by_offset = self._by_place.get(_place_of(request))

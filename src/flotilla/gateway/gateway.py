@@ -51,11 +51,13 @@ from flotilla.types.errors import (
 from flotilla.types.ids import Index, Offset
 from flotilla.types.operations import Metadata, Reply, Request, Route, TopicInfo, TopicReply
 from flotilla.types.operations.queue import (
+    LeaveQueue,
     Poll,
     Polled,
     Subscribe,
 )
 from flotilla.types.records import Record
+from flotilla.types.topics import check_group_name
 
 TIMEOUT_MS_DEFAULT: Final = 10_000
 
@@ -353,6 +355,17 @@ class Gateway:
         except BaseException:
             self._connections.leave(connection)
             raise
+
+    async def leave(self, topic: str, group: str, member: str, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> None:
+        """A member of a queue group has ended: the leaders give back what it holds, uncounted. Raises FlotillaError."""
+        check_group_name(group)
+        numbers = await self.partitions(topic, timeout_ms=timeout_ms)
+        routes = self._opened().network.session.routes
+        # One question to each leader; a partition whose leader is not known is asked for itself.
+        by_leader = {routes.find(Route(topic, number)) or number: number for number in numbers}
+        asked = [LeaveQueue(topic, group, member, number) for number in by_leader.values()]
+        await asyncio.gather(*[self.ask(request, timeout_ms=timeout_ms) for request in asked])
+        self._leases.left(topic, group, member)
 
     async def _prepare(self, connection: LongPollConnection, request: Poll | Subscribe, timeout_ms: int) -> None:
         """Looks up the partitions and their leaders."""

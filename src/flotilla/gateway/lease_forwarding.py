@@ -79,6 +79,10 @@ class LeaseForwarding:
             self._leases.settled(request, request.leases)
             network.submit(request, _SETTLE_MS, lambda result: None)
 
+    def left(self, topic: str, group: str, member: str) -> None:
+        """A member has ended: what it held is not its own any more, at no leader."""
+        self._leases.left(topic, group, member)
+
     def link_lost(self, address: Address) -> None:
         """Presents the leases of a lost connection, later: the session must not be called now."""
         if len(self._leases) and self._network() is not None:

@@ -172,6 +172,8 @@ class GatewaySubscription:
             is_ordered_by_key=request.is_ordered_by_key,
             start=request.start,
             topic_id=self._polls.topic_id,
+            types=request.types,
+            headers=request.headers,
         )
 
     def _on_alarm(self) -> None:

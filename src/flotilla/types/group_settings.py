@@ -63,6 +63,12 @@ _OWN: Final = (
         0,
         "1 gives the messages of each partition to one consumer at a time; others wait until it is gone.",
     ),
+    Setting(
+        "expires_after_ms",
+        duration(0, 366 * 24 * _HOUR_MS),
+        0,
+        "A group that nobody has used for this long is deleted, with its state and its settings; 0 keeps it.",
+    ),
 )
 GROUP_SETTINGS: Final = SettingTable("group", (*(SETTINGS[name] for name in _INHERITED), *_OWN))
 
@@ -91,6 +97,8 @@ class GroupRules:
     holds_retention: int
     #: Of all members one at a time gets messages, in each partition.
     single_active: int
+    #: 0: never.
+    expires_after_ms: int
 
 
 def resolve_rules(topic: TopicSettings, chosen: Iterable[tuple[str, int | str]] = (), group: str = "") -> GroupRules:

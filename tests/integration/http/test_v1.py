@@ -78,6 +78,7 @@ def test_records_there_and_back(topic: Topic) -> None:
         "max_deliveries": 3,
     }
     stored = topic.post("records", records=[record], partition=1)["receipts"]
+    assert [receipt.pop("topic_id") > 0 for receipt in stored] == [True]
     assert stored == [{"partition": 1, "offset": 0, "duplicate": False}]
     assert topic.post("records", records=[record], partition=1)["receipts"][0]["duplicate"]
     fetched = topic.get("/partitions/1/records", offset=0)
@@ -310,6 +311,52 @@ def test_a_log_is_followed_from_where_the_client_was(topic: Topic) -> None:
     assert topic.http.get(path, headers={"Last-Event-ID": "x"}).status_code == 400
     assert topic.http.get(path, params={"offset": 99}).status_code == 416
     assert topic.http.get("/v1/topics/nothing/partitions/0/follow").status_code == 404
+
+
+def produce_regions(topic: Topic, http: httpx.Client | None = None) -> None:
+    region = [{"name": "region", "value": b64encode(b"eu").decode()}]
+    records = [{"payload_text": str(n), "headers": region * (n % 2)} for n in range(6)]
+    body = {"records": records, "partition": 0}
+    assert (http or topic.http).post(f"/v1/topics/{topic.name}/records", json=body).status_code == 201
+
+
+def test_records_are_filtered_by_header(topic: Topic) -> None:
+    produce_regions(topic)
+    path = f"/v1/topics/{topic.name}/partitions/0"
+    found = topic.http.get(f"{path}/records", params={"offset": 0, "headers": "region:eu"}).json()
+    assert ([each["offset"] for each in found["records"]], found["next"]) == ([1, 3, 5], 6)
+    cut = topic.http.get(f"{path}/records", params={"offset": 0, "headers": "region:eu", "limit": 2}).json()
+    assert ([each["offset"] for each in cut["records"]], cut["next"]) == ([1, 3], 4)
+    none = topic.http.get(f"{path}/records", params={"offset": 0, "headers": "region:eu,region:us"}).json()
+    assert (none["records"], none["next"]) == ([], 6)
+    untyped = topic.http.get(f"{path}/records", params={"offset": 4, "types": ""}).json()
+    assert [each["offset"] for each in untyped["records"]] == [4, 5]
+    assert topic.http.get(f"{path}/records", params={"offset": 0, "headers": "region"}).status_code == 400
+    with topic.http.stream("GET", f"{path}/follow", params={"offset": 0, "headers": "region:eu"}) as stream:
+        events = Events(stream.iter_lines())
+        assert [event["id"] for event in events.take(3)] == ["1", "3", "5"]
+        with httpx.Client(base_url=topic.http.base_url) as other:
+            produce_regions(topic, other)
+        assert [event["id"] for event in events.take(3)] == ["7", "9", "11"]
+
+
+def test_a_subscription_is_filtered_and_a_member_leaves(topic: Topic) -> None:
+    produce_regions(topic)
+    wanted = [{"name": "region", "value": b64encode(b"eu").decode()}]
+    body = {"group": "f", "member": "m", "headers": wanted}
+    with topic.http.stream("POST", f"/v1/topics/{topic.name}/subscribe", json=body) as stream:
+        payloads = [event["data"] for event in Events(stream.iter_lines()).take(3)]
+        assert [b64encode(b"%d" % n).decode() in text for n, text in zip((1, 3, 5), payloads, strict=True)] == [
+            True
+        ] * 3
+    group = f"/v1/topics/{topic.name}/groups/left"
+    (first,) = topic.http.post(f"{group}/poll", json={"member": "a", "max_messages": 1}).json()["messages"]
+    assert topic.http.post(f"{group}/leave", json={"member": "a"}).json() == {}
+    (again,) = topic.http.post(f"{group}/poll", json={"member": "b", "max_messages": 1}).json()["messages"]
+    assert (first["offset"], again["offset"], again["attempt"]) == (0, 0, 1)
+    assert topic.http.post(f"{group}/ack", json={"leases": [first["lease"]]}).json() == {"expired": [first["lease"]]}
+    topic.http.post(f"{group}/leave", json={"member": "b"})
+    assert topic.http.delete(group).status_code == 200
 
 
 def test_a_stream_ends_with_its_node() -> None:

@@ -17,6 +17,7 @@ from flotilla import (
     OutcomeUnknownError,
     Receipt,
     Reject,
+    TopicReplacedError,
     Worker,
     WrongTypeError,
 )
@@ -200,3 +201,52 @@ def test_many_callers_share_few_requests(client: Client, broker: LocalBroker) ->
                 return await asyncio.gather(*asking)
 
     assert asyncio.run(ask_all()) == [b"=" + str(number).encode() for number in range(count)]
+
+
+def test_an_ack_in_a_transaction_has_a_result_when_it_commits(client: Client) -> None:
+    receipts = [client.produce(TOPIC, b"%d" % number) for number in range(3)]
+    with client.queue(TOPIC, group=GROUP) as consumer:
+        first, second, third = consumer.poll(3)
+        with client.transaction() as txn:
+            txn.ack(first, result=b"4")
+            txn.ack(second)
+            with pytest.raises(DeadlineError):
+                client.result(receipts[0], timeout_ms=1)
+        assert client.result(receipts[0]) == b"4"
+        assert client.result(receipts[1]) == b""
+        txn = client.transaction()
+        txn.ack(third, result=b"never")
+        txn.stage(TOPIC, [])
+        txn.abort()
+        (third,) = consumer.poll(wait_ms=10_000)
+        third.ack(result=b"late")
+    assert client.result(receipts[2]) == b"late"
+
+
+def test_many_results_in_a_transaction(client: Client) -> None:
+    receipts = client.produce_many(TOPIC, [b"%d" % number for number in range(5)])
+    with client.queue(TOPIC, group=GROUP) as consumer, client.transaction() as txn:
+        for message in consumer.poll(5):
+            txn.ack(message, result=message.payload * RESULT_BYTES_MAX)
+        with pytest.raises(InvalidArgumentError):
+            txn.ack(message, result=b"x" * (RESULT_BYTES_MAX + 1))
+        with pytest.raises(InvalidArgumentError, match="of one message"):
+            txn.ack(message, message, result=b"x")
+    assert [client.result(receipt)[:1] for receipt in receipts] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_receipt_is_of_one_life_of_its_topic(client: Client) -> None:
+    receipt = client.produce(TOPIC, b"old")
+    assert receipt.topic_id > 0
+    many = client.produce_many(TOPIC, [b"1", b"2"])
+    with client.transaction() as txn:
+        txn.produce(TOPIC, b"3")
+    client.delete_topic(TOPIC)
+    client.create_topic(TOPIC)
+    client.produce(TOPIC, b"new")
+    with client.queue(TOPIC, group=GROUP) as consumer:
+        consumer.poll()[0].ack(result=b"of the new one")
+    for old in (receipt, many[0], txn.receipts[0]):
+        with pytest.raises(TopicReplacedError):
+            client.result(old, timeout_ms=1_000)
+    assert client.result(receipt._replace(topic_id=0)) == b"of the new one"

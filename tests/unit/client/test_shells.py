@@ -83,16 +83,18 @@ def test_leadership_moves(connect, servers):
     client = connect()
     client.produce("orders", b"one")
     client.admin.transfer_leadership("orders", 0, 2)
-    assert client.produce("orders", b"two") == Receipt(0, 1, topic="orders")
+    assert client.produce("orders", b"two") == Receipt(0, 1, topic="orders", topic_id=1)
     assert servers.cluster.topics["orders"][0].leader == 2
 
 
 def test_produce_returns_where_the_record_is(connect, servers):
     servers.cluster.create("orders")
     client = connect()
-    assert client.produce("orders", b"one", key=b"42", priority=5) == Receipt(0, 0, topic="orders")
-    assert client.produce("orders", b"two", headers={"a": b"1"}, ttl_ms=5_000) == Receipt(0, 1, topic="orders")
-    assert client.produce("orders", b"three", partition=0, delay_ms=60_000) == Receipt(0, 2, topic="orders")
+    assert client.produce("orders", b"one", key=b"42", priority=5) == Receipt(0, 0, topic="orders", topic_id=1)
+    assert client.produce("orders", b"two", headers={"a": b"1"}, ttl_ms=5_000) == Receipt(
+        0, 1, topic="orders", topic_id=1
+    )
+    assert client.produce("orders", b"three", partition=0, delay_ms=60_000) == Receipt(0, 2, topic="orders", topic_id=1)
     assert servers.cluster.stored("orders") == [b"one", b"two", b"three"]
 
 
@@ -115,7 +117,7 @@ def test_a_record_that_cannot_be_is_refused_and_the_next_one_is_not(connect, ser
     client = connect()
     with pytest.raises(InvalidArgumentError):
         client.produce("orders", payload, **options)
-    assert client.produce("orders", b"fine") == Receipt(0, 0, topic="orders")
+    assert client.produce("orders", b"fine") == Receipt(0, 0, topic="orders", topic_id=1)
 
 
 def test_produce_many(connect, servers):
@@ -166,7 +168,7 @@ def test_a_producer_sends_in_the_background(connect, servers):
         producer.flush()
         assert all(delivery.done() for delivery in deliveries)
         assert [delivery.result() for delivery in deliveries] == [
-            Receipt(0, number, topic="orders") for number in range(1_000)
+            Receipt(0, number, topic="orders", topic_id=1) for number in range(1_000)
         ]
         assert deliveries[0].exception() is None
     assert servers.cluster.count(Produce) < 10
@@ -275,11 +277,11 @@ def test_an_unknown_outcome_is_raised_as_such(connect, servers):
 def test_a_broker_that_restarts_is_found_again(connect, servers):
     servers.cluster.create("orders")
     client = connect()
-    assert client.produce("orders", b"one") == Receipt(0, 0, topic="orders")
+    assert client.produce("orders", b"one") == Receipt(0, 0, topic="orders", topic_id=1)
     port = int(servers.cluster.addresses[1].rpartition(":")[2])
     servers.shut(1)
     servers.open(1, port)
-    assert client.produce("orders", b"two") == Receipt(0, 1, topic="orders")
+    assert client.produce("orders", b"two") == Receipt(0, 1, topic="orders", topic_id=1)
 
 
 def test_no_broker_is_reachable(connect, servers):

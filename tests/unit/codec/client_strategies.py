@@ -12,6 +12,7 @@ from flotilla.types.operations import schedules as schedules
 from flotilla.types.operations import security as security
 from flotilla.types.operations import stream as streams
 from flotilla.types.operations import transactions as transactions
+from flotilla.types.operations.group_expiry import ExpireGroup, GroupUse
 
 u32 = st.one_of(st.integers(0, 300), st.just(2**32 - 1))
 u64 = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1), st.just(2**64 - 1))
@@ -178,6 +179,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     queue.ExplainMessage: st.builds(
         queue.ExplainMessage, offset=u64, group=text, topic_id=u64, has_record=flags, **partition
     ),
+    ExpireGroup: st.builds(ExpireGroup, group=text, step=u32, topic_id=u64, **partition),
     queue.TakeTokens: st.builds(queue.TakeTokens, topic=text, group=text, tokens=u64),
     transactions.Stage: st.builds(
         transactions.Stage, transaction_id=text, batch=batches, timeout_ms=u32, member=text, **partition
@@ -189,6 +191,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
         leases=leases,
         timeout_ms=u32,
         member=text,
+        results=st.lists(st.builds(queue.MessageResult, u64, st.binary(max_size=9), flags), max_size=3),
         **partition,
     ),
     transactions.CommitTransaction: st.builds(
@@ -311,6 +314,7 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
         queue.ResultsRead,
         st.lists(st.builds(queue.EndedMessage, u64, text, st.binary(max_size=9), text, u32), max_size=3),
     ),
+    GroupUse: st.builds(GroupUse, is_known=flags, unused_ms=u64, is_held=flags),
     queue.TokensGranted: st.builds(queue.TokensGranted, tokens=u64, retry_after_ms=u64),
     transactions.Staged: st.builds(transactions.Staged, count=u64, begun_ms=u64),
     transactions.TransactionList: st.builds(

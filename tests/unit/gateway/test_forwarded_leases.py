@@ -94,3 +94,14 @@ def test_deliveries_without_a_lease_are_not_kept() -> None:
     leases = ForwardedLeases()
     forwarded_to(leases, 0, 3, lease_id=0)
     assert len(leases) == 0
+
+
+def test_a_member_that_has_left_presents_nothing() -> None:
+    leases = ForwardedLeases()
+    mine, other = forwarded_to(leases, 0, 3), forwarded_to(leases, 3, 2, member="you")
+    third = forwarded_to(leases, 0, 1, partition=1)
+    leases.left("t", "other", "me")
+    assert len(leases) == 6
+    leases.left("t", "g", "me")
+    assert (len(leases), leases.of_leader(ONE)) == (2, [other])
+    assert (mine.lease.unsettled, third.lease.unsettled) == (0, 0)

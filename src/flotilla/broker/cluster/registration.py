@@ -15,6 +15,7 @@ from flotilla.broker.addresses import is_address
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.cluster.balance import LeaderBalance
 from flotilla.broker.cluster.controller import ClusterMembers
+from flotilla.broker.cluster.group_expiry import GroupExpiry
 from flotilla.broker.cluster.hosting import Hosting
 from flotilla.broker.cluster.move_plans import MovePlans
 from flotilla.broker.cluster.moves import ReplicaMoves
@@ -74,6 +75,7 @@ class Membership:
         self.queue_polls = QueuePolls(catalog, outside, random, elsewhere)
         self.streams = StreamCoordinator(catalog, consensus, outside)
         self.schedule_runs = ScheduleRuns(catalog, consensus, outside, elsewhere)
+        self.group_expiry = GroupExpiry(catalog, consensus, outside, elsewhere)
         self.schedules = Schedules(catalog, consensus, outside, elsewhere, self.schedule_runs)
         queues = QueuePorts(
             consensus,
@@ -171,6 +173,7 @@ class Membership:
             self._moves.check,
             self.streams.check,
             self.schedule_runs.look,
+            self.group_expiry.check,
             lambda: self._balance.check(self.hosts),
         ]
         if replica.is_serving():

@@ -85,6 +85,9 @@ class QueueMeter(Protocol):
     def held_back(self) -> dict[str, int]:
         """The same, of groups that have held them for long."""
 
+    def kept_results(self) -> tuple[int, int]:
+        """Results of acked messages that are kept, and their bytes, while this node leads the partition."""
+
     @property
     def retention_behind_ms(self) -> int: ...
 
@@ -185,10 +188,15 @@ class Measurements:
                 out.add(metrics.UNHEALTHY_REPLICAS, len(partitions), labels)
 
     async def _add_queues(self, out: Exposition) -> None:
+        out.add(metrics.GROUPS_EXPIRED, self._catalog.expired_group_count)
         measured = 0
         for group, host in list(self._hosts.items()):
             for name, count in host.held_messages().items():
                 out.add(metrics.RETENTION_HELD_MESSAGES, count, f"{self._labels_of(group)},{label('group', name)}")
+            results = host.kept_results()
+            if results[0]:
+                out.add(metrics.RESULTS_KEPT, results[0], self._labels_of(group))
+                out.add(metrics.RESULTS_KEPT_BYTES, results[1], self._labels_of(group))
             names = host.queue_groups()
             for name in names:
                 found = host.measure_queue(name)

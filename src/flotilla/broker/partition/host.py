@@ -269,7 +269,7 @@ class PartitionHost:
             leader.retract(base_offset)
 
     def commit_offset(self, request: CommitOffset, done: Done) -> None:
-        self._serving()
+        self._check_free(request.group)
         command = CommitOffsetCommand(
             group=request.group,
             offset=request.offset,
@@ -279,11 +279,17 @@ class PartitionHost:
         )
         self._propose_command(command, done, self._committed)
 
+    def _check_free(self, group: str) -> None:
+        """Raises UnavailableError while the group is being deleted because nobody has used it."""
+        self._serving()
+        assert self._queue is not None
+        self._queue.unused.check_free(group)
+
     def _committed(self, result: object) -> Reply | FlotillaError:
         return OffsetCommitted(result.offset) if isinstance(result, Position) else self._explain(result)
 
     def claim_partition(self, request: ClaimPartition, done: Done) -> None:
-        self._serving()
+        self._check_free(request.group)
 
         def translate(result: object) -> Reply | FlotillaError:
             return OffsetCommitted(result) if isinstance(result, int) else self._explain(result)
@@ -457,6 +463,11 @@ class PartitionHost:
     def queue_groups(self) -> list[str]:
         return [] if self._queue is None else self._queue.leader.groups()
 
+    def kept_results(self) -> tuple[int, int]:
+        """Results of acked messages, and the memory that they take. Of a leader."""
+        results = self.machine.results
+        return (0, 0) if self._queue is None else (len(results.kept), results.size_bytes)
+
     def measure_queue(self, group: str) -> GroupDescription | None:
         return None if self._queue_requests is None else self._queue_requests.measure(group)
 
@@ -499,6 +510,7 @@ class PartitionHost:
                 self._queue.take_back()
             self._queue.wake_soon()
             self._queue.result_reads.check()
+            self._queue.unused.check()
             self._transactions.check(now_ms)
         try:
             self._retention.release(self._outside.steady_ms())

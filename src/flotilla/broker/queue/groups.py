@@ -25,6 +25,7 @@ from flotilla.broker.queue.rate_limit import TOKEN_PARTITION, TokenShares
 from flotilla.broker.queue.result_reads import ResultReads
 from flotilla.broker.queue.settlement_log import SettlementLog
 from flotilla.broker.queue.takers import Room, Taker
+from flotilla.broker.queue.unused_groups import UnusedGroups
 from flotilla.broker.queue.waiting_room import WaitingRoom
 from flotilla.broker.retention_holds import HeldBack, Holds, holds_of
 from flotilla.metadata.values import Topic
@@ -139,6 +140,7 @@ class PartitionQueue:
         self.held_back = HeldBack()
         self._shares = TokenShares(ports.elsewhere, ports.outside, self.now_ms, lambda: self.topic.name, self.wake_soon)
         self.result_reads = ResultReads(machine, ports.outside)
+        self.unused = UnusedGroups(self, ports.outside, self._propose)
         self.dead_letters = DeadLetters(self, ports.elsewhere, ports.outside)
         self.dead_letters.look()
         for group, _, held in self.leader.inherited:
@@ -186,6 +188,9 @@ class PartitionQueue:
     def is_prepared(self, taker: Taker) -> bool:
         """Whether it can take at once. Otherwise call `prepare` before."""
         self.catch_up()
+        if self.unused.is_held(taker.group):
+            return False
+        self.unused.used(taker.group)
         return self.leader.has_group(taker.group) and self._is_admitted(taker)
 
     def _is_admitted(self, taker: Taker) -> bool:
@@ -201,6 +206,8 @@ class PartitionQueue:
             else:
                 self.admit(taker.group, taker.holder, prepared)
 
+        self.unused.check_free(taker.group)
+        self.unused.used(taker.group)
         if self.leader.has_group(taker.group):
             opened(None)
         else:
@@ -210,6 +217,7 @@ class PartitionQueue:
         """Has the name of a member logged that may hold leases from then on."""
         try:
             self.check_serving()
+            self.unused.check_free(group)
         except FlotillaError as error:
             admitted(error)
             return

@@ -24,7 +24,7 @@ from flotilla.types.errors import (
     NotLeaderError,
     UnavailableError,
 )
-from flotilla.types.filters import NO_FILTER, checked_filter
+from flotilla.types.filters import checked_filter
 from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import GroupId
 from flotilla.types.limits import MEMBER_LENGTH_MAX
@@ -118,7 +118,7 @@ class QueuePolls:
 
     def _taker(self, request: Poll | Subscribe, queues: list[PartitionQueue]) -> Taker:
         visibility_ms = request.visibility_ms or queues[0].rules(request.group).visibility_ms
-        wanted = checked_filter(request.types, request.headers) if isinstance(request, Poll) else NO_FILTER
+        wanted = checked_filter(request.types, request.headers)
         if request.is_ordered_by_key and not wanted.takes_all:
             raise InvalidArgumentError("a poll has a filter or orders by key, not both")
         is_ordered = request.is_ordered_by_key

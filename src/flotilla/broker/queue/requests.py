@@ -37,6 +37,14 @@ from flotilla.types.ids import Offset
 from flotilla.types.limits import CANCEL_COUNT_MAX, RESULT_BYTES_MAX, RESULT_REQUEST_BYTES_MAX, RESULT_WAIT_COUNT_MAX
 from flotilla.types.operations import Done as DoneReply
 from flotilla.types.operations import PartitionTrimmed, Reply, TrimPartition
+from flotilla.types.operations.group_expiry import (
+    STEP_DELETE,
+    STEP_HOLD,
+    STEP_RELEASE,
+    STEPS,
+    ExpireGroup,
+    GroupUse,
+)
 from flotilla.types.operations.queue import (
     ACK,
     BY_BACKOFF,
@@ -56,6 +64,7 @@ from flotilla.types.operations.queue import (
     GroupReset,
     LeaseRange,
     ListGroups,
+    MessageResult,
     ReadResults,
     RecordsCancelled,
     ResetGroup,
@@ -98,7 +107,7 @@ class QueueRequests:
             raise InvalidArgumentError("name a member for every run or for none")
         queue = self._queue
         self._check(request.group, request.leases)
-        _check_results(request)
+        _check_results(request.leases, request.results, request.kind)
         expired = queue.settle(
             request.group,
             request.kind,
@@ -128,8 +137,9 @@ class QueueRequests:
         if not request.leases:
             raise InvalidArgumentError("name at least one message to acknowledge")
         self._check(request.group, request.leases)
+        _check_results(request.leases, request.results)
         command, expired = queue.leader.stage(
-            request.transaction_id, request.group, request.leases, queue.now_ms(), timeout_ms
+            request.transaction_id, request.group, request.leases, queue.now_ms(), timeout_ms, request.results
         )
         if expired:
             first = expired[0].first
@@ -193,6 +203,7 @@ class QueueRequests:
         """The leader of another partition of the topic asks; this partition keeps the rate limits."""
         if not 1 <= request.tokens <= TAKE_MAX:
             raise InvalidArgumentError(f"tokens = {request.tokens}: expected 1 to {TAKE_MAX}")
+        self._queue.unused.check_free(request.group)
         if self._queue.leader.has_group(request.group):
             self._grant_tokens(request, done)
             return
@@ -313,7 +324,8 @@ class QueueRequests:
             age_ms = self._age_ms(position.offset) if lag > 0 else 0
             ends = (position.offset, machine.next_offset, machine.log_start)
             held_back = queue.held_back.messages.get(request.group, 0)
-            done(GroupDescription(OFFSET_KIND, *ends, max(lag, 0), age_ms, held_back=held_back))
+            unused_ms = self._unused_ms(request.group)
+            done(GroupDescription(OFFSET_KIND, *ends, max(lag, 0), age_ms, held_back=held_back, unused_ms=unused_ms))
             return
         self._check_open(request.group)
         done(self._describe(request.group))
@@ -324,12 +336,17 @@ class QueueRequests:
         description = describe_group(queue.leader, group, queue.now_ms())
         description.unburied = queue.dead_letters.refused_count(group)
         description.held_back = queue.held_back.messages.get(group, 0)
+        description.unused_ms = self._unused_ms(group)
         live = dict.fromkeys(queue.live_members(group))
         for member in description.members:
             member.is_live = member.name in live
         if description.lag > 0:
             description.oldest_age_ms = self._oldest_age_ms(group)
         return description
+
+    def _unused_ms(self, group: str) -> int:
+        after_ms = self._queue.rules(group).expires_after_ms
+        return (self._queue.unused.unused_ms(group, after_ms) or 0) if after_ms else 0
 
     def _oldest_age_ms(self, group: str) -> int:
         """How long ago the oldest unsettled message became deliverable."""
@@ -362,7 +379,9 @@ class QueueRequests:
         moved = GroupReset(from_offset, to_offset)
         if request.is_dry_run:
             done(moved)
-        elif is_queue:
+            return
+        queue.unused.check_free(group)
+        if is_queue:
             self._reset_queue(group, moved, done)
         else:
             command = commands.CommitOffset(group, to_offset, queue.now_ms(), True, b"", request.epoch)
@@ -400,6 +419,23 @@ class QueueRequests:
             raise group_in_use(request.group, live)
         self._propose(commands.DeleteGroup(request.group, self._queue.now_ms()), done, lambda _: DoneReply())
 
+    def expire_group(self, request: ExpireGroup, done: Done) -> None:
+        unused, group = self._queue.unused, request.group
+        after_ms = self._queue.rules(group).expires_after_ms
+        if request.step not in STEPS:
+            raise InvalidArgumentError(f"{request.step} is no step of deleting an unused group")
+        if request.step == STEP_RELEASE:
+            unused.release(group)
+        elif request.step == STEP_HOLD:
+            done(unused.hold(group, after_ms))
+            return
+        found = unused.look(group, after_ms)
+        if request.step == STEP_DELETE and found.is_known and unused.may_delete(group, after_ms):
+            command = commands.DeleteGroup(group, self._queue.now_ms())
+            self._propose(command, done, lambda _: GroupUse(is_held=found.is_held))
+        else:
+            done(found)
+
     def _propose(
         self, command: commands.Command, done: Done, translate: Callable[[Any], Reply], *, frees_space: bool = False
     ) -> None:
@@ -416,19 +452,19 @@ class QueueRequests:
         self._queue.propose(command, answered, frees_space=frees_space)
 
 
-def _check_results(request: Settle) -> None:
+def _check_results(leases: list[LeaseRange], results: list[MessageResult], kind: int = ACK) -> None:
     """Raises InvalidArgumentError."""
-    if not request.results:
+    if not results:
         return
-    if request.kind != ACK:
+    if kind != ACK:
         raise InvalidArgumentError("only an acked message has a result")
-    offsets = [result.offset for result in request.results]
-    leased = RunSet((run.first, run.end) for run in request.leases)
+    offsets = [result.offset for result in results]
+    leased = RunSet((run.first, run.end) for run in leases)
     if len(set(offsets)) != len(offsets) or not all(map(leased.contains, offsets)):
         raise InvalidArgumentError("a result is of a message that the request settles, and of each one at most")
     if len(offsets) > RESULT_WAIT_COUNT_MAX:
         raise InvalidArgumentError(f"a request carries at most {RESULT_WAIT_COUNT_MAX} results")
-    sizes = [len(result.payload) for result in request.results]
+    sizes = [len(result.payload) for result in results]
     if max(sizes) > RESULT_BYTES_MAX or sum(sizes) > RESULT_REQUEST_BYTES_MAX:
         raise InvalidArgumentError(
             f"a result has at most {RESULT_BYTES_MAX} bytes, and those of one request {RESULT_REQUEST_BYTES_MAX}"

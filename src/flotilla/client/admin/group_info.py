@@ -83,6 +83,13 @@ class GroupInfo:
         return self._sum("held_back")
 
     @property
+    def unused_ms(self) -> int:
+        """Of a group that expires (`expires_after_ms`): how long nobody has used it; 0 while it has members."""
+        if self.stream is not None and self.stream.members:
+            return 0
+        return min([part.unused_ms for part in self.partitions.values()], default=0)
+
+    @property
     def is_paused(self) -> bool:
         return any(part.is_paused for part in self.partitions.values())
 

@@ -26,7 +26,7 @@ UNNUMBERED: Final = -1
 
 
 #: Makes a receipt without calling its Python constructor: one is made for each record.
-_RECEIPT: Final[Callable[[tuple[int, Offset, bool, str]], Receipt]] = partial(tuple.__new__, Receipt)
+_RECEIPT: Final[Callable[[tuple[int, Offset, bool, str, int]], Receipt]] = partial(tuple.__new__, Receipt)
 
 
 class Batch:
@@ -265,9 +265,9 @@ class Delivery:
         assert batch.is_done
         if batch.known:
             if position in batch.known:
-                return Receipt(batch.partition, batch.known[position], True, batch.topic)
+                return Receipt(batch.partition, batch.known[position], True, batch.topic, batch.topic_id)
             position -= sum([before < position for before in batch.known])
         if batch.error is not None:
             batch.is_observed = True
             raise batch.error
-        return _RECEIPT((batch.partition, batch.base_offset + position, False, batch.topic))
+        return _RECEIPT((batch.partition, batch.base_offset + position, False, batch.topic, batch.topic_id))

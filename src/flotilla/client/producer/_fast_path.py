@@ -80,7 +80,7 @@ class FastPath:
         if batch.error is not None:
             batch.is_observed = True
             raise batch.error
-        return Receipt(batch.partition, batch.base_offset, False, self._buffer.topic)
+        return Receipt(batch.partition, batch.base_offset, False, self._buffer.topic, batch.topic_id)
 
     def _prepare(
         self, record: Record, partition: int | None, timeout_ms: int

@@ -11,18 +11,21 @@ from flotilla.client.producer.receipt import Receipt
 class Receipts(Sequence[Receipt]):
     """One receipt per record, in the order in which the records were given. Each is made on access."""
 
-    __slots__ = ("_ends", "_runs", "_topic")
+    __slots__ = ("_ends", "_runs", "_topic", "_topic_ids")
 
     def __init__(self, batches: Iterable[Batch]) -> None:
         self._runs: list[tuple[int, int, int]] = []
         #: The count of records up to the end of each run.
         self._ends: list[int] = []
         self._topic = ""
+        #: Of each run: the topic may be created anew between two of them.
+        self._topic_ids: list[int] = []
         end = 0
         for batch in batches:
             self._topic = batch.topic
             end += batch.count
             self._runs.append((batch.partition, batch.base_offset, batch.count))
+            self._topic_ids.append(batch.topic_id)
             self._ends.append(end)
 
     @property
@@ -47,7 +50,8 @@ class Receipts(Sequence[Receipt]):
             raise IndexError(index)
         run = bisect_right(self._ends, position)
         partition, base_offset, count = self._runs[run]
-        return Receipt(partition, base_offset + position - (self._ends[run] - count), False, self._topic)
+        offset = base_offset + position - (self._ends[run] - count)
+        return Receipt(partition, offset, False, self._topic, self._topic_ids[run])
 
     def __repr__(self) -> str:
         return f"Receipts({len(self)} records in {len(self._runs)} batches)"

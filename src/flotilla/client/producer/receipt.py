@@ -13,3 +13,5 @@ class Receipt(NamedTuple):
     #: A record with this idempotency key was stored there before; this one was not needed.
     duplicate: bool = False
     topic: str = ""
+    #: Of the topic: one that is deleted and created again under its name has another. 0: not known.
+    topic_id: int = 0

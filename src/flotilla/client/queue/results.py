@@ -34,6 +34,8 @@ class Place(NamedTuple):
     topic: str
     partition: int
     group: str
+    #: A later topic of the name is refused; 0: any.
+    topic_id: int = 0
 
 
 class _Read:
@@ -128,7 +130,7 @@ class ResultWaits:
     def _send(self, place: Place, callers: _Callers, offsets: list[Offset]) -> None:
         read = _Read(offsets)
         callers.reads.append(read)
-        request = ReadResults(place.topic, place.partition, place.group, offsets, LONG_POLL_MS)
+        request = ReadResults(place.topic, place.partition, place.group, offsets, LONG_POLL_MS, place.topic_id)
 
         def done(result: CallResult) -> None:
             if not read.is_withdrawn:

@@ -16,9 +16,9 @@ from flotilla.client.queue.message import Leased
 from flotilla.codec.batch.records import encode_batch
 from flotilla.types.errors import InvalidArgumentError, TransactionEndedError
 from flotilla.types.ids import Offset
-from flotilla.types.limits import MIB
+from flotilla.types.limits import MIB, RESULT_REQUEST_BYTES_MAX, RESULT_WAIT_COUNT_MAX
 from flotilla.types.operations import TopicInfo
-from flotilla.types.operations.queue import LeaseRange
+from flotilla.types.operations.queue import LeaseRange, MessageResult
 from flotilla.types.operations.transactions import StagedBatch
 from flotilla.types.records import Record
 
@@ -75,6 +75,7 @@ class PendingAcks(NamedTuple):
     masks: dict[Lease, int]
     #: The messages live as long, so that their leases are renewed.
     messages: list[Leased[Any]]
+    results: list[MessageResult]
 
     def ranges(self) -> list[LeaseRange]:
         return merged([run for lease, mask in self.masks.items() for run in lease.runs(mask)])
@@ -118,16 +119,30 @@ class TransactionBuffer:
         self.size_bytes += size_bytes
         self._counts[place] = self._counts.get(place, 0) + 1
 
-    def add_ack(self, message: Leased[Any]) -> None:
+    def has_room(self, message: Leased[Any], result: bytes) -> bool:
+        """Whether one request can carry this result with those that are not staged yet."""
+        lease = message._lease
+        acks = self._acks.get(((lease.topic, lease.partition), lease.group, lease.topic_id))
+        if acks is None:
+            return True
+        size_bytes = sum([len(each.payload) for each in acks.results]) + len(result)
+        return len(acks.results) < RESULT_WAIT_COUNT_MAX and size_bytes <= RESULT_REQUEST_BYTES_MAX
+
+    def add_ack(self, message: Leased[Any], result: bytes | None = None) -> None:
         """Raises LeaseExpiredError for a message whose lease is over."""
         lease = message._lease
         if message.is_settled:
             raise lease_expired(lease, lease.bit(message.offset))
         place = (lease.topic, lease.partition)
         topic_id = lease.topic_id
-        acks = self._acks.setdefault((place, lease.group, topic_id), PendingAcks(place, lease.group, topic_id, {}, []))
+        made = PendingAcks(place, lease.group, topic_id, {}, [], [])
+        acks = self._acks.setdefault((place, lease.group, topic_id), made)
+        is_new = not acks.masks.get(lease, 0) & lease.bit(message.offset)
         acks.masks[lease] = acks.masks.get(lease, 0) | lease.bit(message.offset)
         acks.messages.append(message)
+        if result is not None and is_new:
+            # The first one counts, as for any other ack.
+            acks.results.append(MessageResult(message.offset, result))
         self._counts.setdefault(place, 0)
 
     def unstaged_acks(self) -> list[PendingAcks]:
@@ -161,8 +176,9 @@ class TransactionBuffer:
             if batch.base_offset < 0:
                 raise TransactionEndedError("the transaction was not committed here, so its records have no offsets")
         return [
-            Receipt(batch.partition[1], batch.base_offset + place, topic=batch.partition[0])
+            Receipt(number, batch.base_offset + place, topic=topic, topic_id=self.topic_ids.get(topic, 0))
             for batch, place in self._places
+            for topic, number in (batch.partition,)
         ]
 
 

@@ -33,11 +33,13 @@ from flotilla.machine import here, now_ms
 from flotilla.types.errors import (
     FlotillaError,
     ForgottenError,
+    InvalidArgumentError,
     NotFoundError,
     OutcomeUnknownError,
     TransactionEndedError,
     UnavailableError,
 )
+from flotilla.types.limits import RESULT_BYTES_MAX
 from flotilla.types.operations.transactions import (
     ALREADY_DECIDED,
     AbortTransaction,
@@ -125,16 +127,24 @@ class AsyncTransaction:
         await self._add(topic, list(payloads), key, partition, fields)
         await self._flush()
 
-    async def ack(self, *messages: Leased[Any]) -> None:
+    async def ack(self, *messages: Leased[Any], result: bytes | None = None) -> None:
         """Acknowledges messages of queue groups with this transaction: settled when it commits, released if not.
+
+        `result`, up to 64 KiB, is for the callers that wait for this one message; they get it with the commit.
 
         Raises LeaseExpiredError for a message whose lease is over, as the commit does if that shows later. Until they
         are staged, at the commit or by `stage`, their leases are renewed as before; after that no consumer gets them
         before the decision.
         """
+        if result is not None and len(messages) != 1:
+            raise InvalidArgumentError("a result is of one message")
+        if result is not None and len(result) > RESULT_BYTES_MAX:
+            raise InvalidArgumentError(f"a result has at most {RESULT_BYTES_MAX} bytes")
         gathered = self._open()
         for message in messages:
-            gathered.add_ack(message)
+            if result is not None and not gathered.has_room(message, result):
+                await self._flush()
+            gathered.add_ack(message, result)
 
     async def commit(self, *, application_id: str = "", version: int = 0) -> None:
         """Makes everything visible in all partitions, and returns when it is. After that there are receipts.
@@ -250,7 +260,7 @@ class AsyncTransaction:
             topic, number = part.partition
             if isinstance(part, PendingAcks):
                 request = StageSettlement(
-                    topic, number, part.group, self._id, part.ranges(), part.topic_id, *self._terms()
+                    topic, number, part.group, self._id, part.ranges(), part.topic_id, *self._terms(), part.results
                 )
                 await self._call(request)
                 gathered.staged_acks(part)

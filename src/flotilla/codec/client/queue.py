@@ -11,6 +11,7 @@ from flotilla.codec.client.rows import Buffer, Row, by_hand, derived, message_of
 from flotilla.codec.fields import Part, fields_of
 from flotilla.codec.generated import client_pb2
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.operations.group_expiry import ExpireGroup, GroupUse
 from flotilla.types.operations.queue import (
     AddCredit,
     AlterGroup,
@@ -286,6 +287,7 @@ REQUEST_ROWS: tuple[Row, ...] = (
     derived(AlterGroup),
     derived(ExplainMessage),
     derived(TakeTokens, start=_START),
+    derived(ExpireGroup),
 )
 
 REPLY_ROWS: tuple[Row, ...] = (
@@ -300,4 +302,5 @@ REPLY_ROWS: tuple[Row, ...] = (
     derived(GroupReply),
     by_hand(Explanation, _write_explanation, _read_explanation, has_attachment=True),
     derived(TokensGranted),
+    derived(GroupUse),
 )

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Request(_message.Message):
-    __slots__ = ("correlation_id", "metadata_index", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership", "poll", "settle", "extend", "subscribe", "add_credit", "unsubscribe", "cancel_records", "list_groups", "describe_group", "reset_group", "delete_group", "alter_group", "explain_message", "take_tokens", "stage", "commit_transaction", "abort_transaction", "transaction_outcome", "stage_settlement", "list_transactions", "list_open_transactions", "forget_transaction", "join_group", "heartbeat", "leave_group", "claim_partition", "describe_stream_group", "list_stream_groups", "fence_group", "forget_group", "withdraw", "leave_queue", "ping", "enter_cluster", "drain_node", "rebalance", "cancel_moves", "describe_replicas", "describe_node", "trim_partition", "read_results", "create_schedule", "pause_schedule", "delete_schedule", "run_schedule", "list_schedules", "authenticate", "create_user", "set_password", "delete_user", "create_administrator", "list_users", "grant_access", "revoke_access", "list_grants")
+    __slots__ = ("correlation_id", "metadata_index", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership", "poll", "settle", "extend", "subscribe", "add_credit", "unsubscribe", "cancel_records", "list_groups", "describe_group", "reset_group", "delete_group", "alter_group", "explain_message", "take_tokens", "stage", "commit_transaction", "abort_transaction", "transaction_outcome", "stage_settlement", "list_transactions", "list_open_transactions", "forget_transaction", "join_group", "heartbeat", "leave_group", "claim_partition", "describe_stream_group", "list_stream_groups", "fence_group", "forget_group", "withdraw", "leave_queue", "ping", "enter_cluster", "drain_node", "rebalance", "cancel_moves", "describe_replicas", "describe_node", "trim_partition", "read_results", "expire_group", "create_schedule", "pause_schedule", "delete_schedule", "run_schedule", "list_schedules", "authenticate", "create_user", "set_password", "delete_user", "create_administrator", "list_users", "grant_access", "revoke_access", "list_grants")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_INDEX_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +65,7 @@ class Request(_message.Message):
     DESCRIBE_NODE_FIELD_NUMBER: _ClassVar[int]
     TRIM_PARTITION_FIELD_NUMBER: _ClassVar[int]
     READ_RESULTS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRE_GROUP_FIELD_NUMBER: _ClassVar[int]
     CREATE_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     PAUSE_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     DELETE_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
@@ -136,6 +137,7 @@ class Request(_message.Message):
     describe_node: DescribeNode
     trim_partition: TrimPartition
     read_results: ReadResults
+    expire_group: ExpireGroup
     create_schedule: CreateSchedule
     pause_schedule: PauseSchedule
     delete_schedule: DeleteSchedule
@@ -150,10 +152,10 @@ class Request(_message.Message):
     grant_access: GrantAccess
     revoke_access: RevokeAccess
     list_grants: ListGrants
-    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ..., poll: _Optional[_Union[Poll, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., add_credit: _Optional[_Union[AddCredit, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., cancel_records: _Optional[_Union[CancelRecords, _Mapping]] = ..., list_groups: _Optional[_Union[ListGroups, _Mapping]] = ..., describe_group: _Optional[_Union[DescribeGroup, _Mapping]] = ..., reset_group: _Optional[_Union[ResetGroup, _Mapping]] = ..., delete_group: _Optional[_Union[DeleteGroup, _Mapping]] = ..., alter_group: _Optional[_Union[AlterGroup, _Mapping]] = ..., explain_message: _Optional[_Union[ExplainMessage, _Mapping]] = ..., take_tokens: _Optional[_Union[TakeTokens, _Mapping]] = ..., stage: _Optional[_Union[Stage, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., abort_transaction: _Optional[_Union[AbortTransaction, _Mapping]] = ..., transaction_outcome: _Optional[_Union[TransactionOutcome, _Mapping]] = ..., stage_settlement: _Optional[_Union[StageSettlement, _Mapping]] = ..., list_transactions: _Optional[_Union[ListTransactions, _Mapping]] = ..., list_open_transactions: _Optional[_Union[ListOpenTransactions, _Mapping]] = ..., forget_transaction: _Optional[_Union[ForgetTransaction, _Mapping]] = ..., join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., claim_partition: _Optional[_Union[ClaimPartition, _Mapping]] = ..., describe_stream_group: _Optional[_Union[DescribeStreamGroup, _Mapping]] = ..., list_stream_groups: _Optional[_Union[ListStreamGroups, _Mapping]] = ..., fence_group: _Optional[_Union[FenceGroup, _Mapping]] = ..., forget_group: _Optional[_Union[ForgetGroup, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., leave_queue: _Optional[_Union[LeaveQueue, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., enter_cluster: _Optional[_Union[EnterCluster, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., rebalance: _Optional[_Union[Rebalance, _Mapping]] = ..., cancel_moves: _Optional[_Union[CancelMoves, _Mapping]] = ..., describe_replicas: _Optional[_Union[DescribeReplicas, _Mapping]] = ..., describe_node: _Optional[_Union[DescribeNode, _Mapping]] = ..., trim_partition: _Optional[_Union[TrimPartition, _Mapping]] = ..., read_results: _Optional[_Union[ReadResults, _Mapping]] = ..., create_schedule: _Optional[_Union[CreateSchedule, _Mapping]] = ..., pause_schedule: _Optional[_Union[PauseSchedule, _Mapping]] = ..., delete_schedule: _Optional[_Union[DeleteSchedule, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedules, _Mapping]] = ..., authenticate: _Optional[_Union[Authenticate, _Mapping]] = ..., create_user: _Optional[_Union[CreateUser, _Mapping]] = ..., set_password: _Optional[_Union[SetPassword, _Mapping]] = ..., delete_user: _Optional[_Union[DeleteUser, _Mapping]] = ..., create_administrator: _Optional[_Union[CreateAdministrator, _Mapping]] = ..., list_users: _Optional[_Union[ListUsers, _Mapping]] = ..., grant_access: _Optional[_Union[GrantAccess, _Mapping]] = ..., revoke_access: _Optional[_Union[RevokeAccess, _Mapping]] = ..., list_grants: _Optional[_Union[ListGrants, _Mapping]] = ...) -> None: ...
+    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ..., poll: _Optional[_Union[Poll, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., add_credit: _Optional[_Union[AddCredit, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., cancel_records: _Optional[_Union[CancelRecords, _Mapping]] = ..., list_groups: _Optional[_Union[ListGroups, _Mapping]] = ..., describe_group: _Optional[_Union[DescribeGroup, _Mapping]] = ..., reset_group: _Optional[_Union[ResetGroup, _Mapping]] = ..., delete_group: _Optional[_Union[DeleteGroup, _Mapping]] = ..., alter_group: _Optional[_Union[AlterGroup, _Mapping]] = ..., explain_message: _Optional[_Union[ExplainMessage, _Mapping]] = ..., take_tokens: _Optional[_Union[TakeTokens, _Mapping]] = ..., stage: _Optional[_Union[Stage, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., abort_transaction: _Optional[_Union[AbortTransaction, _Mapping]] = ..., transaction_outcome: _Optional[_Union[TransactionOutcome, _Mapping]] = ..., stage_settlement: _Optional[_Union[StageSettlement, _Mapping]] = ..., list_transactions: _Optional[_Union[ListTransactions, _Mapping]] = ..., list_open_transactions: _Optional[_Union[ListOpenTransactions, _Mapping]] = ..., forget_transaction: _Optional[_Union[ForgetTransaction, _Mapping]] = ..., join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., claim_partition: _Optional[_Union[ClaimPartition, _Mapping]] = ..., describe_stream_group: _Optional[_Union[DescribeStreamGroup, _Mapping]] = ..., list_stream_groups: _Optional[_Union[ListStreamGroups, _Mapping]] = ..., fence_group: _Optional[_Union[FenceGroup, _Mapping]] = ..., forget_group: _Optional[_Union[ForgetGroup, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., leave_queue: _Optional[_Union[LeaveQueue, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., enter_cluster: _Optional[_Union[EnterCluster, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., rebalance: _Optional[_Union[Rebalance, _Mapping]] = ..., cancel_moves: _Optional[_Union[CancelMoves, _Mapping]] = ..., describe_replicas: _Optional[_Union[DescribeReplicas, _Mapping]] = ..., describe_node: _Optional[_Union[DescribeNode, _Mapping]] = ..., trim_partition: _Optional[_Union[TrimPartition, _Mapping]] = ..., read_results: _Optional[_Union[ReadResults, _Mapping]] = ..., expire_group: _Optional[_Union[ExpireGroup, _Mapping]] = ..., create_schedule: _Optional[_Union[CreateSchedule, _Mapping]] = ..., pause_schedule: _Optional[_Union[PauseSchedule, _Mapping]] = ..., delete_schedule: _Optional[_Union[DeleteSchedule, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedules, _Mapping]] = ..., authenticate: _Optional[_Union[Authenticate, _Mapping]] = ..., create_user: _Optional[_Union[CreateUser, _Mapping]] = ..., set_password: _Optional[_Union[SetPassword, _Mapping]] = ..., delete_user: _Optional[_Union[DeleteUser, _Mapping]] = ..., create_administrator: _Optional[_Union[CreateAdministrator, _Mapping]] = ..., list_users: _Optional[_Union[ListUsers, _Mapping]] = ..., grant_access: _Optional[_Union[GrantAccess, _Mapping]] = ..., revoke_access: _Optional[_Union[RevokeAccess, _Mapping]] = ..., list_grants: _Optional[_Union[ListGrants, _Mapping]] = ...) -> None: ...
 
 class Response(_message.Message):
-    __slots__ = ("correlation_id", "metadata_index", "error", "welcome", "produced", "fetched", "offset_found", "offset_committed", "metadata", "topic_reply", "cluster_reply", "done", "polled", "settled", "pushed", "records_cancelled", "group_list", "group_description", "group_reset", "group_reply", "explanation", "tokens_granted", "staged", "transaction_decided", "transaction_shown", "transaction_list", "open_transaction_list", "group_assignment", "stream_group_description", "stream_group_list", "moves_planned", "replicas_described", "node_described", "partition_trimmed", "results_read", "schedule_reply", "schedule_list", "challenge", "user_list", "grant_list")
+    __slots__ = ("correlation_id", "metadata_index", "error", "welcome", "produced", "fetched", "offset_found", "offset_committed", "metadata", "topic_reply", "cluster_reply", "done", "polled", "settled", "pushed", "records_cancelled", "group_list", "group_description", "group_reset", "group_reply", "explanation", "tokens_granted", "staged", "transaction_decided", "transaction_shown", "transaction_list", "open_transaction_list", "group_assignment", "stream_group_description", "stream_group_list", "moves_planned", "replicas_described", "node_described", "partition_trimmed", "results_read", "group_use", "schedule_reply", "schedule_list", "challenge", "user_list", "grant_list")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_INDEX_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -189,6 +191,7 @@ class Response(_message.Message):
     NODE_DESCRIBED_FIELD_NUMBER: _ClassVar[int]
     PARTITION_TRIMMED_FIELD_NUMBER: _ClassVar[int]
     RESULTS_READ_FIELD_NUMBER: _ClassVar[int]
+    GROUP_USE_FIELD_NUMBER: _ClassVar[int]
     SCHEDULE_REPLY_FIELD_NUMBER: _ClassVar[int]
     SCHEDULE_LIST_FIELD_NUMBER: _ClassVar[int]
     CHALLENGE_FIELD_NUMBER: _ClassVar[int]
@@ -229,12 +232,13 @@ class Response(_message.Message):
     node_described: NodeDescribed
     partition_trimmed: PartitionTrimmed
     results_read: ResultsRead
+    group_use: GroupUse
     schedule_reply: ScheduleReply
     schedule_list: ScheduleList
     challenge: Challenge
     user_list: UserList
     grant_list: GrantList
-    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., produced: _Optional[_Union[Produced, _Mapping]] = ..., fetched: _Optional[_Union[Fetched, _Mapping]] = ..., offset_found: _Optional[_Union[OffsetFound, _Mapping]] = ..., offset_committed: _Optional[_Union[OffsetCommitted, _Mapping]] = ..., metadata: _Optional[_Union[Metadata, _Mapping]] = ..., topic_reply: _Optional[_Union[TopicReply, _Mapping]] = ..., cluster_reply: _Optional[_Union[ClusterReply, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., polled: _Optional[_Union[Polled, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., pushed: _Optional[_Union[Pushed, _Mapping]] = ..., records_cancelled: _Optional[_Union[RecordsCancelled, _Mapping]] = ..., group_list: _Optional[_Union[GroupList, _Mapping]] = ..., group_description: _Optional[_Union[GroupDescription, _Mapping]] = ..., group_reset: _Optional[_Union[GroupReset, _Mapping]] = ..., group_reply: _Optional[_Union[GroupReply, _Mapping]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., tokens_granted: _Optional[_Union[TokensGranted, _Mapping]] = ..., staged: _Optional[_Union[Staged, _Mapping]] = ..., transaction_decided: _Optional[_Union[TransactionDecided, _Mapping]] = ..., transaction_shown: _Optional[_Union[TransactionShown, _Mapping]] = ..., transaction_list: _Optional[_Union[TransactionList, _Mapping]] = ..., open_transaction_list: _Optional[_Union[OpenTransactionList, _Mapping]] = ..., group_assignment: _Optional[_Union[GroupAssignment, _Mapping]] = ..., stream_group_description: _Optional[_Union[StreamGroupDescription, _Mapping]] = ..., stream_group_list: _Optional[_Union[StreamGroupList, _Mapping]] = ..., moves_planned: _Optional[_Union[MovesPlanned, _Mapping]] = ..., replicas_described: _Optional[_Union[ReplicasDescribed, _Mapping]] = ..., node_described: _Optional[_Union[NodeDescribed, _Mapping]] = ..., partition_trimmed: _Optional[_Union[PartitionTrimmed, _Mapping]] = ..., results_read: _Optional[_Union[ResultsRead, _Mapping]] = ..., schedule_reply: _Optional[_Union[ScheduleReply, _Mapping]] = ..., schedule_list: _Optional[_Union[ScheduleList, _Mapping]] = ..., challenge: _Optional[_Union[Challenge, _Mapping]] = ..., user_list: _Optional[_Union[UserList, _Mapping]] = ..., grant_list: _Optional[_Union[GrantList, _Mapping]] = ...) -> None: ...
+    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., produced: _Optional[_Union[Produced, _Mapping]] = ..., fetched: _Optional[_Union[Fetched, _Mapping]] = ..., offset_found: _Optional[_Union[OffsetFound, _Mapping]] = ..., offset_committed: _Optional[_Union[OffsetCommitted, _Mapping]] = ..., metadata: _Optional[_Union[Metadata, _Mapping]] = ..., topic_reply: _Optional[_Union[TopicReply, _Mapping]] = ..., cluster_reply: _Optional[_Union[ClusterReply, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., polled: _Optional[_Union[Polled, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., pushed: _Optional[_Union[Pushed, _Mapping]] = ..., records_cancelled: _Optional[_Union[RecordsCancelled, _Mapping]] = ..., group_list: _Optional[_Union[GroupList, _Mapping]] = ..., group_description: _Optional[_Union[GroupDescription, _Mapping]] = ..., group_reset: _Optional[_Union[GroupReset, _Mapping]] = ..., group_reply: _Optional[_Union[GroupReply, _Mapping]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., tokens_granted: _Optional[_Union[TokensGranted, _Mapping]] = ..., staged: _Optional[_Union[Staged, _Mapping]] = ..., transaction_decided: _Optional[_Union[TransactionDecided, _Mapping]] = ..., transaction_shown: _Optional[_Union[TransactionShown, _Mapping]] = ..., transaction_list: _Optional[_Union[TransactionList, _Mapping]] = ..., open_transaction_list: _Optional[_Union[OpenTransactionList, _Mapping]] = ..., group_assignment: _Optional[_Union[GroupAssignment, _Mapping]] = ..., stream_group_description: _Optional[_Union[StreamGroupDescription, _Mapping]] = ..., stream_group_list: _Optional[_Union[StreamGroupList, _Mapping]] = ..., moves_planned: _Optional[_Union[MovesPlanned, _Mapping]] = ..., replicas_described: _Optional[_Union[ReplicasDescribed, _Mapping]] = ..., node_described: _Optional[_Union[NodeDescribed, _Mapping]] = ..., partition_trimmed: _Optional[_Union[PartitionTrimmed, _Mapping]] = ..., results_read: _Optional[_Union[ResultsRead, _Mapping]] = ..., group_use: _Optional[_Union[GroupUse, _Mapping]] = ..., schedule_reply: _Optional[_Union[ScheduleReply, _Mapping]] = ..., schedule_list: _Optional[_Union[ScheduleList, _Mapping]] = ..., challenge: _Optional[_Union[Challenge, _Mapping]] = ..., user_list: _Optional[_Union[UserList, _Mapping]] = ..., grant_list: _Optional[_Union[GrantList, _Mapping]] = ...) -> None: ...
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "leader", "retry_after_ms")
@@ -876,7 +880,7 @@ class Extend(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ..., visibility_ms: _Optional[int] = ..., topic_id: _Optional[int] = ..., presented_term: _Optional[int] = ...) -> None: ...
 
 class Subscribe(_message.Message):
-    __slots__ = ("topic", "group", "member", "credit", "partitions", "visibility_ms", "is_auto_ack", "is_ordered_by_key", "start", "topic_id")
+    __slots__ = ("topic", "group", "member", "credit", "partitions", "visibility_ms", "is_auto_ack", "is_ordered_by_key", "start", "topic_id", "types", "headers")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
@@ -887,6 +891,8 @@ class Subscribe(_message.Message):
     IS_ORDERED_BY_KEY_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    TYPES_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
     member: str
@@ -897,7 +903,9 @@ class Subscribe(_message.Message):
     is_ordered_by_key: bool
     start: Start
     topic_id: int
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., credit: _Optional[int] = ..., partitions: _Optional[_Iterable[int]] = ..., visibility_ms: _Optional[int] = ..., is_auto_ack: _Optional[bool] = ..., is_ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    types: _containers.RepeatedScalarFieldContainer[str]
+    headers: _containers.RepeatedCompositeFieldContainer[HeaderPair]
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., credit: _Optional[int] = ..., partitions: _Optional[_Iterable[int]] = ..., visibility_ms: _Optional[int] = ..., is_auto_ack: _Optional[bool] = ..., is_ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., topic_id: _Optional[int] = ..., types: _Optional[_Iterable[str]] = ..., headers: _Optional[_Iterable[_Union[HeaderPair, _Mapping]]] = ...) -> None: ...
 
 class Pushed(_message.Message):
     __slots__ = ("deliveries", "visibility_ms")
@@ -1025,7 +1033,7 @@ class Member(_message.Message):
     def __init__(self, name: _Optional[str] = ..., leased: _Optional[int] = ..., last_poll_ms_ago: _Optional[int] = ..., is_live: _Optional[bool] = ...) -> None: ...
 
 class GroupDescription(_message.Message):
-    __slots__ = ("kind", "floor", "next_offset", "log_start", "lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total", "expired_total", "cancelled_total", "is_paused", "members", "trimmed_total", "unburied", "partition_count", "held_back")
+    __slots__ = ("kind", "floor", "next_offset", "log_start", "lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total", "expired_total", "cancelled_total", "is_paused", "members", "trimmed_total", "unburied", "partition_count", "held_back", "unused_ms")
     KIND_FIELD_NUMBER: _ClassVar[int]
     FLOOR_FIELD_NUMBER: _ClassVar[int]
     NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -1047,6 +1055,7 @@ class GroupDescription(_message.Message):
     UNBURIED_FIELD_NUMBER: _ClassVar[int]
     PARTITION_COUNT_FIELD_NUMBER: _ClassVar[int]
     HELD_BACK_FIELD_NUMBER: _ClassVar[int]
+    UNUSED_MS_FIELD_NUMBER: _ClassVar[int]
     kind: str
     floor: int
     next_offset: int
@@ -1068,7 +1077,32 @@ class GroupDescription(_message.Message):
     unburied: int
     partition_count: int
     held_back: int
-    def __init__(self, kind: _Optional[str] = ..., floor: _Optional[int] = ..., next_offset: _Optional[int] = ..., log_start: _Optional[int] = ..., lag: _Optional[int] = ..., oldest_age_ms: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., dead_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., failed_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., cancelled_total: _Optional[int] = ..., is_paused: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., trimmed_total: _Optional[int] = ..., unburied: _Optional[int] = ..., partition_count: _Optional[int] = ..., held_back: _Optional[int] = ...) -> None: ...
+    unused_ms: int
+    def __init__(self, kind: _Optional[str] = ..., floor: _Optional[int] = ..., next_offset: _Optional[int] = ..., log_start: _Optional[int] = ..., lag: _Optional[int] = ..., oldest_age_ms: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., dead_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., failed_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., cancelled_total: _Optional[int] = ..., is_paused: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., trimmed_total: _Optional[int] = ..., unburied: _Optional[int] = ..., partition_count: _Optional[int] = ..., held_back: _Optional[int] = ..., unused_ms: _Optional[int] = ...) -> None: ...
+
+class ExpireGroup(_message.Message):
+    __slots__ = ("topic", "partition", "group", "step", "topic_id")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    group: str
+    step: int
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., step: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
+
+class GroupUse(_message.Message):
+    __slots__ = ("is_known", "unused_ms", "is_held")
+    IS_KNOWN_FIELD_NUMBER: _ClassVar[int]
+    UNUSED_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_HELD_FIELD_NUMBER: _ClassVar[int]
+    is_known: bool
+    unused_ms: int
+    is_held: bool
+    def __init__(self, is_known: _Optional[bool] = ..., unused_ms: _Optional[int] = ..., is_held: _Optional[bool] = ...) -> None: ...
 
 class ResetGroup(_message.Message):
     __slots__ = ("topic", "partition", "group", "start", "is_dry_run", "epoch")
@@ -1211,7 +1245,7 @@ class Stage(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., transaction_id: _Optional[str] = ..., topic_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., member: _Optional[str] = ...) -> None: ...
 
 class StageSettlement(_message.Message):
-    __slots__ = ("topic", "partition", "group", "transaction_id", "leases", "topic_id", "timeout_ms", "member")
+    __slots__ = ("topic", "partition", "group", "transaction_id", "leases", "topic_id", "timeout_ms", "member", "results")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
@@ -1220,6 +1254,7 @@ class StageSettlement(_message.Message):
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     group: str
@@ -1228,7 +1263,8 @@ class StageSettlement(_message.Message):
     topic_id: int
     timeout_ms: int
     member: str
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., transaction_id: _Optional[str] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ..., topic_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., member: _Optional[str] = ...) -> None: ...
+    results: _containers.RepeatedCompositeFieldContainer[MessageResult]
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., transaction_id: _Optional[str] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ..., topic_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., member: _Optional[str] = ..., results: _Optional[_Iterable[_Union[MessageResult, _Mapping]]] = ...) -> None: ...
 
 class Staged(_message.Message):
     __slots__ = ("count", "begun_ms")

@@ -132,14 +132,16 @@ class ProduceRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., records: _Optional[_Iterable[_Union[Record, _Mapping]]] = ..., batch: _Optional[bytes] = ...) -> None: ...
 
 class Receipt(_message.Message):
-    __slots__ = ("partition", "offset", "duplicate")
+    __slots__ = ("partition", "offset", "duplicate", "topic_id")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     partition: int
     offset: int
     duplicate: bool
-    def __init__(self, partition: _Optional[int] = ..., offset: _Optional[int] = ..., duplicate: _Optional[bool] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, partition: _Optional[int] = ..., offset: _Optional[int] = ..., duplicate: _Optional[bool] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class ProduceReply(_message.Message):
     __slots__ = ("receipts", "error", "known_positions", "known_offsets")
@@ -392,7 +394,7 @@ class SettleReply(_message.Message):
 class SubscribeRequest(_message.Message):
     __slots__ = ("open", "credit", "ack", "nack", "extend")
     class Open(_message.Message):
-        __slots__ = ("topic", "group", "member", "credit", "partitions", "visibility_ms", "auto_ack", "ordered_by_key", "start", "batches")
+        __slots__ = ("topic", "group", "member", "credit", "partitions", "visibility_ms", "auto_ack", "ordered_by_key", "start", "batches", "types", "headers")
         TOPIC_FIELD_NUMBER: _ClassVar[int]
         GROUP_FIELD_NUMBER: _ClassVar[int]
         MEMBER_FIELD_NUMBER: _ClassVar[int]
@@ -403,6 +405,8 @@ class SubscribeRequest(_message.Message):
         ORDERED_BY_KEY_FIELD_NUMBER: _ClassVar[int]
         START_FIELD_NUMBER: _ClassVar[int]
         BATCHES_FIELD_NUMBER: _ClassVar[int]
+        TYPES_FIELD_NUMBER: _ClassVar[int]
+        HEADERS_FIELD_NUMBER: _ClassVar[int]
         topic: str
         group: str
         member: str
@@ -413,7 +417,9 @@ class SubscribeRequest(_message.Message):
         ordered_by_key: bool
         start: Start
         batches: bool
-        def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., credit: _Optional[int] = ..., partitions: _Optional[_Iterable[int]] = ..., visibility_ms: _Optional[int] = ..., auto_ack: _Optional[bool] = ..., ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., batches: _Optional[bool] = ...) -> None: ...
+        types: _containers.RepeatedScalarFieldContainer[str]
+        headers: _containers.RepeatedCompositeFieldContainer[Header]
+        def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., credit: _Optional[int] = ..., partitions: _Optional[_Iterable[int]] = ..., visibility_ms: _Optional[int] = ..., auto_ack: _Optional[bool] = ..., ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., batches: _Optional[bool] = ..., types: _Optional[_Iterable[str]] = ..., headers: _Optional[_Iterable[_Union[Header, _Mapping]]] = ...) -> None: ...
     OPEN_FIELD_NUMBER: _ClassVar[int]
     CREDIT_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
@@ -439,6 +445,20 @@ class SubscribeReply(_message.Message):
     expired: _containers.RepeatedScalarFieldContainer[str]
     expired_held: _containers.RepeatedCompositeFieldContainer[Held]
     def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., deliveries: _Optional[_Iterable[_Union[Delivery, _Mapping]]] = ..., visibility_ms: _Optional[int] = ..., expired: _Optional[_Iterable[str]] = ..., expired_held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ...) -> None: ...
+
+class LeaveQueueRequest(_message.Message):
+    __slots__ = ("topic", "group", "member")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    group: str
+    member: str
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ...) -> None: ...
+
+class LeaveQueueReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class CancelMessagesRequest(_message.Message):
     __slots__ = ("topic", "partition", "offsets", "idempotency_keys")
@@ -489,18 +509,20 @@ class ExplainMessageReply(_message.Message):
     def __init__(self, state: _Optional[str] = ..., attempts: _Optional[int] = ..., reason: _Optional[str] = ..., holder: _Optional[str] = ..., remaining_ms: _Optional[int] = ..., history: _Optional[_Iterable[str]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class ReadResultsRequest(_message.Message):
-    __slots__ = ("topic", "partition", "group", "offsets", "wait_ms")
+    __slots__ = ("topic", "partition", "group", "offsets", "wait_ms", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     group: str
     offsets: _containers.RepeatedScalarFieldContainer[int]
     wait_ms: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., offsets: _Optional[_Iterable[int]] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., offsets: _Optional[_Iterable[int]] = ..., wait_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class ReadResultsReply(_message.Message):
     __slots__ = ("ended",)
@@ -703,7 +725,7 @@ class DescribeGroupReply(_message.Message):
         live: bool
         def __init__(self, name: _Optional[str] = ..., leased: _Optional[int] = ..., last_poll_ms_ago: _Optional[int] = ..., live: _Optional[bool] = ...) -> None: ...
     class Partition(_message.Message):
-        __slots__ = ("kind", "floor", "next_offset", "log_start", "lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total", "expired_total", "cancelled_total", "paused", "members", "trimmed_total", "unburied", "held_back")
+        __slots__ = ("kind", "floor", "next_offset", "log_start", "lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total", "expired_total", "cancelled_total", "paused", "members", "trimmed_total", "unburied", "held_back", "unused_ms")
         KIND_FIELD_NUMBER: _ClassVar[int]
         FLOOR_FIELD_NUMBER: _ClassVar[int]
         NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -724,6 +746,7 @@ class DescribeGroupReply(_message.Message):
         TRIMMED_TOTAL_FIELD_NUMBER: _ClassVar[int]
         UNBURIED_FIELD_NUMBER: _ClassVar[int]
         HELD_BACK_FIELD_NUMBER: _ClassVar[int]
+        UNUSED_MS_FIELD_NUMBER: _ClassVar[int]
         kind: str
         floor: int
         next_offset: int
@@ -744,7 +767,8 @@ class DescribeGroupReply(_message.Message):
         trimmed_total: int
         unburied: int
         held_back: int
-        def __init__(self, kind: _Optional[str] = ..., floor: _Optional[int] = ..., next_offset: _Optional[int] = ..., log_start: _Optional[int] = ..., lag: _Optional[int] = ..., oldest_age_ms: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., dead_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., failed_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., cancelled_total: _Optional[int] = ..., paused: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[DescribeGroupReply.Member, _Mapping]]] = ..., trimmed_total: _Optional[int] = ..., unburied: _Optional[int] = ..., held_back: _Optional[int] = ...) -> None: ...
+        unused_ms: int
+        def __init__(self, kind: _Optional[str] = ..., floor: _Optional[int] = ..., next_offset: _Optional[int] = ..., log_start: _Optional[int] = ..., lag: _Optional[int] = ..., oldest_age_ms: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., dead_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., failed_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., cancelled_total: _Optional[int] = ..., paused: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[DescribeGroupReply.Member, _Mapping]]] = ..., trimmed_total: _Optional[int] = ..., unburied: _Optional[int] = ..., held_back: _Optional[int] = ..., unused_ms: _Optional[int] = ...) -> None: ...
     class PartitionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -1025,7 +1049,7 @@ class StageRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., transaction_id: _Optional[str] = ..., batch: _Optional[bytes] = ..., topic_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
 
 class StageAckRequest(_message.Message):
-    __slots__ = ("topic", "partition", "group", "transaction_id", "leases", "held", "timeout_ms")
+    __slots__ = ("topic", "partition", "group", "transaction_id", "leases", "held", "timeout_ms", "results")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
@@ -1033,6 +1057,7 @@ class StageAckRequest(_message.Message):
     LEASES_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     group: str
@@ -1040,7 +1065,8 @@ class StageAckRequest(_message.Message):
     leases: _containers.RepeatedScalarFieldContainer[str]
     held: _containers.RepeatedCompositeFieldContainer[Held]
     timeout_ms: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., transaction_id: _Optional[str] = ..., leases: _Optional[_Iterable[str]] = ..., held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+    results: _containers.RepeatedCompositeFieldContainer[Result]
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., transaction_id: _Optional[str] = ..., leases: _Optional[_Iterable[str]] = ..., held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., results: _Optional[_Iterable[_Union[Result, _Mapping]]] = ...) -> None: ...
 
 class StageReply(_message.Message):
     __slots__ = ("count", "begun_ms")
@@ -1118,6 +1144,98 @@ class TransactionOutcomeReply(_message.Message):
     batches: _containers.RepeatedCompositeFieldContainer[TransactionOutcomeReply.Batch]
     begun_ms: int
     def __init__(self, shown: _Optional[bool] = ..., batches: _Optional[_Iterable[_Union[TransactionOutcomeReply.Batch, _Mapping]]] = ..., begun_ms: _Optional[int] = ...) -> None: ...
+
+class ScheduleDefinition(_message.Message):
+    __slots__ = ("topic", "cron", "every_ms", "time_zone", "start_ms", "missed", "missed_max", "payload", "key", "headers", "priority", "content_type")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    CRON_FIELD_NUMBER: _ClassVar[int]
+    EVERY_MS_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    START_MS_FIELD_NUMBER: _ClassVar[int]
+    MISSED_FIELD_NUMBER: _ClassVar[int]
+    MISSED_MAX_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    cron: str
+    every_ms: int
+    time_zone: str
+    start_ms: int
+    missed: str
+    missed_max: int
+    payload: bytes
+    key: bytes
+    headers: _containers.RepeatedCompositeFieldContainer[Header]
+    priority: int
+    content_type: int
+    def __init__(self, topic: _Optional[str] = ..., cron: _Optional[str] = ..., every_ms: _Optional[int] = ..., time_zone: _Optional[str] = ..., start_ms: _Optional[int] = ..., missed: _Optional[str] = ..., missed_max: _Optional[int] = ..., payload: _Optional[bytes] = ..., key: _Optional[bytes] = ..., headers: _Optional[_Iterable[_Union[Header, _Mapping]]] = ..., priority: _Optional[int] = ..., content_type: _Optional[int] = ...) -> None: ...
+
+class Schedule(_message.Message):
+    __slots__ = ("name", "schedule_id", "definition", "paused", "created_ms", "runs", "last_ms", "produced_ms", "skipped_ms", "upcoming_ms", "error")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_ID_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    LAST_MS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCED_MS_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_MS_FIELD_NUMBER: _ClassVar[int]
+    UPCOMING_MS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    schedule_id: int
+    definition: ScheduleDefinition
+    paused: bool
+    created_ms: int
+    runs: int
+    last_ms: int
+    produced_ms: int
+    skipped_ms: int
+    upcoming_ms: _containers.RepeatedScalarFieldContainer[int]
+    error: str
+    def __init__(self, name: _Optional[str] = ..., schedule_id: _Optional[int] = ..., definition: _Optional[_Union[ScheduleDefinition, _Mapping]] = ..., paused: _Optional[bool] = ..., created_ms: _Optional[int] = ..., runs: _Optional[int] = ..., last_ms: _Optional[int] = ..., produced_ms: _Optional[int] = ..., skipped_ms: _Optional[int] = ..., upcoming_ms: _Optional[_Iterable[int]] = ..., error: _Optional[str] = ...) -> None: ...
+
+class CreateScheduleRequest(_message.Message):
+    __slots__ = ("name", "definition", "update")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    definition: ScheduleDefinition
+    update: bool
+    def __init__(self, name: _Optional[str] = ..., definition: _Optional[_Union[ScheduleDefinition, _Mapping]] = ..., update: _Optional[bool] = ...) -> None: ...
+
+class ScheduleRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ScheduleReply(_message.Message):
+    __slots__ = ("schedule",)
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    schedule: Schedule
+    def __init__(self, schedule: _Optional[_Union[Schedule, _Mapping]] = ...) -> None: ...
+
+class ListSchedulesRequest(_message.Message):
+    __slots__ = ("name", "after", "upcoming")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    UPCOMING_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    after: str
+    upcoming: int
+    def __init__(self, name: _Optional[str] = ..., after: _Optional[str] = ..., upcoming: _Optional[int] = ...) -> None: ...
+
+class ListSchedulesReply(_message.Message):
+    __slots__ = ("schedules",)
+    SCHEDULES_FIELD_NUMBER: _ClassVar[int]
+    schedules: _containers.RepeatedCompositeFieldContainer[Schedule]
+    def __init__(self, schedules: _Optional[_Iterable[_Union[Schedule, _Mapping]]] = ...) -> None: ...
 
 class DescribeRequest(_message.Message):
     __slots__ = ("topics", "create")

@@ -90,6 +90,11 @@ class FlotillaStub:
                 request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ExtendRequest.SerializeToString,
                 response_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.SettleReply.FromString,
                 _registered_method=True)
+        self.LeaveQueue = channel.unary_unary(
+                '/flotilla.v1.Flotilla/LeaveQueue',
+                request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.LeaveQueueRequest.SerializeToString,
+                response_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.LeaveQueueReply.FromString,
+                _registered_method=True)
         self.CancelMessages = channel.unary_unary(
                 '/flotilla.v1.Flotilla/CancelMessages',
                 request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.CancelMessagesRequest.SerializeToString,
@@ -225,6 +230,36 @@ class FlotillaStub:
                 request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.TransactionOutcomeRequest.SerializeToString,
                 response_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.TransactionOutcomeReply.FromString,
                 _registered_method=True)
+        self.CreateSchedule = channel.unary_unary(
+                '/flotilla.v1.Flotilla/CreateSchedule',
+                request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.CreateScheduleRequest.SerializeToString,
+                response_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleReply.FromString,
+                _registered_method=True)
+        self.PauseSchedule = channel.unary_unary(
+                '/flotilla.v1.Flotilla/PauseSchedule',
+                request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleRequest.SerializeToString,
+                response_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleReply.FromString,
+                _registered_method=True)
+        self.ResumeSchedule = channel.unary_unary(
+                '/flotilla.v1.Flotilla/ResumeSchedule',
+                request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleRequest.SerializeToString,
+                response_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleReply.FromString,
+                _registered_method=True)
+        self.RunSchedule = channel.unary_unary(
+                '/flotilla.v1.Flotilla/RunSchedule',
+                request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleRequest.SerializeToString,
+                response_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleReply.FromString,
+                _registered_method=True)
+        self.DeleteSchedule = channel.unary_unary(
+                '/flotilla.v1.Flotilla/DeleteSchedule',
+                request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleRequest.SerializeToString,
+                response_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleReply.FromString,
+                _registered_method=True)
+        self.ListSchedules = channel.unary_unary(
+                '/flotilla.v1.Flotilla/ListSchedules',
+                request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ListSchedulesRequest.SerializeToString,
+                response_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ListSchedulesReply.FromString,
+                _registered_method=True)
         self.Describe = channel.unary_unary(
                 '/flotilla.v1.Flotilla/Describe',
                 request_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.DescribeRequest.SerializeToString,
@@ -323,6 +358,14 @@ class FlotillaServicer:
 
     def Extend(self, request, context):
         """Extends leases: the new duration counts from now.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LeaveQueue(self, request, context):
+        """A member has ended: what it holds is given back at once, which does not count as an attempt, and it keeps nobody
+        from deleting the group. A member that polls again is there again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -520,6 +563,49 @@ class FlotillaServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateSchedule(self, request, context):
+        """Schedules: recurring messages that the cluster produces by itself, each once.
+
+        Fails with ALREADY_EXISTS, unless it is an update.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PauseSchedule(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeSchedule(self, request, context):
+        """Goes on with the next occurrence from now.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RunSchedule(self, request, context):
+        """Produces its message now, once more than it would be. Answered when readers see it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteSchedule(self, request, context):
+        """Messages that it has produced stay. Returns it as it was.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSchedules(self, request, context):
+        """By name, 100 at a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Describe(self, request, context):
         """The cluster.
 
@@ -593,6 +679,11 @@ def add_FlotillaServicer_to_server(servicer, server):
                     servicer.Extend,
                     request_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ExtendRequest.FromString,
                     response_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.SettleReply.SerializeToString,
+            ),
+            'LeaveQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeaveQueue,
+                    request_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.LeaveQueueRequest.FromString,
+                    response_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.LeaveQueueReply.SerializeToString,
             ),
             'CancelMessages': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelMessages,
@@ -728,6 +819,36 @@ def add_FlotillaServicer_to_server(servicer, server):
                     servicer.TransactionOutcome,
                     request_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.TransactionOutcomeRequest.FromString,
                     response_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.TransactionOutcomeReply.SerializeToString,
+            ),
+            'CreateSchedule': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateSchedule,
+                    request_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.CreateScheduleRequest.FromString,
+                    response_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleReply.SerializeToString,
+            ),
+            'PauseSchedule': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseSchedule,
+                    request_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleRequest.FromString,
+                    response_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleReply.SerializeToString,
+            ),
+            'ResumeSchedule': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeSchedule,
+                    request_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleRequest.FromString,
+                    response_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleReply.SerializeToString,
+            ),
+            'RunSchedule': grpc.unary_unary_rpc_method_handler(
+                    servicer.RunSchedule,
+                    request_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleRequest.FromString,
+                    response_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleReply.SerializeToString,
+            ),
+            'DeleteSchedule': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteSchedule,
+                    request_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleRequest.FromString,
+                    response_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleReply.SerializeToString,
+            ),
+            'ListSchedules': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSchedules,
+                    request_deserializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ListSchedulesRequest.FromString,
+                    response_serializer=flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ListSchedulesReply.SerializeToString,
             ),
             'Describe': grpc.unary_unary_rpc_method_handler(
                     servicer.Describe,
@@ -1038,6 +1159,33 @@ class Flotilla:
             '/flotilla.v1.Flotilla/Extend',
             flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ExtendRequest.SerializeToString,
             flotilla_dot_codec_dot_generated_dot_flotilla__pb2.SettleReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeaveQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/flotilla.v1.Flotilla/LeaveQueue',
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.LeaveQueueRequest.SerializeToString,
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.LeaveQueueReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1767,6 +1915,168 @@ class Flotilla:
             '/flotilla.v1.Flotilla/TransactionOutcome',
             flotilla_dot_codec_dot_generated_dot_flotilla__pb2.TransactionOutcomeRequest.SerializeToString,
             flotilla_dot_codec_dot_generated_dot_flotilla__pb2.TransactionOutcomeReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateSchedule(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/flotilla.v1.Flotilla/CreateSchedule',
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.CreateScheduleRequest.SerializeToString,
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PauseSchedule(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/flotilla.v1.Flotilla/PauseSchedule',
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleRequest.SerializeToString,
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeSchedule(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/flotilla.v1.Flotilla/ResumeSchedule',
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleRequest.SerializeToString,
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RunSchedule(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/flotilla.v1.Flotilla/RunSchedule',
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleRequest.SerializeToString,
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteSchedule(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/flotilla.v1.Flotilla/DeleteSchedule',
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleRequest.SerializeToString,
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ScheduleReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSchedules(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/flotilla.v1.Flotilla/ListSchedules',
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ListSchedulesRequest.SerializeToString,
+            flotilla_dot_codec_dot_generated_dot_flotilla__pb2.ListSchedulesReply.FromString,
             options,
             channel_credentials,
             insecure,

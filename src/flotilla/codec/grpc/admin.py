@@ -119,8 +119,21 @@ def read_stage_ack(body: pb.StageAckRequest) -> transactions.StageSettlement:
     if others or place.partition != body.partition:
         raise InvalidArgumentError(f"not all of the leases are of partition {body.partition} of one topic")
     return transactions.StageSettlement(
-        body.topic, body.partition, body.group, body.transaction_id, leases, place.topic_id, body.timeout_ms
+        body.topic,
+        body.partition,
+        body.group,
+        body.transaction_id,
+        leases,
+        place.topic_id,
+        body.timeout_ms,
+        results=_results_of(body),
     )
+
+
+def _results_of(body: pb.StageAckRequest) -> list[queue.MessageResult]:
+    if any(each.partition != body.partition for each in body.results):
+        raise InvalidArgumentError(f"not all of the results are of partition {body.partition}")
+    return [queue.MessageResult(each.offset, each.payload) for each in body.results]
 
 
 # Trimming.

@@ -4,21 +4,23 @@ An endpoint decodes bytes to a message, reads the message to a value, and writes
 again. Reading raises InvalidArgumentError.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from flotilla.codec.fields import Descriptor, Part, fields_of, many
+from flotilla.codec.fields import Declared, Descriptor, fields_of, many
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.grpc import admin as admin
 from flotilla.codec.grpc import dead_letters as dead_letters
 from flotilla.codec.grpc import queue as queue
+from flotilla.codec.grpc import schedules as schedules
 from flotilla.types import operations as ops
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import GRPC_MESSAGE_BYTES_MAX, GRPC_REQUEST_BYTES_MAX
 from flotilla.types.operations import Reply, Request, stream, transactions
+from flotilla.types.operations import schedules as of_schedules
 from flotilla.types.operations.queue import AlterGroup, ExplainMessage, ReadResults
 
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["Flotilla"]
@@ -34,9 +36,6 @@ class Call(NamedTuple):
     read: Callable[[Any], Any]
     #: That value and its answer to a message.
     write: Callable[[Any, Any], Any]
-
-
-Declared: TypeAlias = Mapping[str, Part | str | None]
 
 
 def _derived(
@@ -73,7 +72,7 @@ REQUESTS: Final = (
     _derived("CommitOffset", ops.CommitOffset),
     _derived("ReadOffset", ops.ReadOffset),
     _derived("ExplainMessage", ExplainMessage, read=admin.read_explain, answered={"ended_ms": None, "batch": None}),
-    _derived("ReadResults", ReadResults, asked={"topic_id": None}),
+    _derived("ReadResults", ReadResults),
     _derived("JoinGroup", stream.JoinGroup),
     _derived("Heartbeat", stream.Heartbeat),
     _derived("LeaveGroup", stream.LeaveGroup),
@@ -101,6 +100,12 @@ REQUESTS: Final = (
         answered={"brokers": many("brokers", admin.BROKER), "topics": many("topics", admin.TOPIC), "index": None},
     ),
     _derived("TransferLeadership", ops.TransferLeadership),
+    _derived("CreateSchedule", of_schedules.CreateSchedule, read=schedules.read_create, answered=schedules.ANSWERED),
+    _derived("PauseSchedule", of_schedules.PauseSchedule, read=schedules.read_pause, answered=schedules.ANSWERED),
+    _derived("ResumeSchedule", of_schedules.PauseSchedule, read=schedules.read_resume, answered=schedules.ANSWERED),
+    _derived("RunSchedule", of_schedules.RunSchedule, read=schedules.read_run, answered=schedules.ANSWERED),
+    _derived("DeleteSchedule", of_schedules.DeleteSchedule, read=schedules.read_delete, answered=schedules.ANSWERED),
+    _derived("ListSchedules", of_schedules.ListSchedules, read=schedules.read_list, answered=schedules.LISTED),
 )
 #: Calls that are the same request to several partitions.
 OF_PARTITIONS: Final = (
@@ -109,6 +114,7 @@ OF_PARTITIONS: Final = (
     Call("DescribeGroup", admin.read_describe_group, admin.write_group_descriptions),
 )
 RESET_GROUP: Final = Call("ResetGroup", admin.read_reset_group, admin.write_resets)
+LEAVE_QUEUE: Final = Call("LeaveQueue", queue.read_leave, queue.write_left)
 DELETE_GROUP: Final = Call("DeleteGroup", admin.read_delete_group, admin.write_group_deleted)
 #: Calls that remove messages of a topic.
 OF_TRIMMING: Final = (

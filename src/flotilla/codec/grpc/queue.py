@@ -20,6 +20,7 @@ from flotilla.codec.grpc.values import (
     OpenSubscription,
     PollMessages,
     ProduceRecords,
+    QueueLeave,
     SettleLeases,
 )
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
@@ -73,11 +74,11 @@ def read_produce(body: pb.ProduceRequest, now_ms: int) -> ProduceRecords | Produ
     return ProduceRecords(body.topic, partition, [read_record(record, now_ms) for record in body.records])
 
 
-def write_receipts(receipts: Sequence[tuple[int, int, bool, str]]) -> pb.ProduceReply:
-    """Receipts of (partition, offset, duplicate, topic); the caller knows the topic."""
+def write_receipts(receipts: Sequence[tuple[int, int, bool, str, int]]) -> pb.ProduceReply:
+    """Receipts of (partition, offset, duplicate, topic, topic_id); the caller knows the topic's name."""
     reply = pb.ProduceReply()
-    for partition, offset, duplicate, _ in receipts:
-        reply.receipts.add(partition=partition, offset=offset, duplicate=duplicate)
+    for partition, offset, duplicate, _, topic_id in receipts:
+        reply.receipts.add(partition=partition, offset=offset, duplicate=duplicate, topic_id=topic_id)
     return reply
 
 
@@ -87,7 +88,7 @@ def write_produced(request: Produce, produced: Produced) -> pb.ProduceReply:
             known_positions=[position for position, _ in produced.known],
             known_offsets=[offset for _, offset in produced.known],
         )
-    return write_receipts([(request.partition, produced.base_offset, produced.duplicate, request.topic)])
+    return write_receipts([(request.partition, produced.base_offset, produced.duplicate, request.topic, 0)])
 
 
 def write_failure(error: FlotillaError) -> pb.ProduceReply:
@@ -216,6 +217,8 @@ def _read_open(body: pb.SubscribeRequest.Open) -> OpenSubscription:
         is_auto_ack=body.auto_ack,
         is_ordered_by_key=body.ordered_by_key,
         start=read_start(body.start),
+        types=list(body.types),
+        headers=read_headers(body.headers),
     )
     return OpenSubscription(request, body.batches)
 
@@ -230,6 +233,14 @@ def write_refused(expired: Expired, *, is_by_token: bool) -> pb.SubscribeReply:
     reply = pb.SubscribeReply()
     _write_expired(reply, expired, is_by_token=is_by_token)
     return reply
+
+
+def read_leave(body: pb.LeaveQueueRequest) -> QueueLeave:
+    return QueueLeave(body.topic, body.group, body.member)
+
+
+def write_left(asked: QueueLeave, answer: None) -> pb.LeaveQueueReply:
+    return pb.LeaveQueueReply()
 
 
 # Settlements.

@@ -11,6 +11,15 @@ from flotilla.types.records import Record
 
 
 @dataclass(slots=True)
+class QueueLeave:
+    """A member of a queue group has ended."""
+
+    topic: str
+    group: str
+    member: str
+
+
+@dataclass(slots=True)
 class ProduceRecords:
     """Records for a topic; the keys choose the partition unless it is given."""
 

@@ -17,6 +17,7 @@ from flotilla.codec.grpc.values import (
     GroupMove,
     PollMessages,
     ProduceRecords,
+    QueueLeave,
     SettleLeases,
     TopicTrim,
 )
@@ -53,6 +54,7 @@ class Calls:
         found["RedriveDeadLetters"] = self._unary(api.REDRIVE_DEAD_LETTERS, letters.redrive)
         found["PurgeDeadLetters"] = self._unary(api.PURGE_DEAD_LETTERS, letters.purge)
         found["ResetGroup"] = self._unary(api.RESET_GROUP, self._reset_group)
+        found["LeaveQueue"] = self._unary(api.LEAVE_QUEUE, self._leave_queue)
         found["DeleteGroup"] = self._unary(api.DELETE_GROUP, self._delete_group)
         found["Fetch"] = self._unary(api.FETCH, self._fetch)
         found["Poll"] = self._unary(api.POLL, self._poll)
@@ -118,6 +120,9 @@ class Calls:
     async def _delete_group(self, asked: GroupEnd, timeout_ms: int) -> None:
         groups = self._gateway.groups(asked.topic, timeout_ms=timeout_ms)
         await groups.delete(asked.group, asked.partitions or None, is_forced=asked.is_forced)
+
+    async def _leave_queue(self, asked: QueueLeave, timeout_ms: int) -> None:
+        await self._gateway.leave(asked.topic, asked.group, asked.member, timeout_ms=timeout_ms)
 
     async def _trim(self, asked: TopicTrim, timeout_ms: int) -> dict[int, Offset]:
         return await self._gateway.trim(asked.topic, asked.offsets, timeout_ms=timeout_ms)

@@ -17,7 +17,10 @@ from flotilla.types.ids import Index
 
 @dataclass(frozen=True, slots=True)
 class ChangeHolders:
-    """Members of one group that may hold leases from now on, and members that hold none."""
+    """Members of one group that may hold leases from now on, and members that hold none.
+
+    Without names it says that the group has members: it is used.
+    """
 
     group: str
     #: GroupState.generation when it was proposed: after a reset it is ignored.

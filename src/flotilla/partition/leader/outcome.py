@@ -10,7 +10,7 @@ from flotilla.partition.leader.settlement_outbox import Piece
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset
 from flotilla.types.limits import REASON_BYTES_MAX
-from flotilla.types.operations.queue import BY_BACKOFF
+from flotilla.types.operations.queue import BY_BACKOFF, MessageResult
 
 #: The attempt after which a message is dead: its own bound, or the group's.
 LastAttemptOf: TypeAlias = Callable[[Offset], int]
@@ -41,6 +41,12 @@ class Outcome:
     staged: list[Piece] = field(default_factory=list)
     #: Of an ack, by offset.
     results: Mapping[Offset, AckedResult] = field(default_factory=dict)
+
+    @staticmethod
+    def logged(result: MessageResult, ttl_ms: int) -> AckedResult:
+        """A result as it is logged; with a time to live of 0 it is not kept."""
+        is_kept = result.is_kept and ttl_ms > 0
+        return AckedResult(result.offset, ttl_ms if is_kept else 0, result.payload if is_kept else b"")
 
     def results_of(self, first: Offset, end: Offset) -> tuple[AckedResult, ...]:
         if not self.results:

@@ -17,7 +17,6 @@ from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.hand_over import HANDED_RUNS_MAX, HandOver, HeldGroup
 from flotilla.partition.commands.holders import ChangeHolders
 from flotilla.partition.commands.partition_commands import (
-    AckedResult,
     GroupSettlement,
     ReserveTokens,
     SettleRuns,
@@ -437,7 +436,7 @@ class QueueLeader:
             ranges = under_leases(found, ranges, members, is_earlier=is_earlier)
         outcome = Outcome(kind, now_ms, rules, shortened(reason), delay_ms, last_attempt_of)
         if results:
-            outcome.results = {each.offset: _acked_result(each, rules.result_ttl_ms) for each in results}
+            outcome.results = {each.offset: Outcome.logged(each, rules.result_ttl_ms) for each in results}
         refused = found.settle(ranges, outcome)
         self._watch(found)
         return refused
@@ -448,7 +447,13 @@ class QueueLeader:
         return [] if found is None else [part for one in ranges for part in found.settled_of(one, kind)]
 
     def stage(
-        self, transaction_id: str, group: str, ranges: Sequence[LeaseRange], now_ms: int, timeout_ms: int = 0
+        self,
+        transaction_id: str,
+        group: str,
+        ranges: Sequence[LeaseRange],
+        now_ms: int,
+        timeout_ms: int = 0,
+        results: Sequence[MessageResult] = (),
     ) -> tuple[StageSettlement | None, list[LeaseRange]]:
         """Ends leases for a transaction, whose decision settles the messages: all of them, or none.
 
@@ -461,11 +466,13 @@ class QueueLeader:
             raise UnavailableError(f"acks of transaction {transaction_id} are being staged")
         if all(self._has_staged(transaction_id, found, one) for one in ranges):
             return None, []
-        pieces, refused = found.stage(ranges, self._rules_of(group), now_ms)
+        rules = self._rules_of(group)
+        pieces, refused = found.stage(ranges, rules, now_ms)
         self._watch(found)
         if refused:
             return None, refused
-        settlement = GroupSettlement(group, runs_of(pieces), generation=found.generation)
+        kept = tuple([Outcome.logged(each, rules.result_ttl_ms) for each in results])
+        settlement = GroupSettlement(group, runs_of(pieces), generation=found.generation, results=kept)
         command = StageSettlement(transaction_id, settlement, now_ms, timeout_ms)
         self._staging.append((command, found, pieces))
         return command, []
@@ -689,8 +696,3 @@ class QueueLeader:
         if reads_due:
             self._has_ready(found, now_ms)
         return GroupView(found, self._machine, self._delays, self._rules_of(group), now_ms)
-
-
-def _acked_result(result: MessageResult, ttl_ms: int) -> AckedResult:
-    is_kept = result.is_kept and ttl_ms > 0
-    return AckedResult(result.offset, ttl_ms if is_kept else 0, result.payload if is_kept else b"")

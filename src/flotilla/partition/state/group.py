@@ -95,9 +95,12 @@ class GroupState:
         "settled",
         "start",
         "totals",
+        "used_ms",
     )
 
-    def __init__(self, start: Offset, born: Index, partition_count: int = 0, first_lease: int = 0) -> None:
+    def __init__(
+        self, start: Offset, born: Index, partition_count: int = 0, first_lease: int = 0, used_ms: int = 0
+    ) -> None:
         #: How many partitions the topic had when the group was opened: in younger ones it begins at the start.
         self.partition_count = partition_count
         #: The index of the entry that opened the group: it tells groups of the same name apart.
@@ -125,6 +128,8 @@ class GroupState:
         #: Tokens of the rate limit are reserved up to this theoretical arrival time.
         self.reserved_tat_us = 0
         self.totals = Totals()
+        #: When members were last there, by commands that have to do with them: not later than they really were.
+        self.used_ms = used_ms
 
     # Questions.
 

@@ -19,9 +19,9 @@ from flotilla.partition.state.group import DeathRun, Failure, GroupState, Totals
 from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import Offset
 
-#: born, generation, start, floor, next_death, reserved_tat_us, endings.known_from, partition_count, first_lease; the
-#: totals in the order of their fields; counts of failures, deaths, endings, holders and reasons.
-_GROUP = Struct("<9Q7Q5I")
+#: born, generation, start, floor, next_death, reserved_tat_us, endings.known_from, partition_count, first_lease,
+#: used_ms; the totals in the order of their fields; counts of failures, deaths, endings, holders and reasons.
+_GROUP = Struct("<10Q7Q5I")
 #: Items that one step of encoding or decoding handles.
 _STEP: Final = 4_096
 
@@ -42,7 +42,7 @@ class FrozenGroup(NamedTuple):
 def freeze_queue(queue: GroupState) -> FrozenGroup:
     numbers = (
         queue.born, queue.generation, queue.start, queue.floor, queue.next_death, queue.reserved_tat_us,
-        queue.endings.known_from, queue.partition_count, queue.first_lease,
+        queue.endings.known_from, queue.partition_count, queue.first_lease, queue.used_ms,
     )  # fmt: skip
     return FrozenGroup(
         (*numbers, *astuple(queue.totals)),
@@ -130,8 +130,9 @@ def read_queues(reader: ByteReader) -> dict[str, GroupState]:
 
 def _read_queue(reader: ByteReader) -> GroupState:
     born, generation, start, floor, next_death, tat_us, known_from, *rest = reader.take(_GROUP)
-    partition_count, first_lease, *totals, failure_count, death_count, ending_count, holder_count, reason_count = rest
-    queue = GroupState(start, born, partition_count, first_lease)
+    partition_count, first_lease, used_ms, *rest = rest
+    *totals, failure_count, death_count, ending_count, holder_count, reason_count = rest
+    queue = GroupState(start, born, partition_count, first_lease, used_ms)
     queue.generation = generation
     queue.floor = floor
     queue.next_death = next_death

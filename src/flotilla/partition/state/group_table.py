@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from flotilla.partition.commands.partition_commands import (
+    AckedResult,
     BuryDeaths,
     CancelRecords,
     ChangeHolders,
@@ -130,11 +131,14 @@ class GroupTable:
         floors = [queue.floor for queue in self.queues.values() if queue.generation > known]
         return min([offset, *floors])
 
-    def settle_acked(self, name: str, generation: Index, runs: tuple[Run, ...]) -> None:
+    def settle_acked(
+        self, name: str, generation: Index, runs: tuple[Run, ...], results: tuple[AckedResult, ...] = ()
+    ) -> None:
         """Acks of a committed transaction: void if the group was reset or deleted since the messages were leased."""
         queue = self.queues.get(name)
         if queue is not None and queue.generation == generation:
-            queue.totals.acked += queue.acknowledge(runs)
+            settlement = GroupSettlement(name, runs, results=results)
+            queue.totals.acked += _acknowledge(queue, settlement, self._log.results)
 
     # Rules.
 
@@ -265,10 +269,7 @@ class GroupTable:
             for dead in settlement.dead:
                 _check_run(dead.first, dead.end, next_offset)
                 _check_reason(dead.reason)
-            for result in settlement.results:
-                _check_run(result.offset, result.offset + 1, next_offset)
-                if len(result.payload) > RESULT_BYTES_MAX or result.ttl_ms > _TTL_MS_MAX:
-                    raise InvalidArgumentError(f"a result has at most {RESULT_BYTES_MAX} bytes")
+            check_results(settlement.results, next_offset)
 
     # Effects.
 
@@ -311,7 +312,7 @@ class GroupTable:
         queue = self.queues.get(command.group)
         if queue is None:
             start = max(command.offset, self._log.log_start)
-            queue = GroupState(start, self._log.applied, command.partition_count, command.first_lease)
+            queue = GroupState(start, self._log.applied, command.partition_count, command.first_lease, command.now_ms)
             self.queues[command.group] = queue
             self._settle_cancelled(queue)
         return queue.floor
@@ -320,6 +321,7 @@ class GroupTable:
         """The group's new floor."""
         queue = self.queues[command.group]
         queue.reset(max(command.offset, self._log.log_start), self._log.applied, command.first_lease)
+        queue.used_ms = max(queue.used_ms, command.now_ms)
         self._log.results.drop(command.group)
         self._settle_cancelled(queue)
         return queue.floor
@@ -335,6 +337,7 @@ class GroupTable:
             queue = self.queues.get(settlement.group)
             if queue is not None and settlement.generation in (0, queue.generation):
                 count += _settle_queue(queue, settlement, command.now_ms, self._log.results)
+                queue.used_ms = max(queue.used_ms, command.now_ms)
         return count
 
     def _bury(self, command: BuryDeaths) -> int:
@@ -350,6 +353,8 @@ class GroupTable:
             for name in command.left:
                 queue.holders.pop(name, None)
             queue.holders.update(dict.fromkeys(command.joined))
+            if command.joined or not command.left:
+                queue.used_ms = max(queue.used_ms, command.now_ms)
 
     def _cancel(self, command: CancelRecords) -> tuple[Offset, ...]:
         """The offsets that are cancelled now: all that are still in the log."""
@@ -361,6 +366,14 @@ class GroupTable:
         for queue in self.queues.values():
             queue.totals.cancelled += _end_runs(queue, runs, CANCELLED)
         return offsets
+
+
+def check_results(results: tuple[AckedResult, ...], next_offset: Offset) -> None:
+    """Raises the error to refuse a settlement with."""
+    for result in results:
+        _check_run(result.offset, result.offset + 1, next_offset)
+        if len(result.payload) > RESULT_BYTES_MAX or result.ttl_ms > _TTL_MS_MAX:
+            raise InvalidArgumentError(f"a result has at most {RESULT_BYTES_MAX} bytes")
 
 
 def _check_run(first: Offset, end: Offset, next_offset: Offset) -> None:
@@ -384,13 +397,19 @@ def _end_runs(queue: GroupState, runs: list[Run] | tuple[Run, ...], kind: int) -
     return count
 
 
-def _settle_queue(queue: GroupState, settlement: GroupSettlement, now_ms: int, results: ResultTable) -> int:
-    totals = queue.totals
+def _acknowledge(queue: GroupState, settlement: GroupSettlement, results: ResultTable) -> int:
+    """Acks, with their results: a message that is settled already keeps what it has."""
     answers = [each for each in settlement.results if not queue.is_settled(each.offset)]
     acked = queue.acknowledge(settlement.acked)
     for offset, ttl_ms, payload in answers:
         if queue.is_settled(offset):
             results.put(settlement.group, offset, Result(payload, ttl_ms))
+    return acked
+
+
+def _settle_queue(queue: GroupState, settlement: GroupSettlement, now_ms: int, results: ResultTable) -> int:
+    totals = queue.totals
+    acked = _acknowledge(queue, settlement, results)
     expired = _end_runs(queue, settlement.expired, EXPIRED)
     dropped = _end_runs(queue, settlement.dropped, DROPPED)
     failed = sum([queue.fail(run.first, run.end, run.not_before_ms, run.reason) for run in settlement.failed])

@@ -47,7 +47,7 @@ from flotilla.partition.queries import (
 )
 from flotilla.partition.state.batch_index import BatchIndex
 from flotilla.partition.state.group import GroupState
-from flotilla.partition.state.group_table import GroupTable
+from flotilla.partition.state.group_table import GroupTable, check_results
 from flotilla.partition.state.idempotency_keys import KeyTable
 from flotilla.partition.state.producers import ProducerTable
 from flotilla.partition.state.remains import dismantle
@@ -317,9 +317,13 @@ class PartitionMachine:
 
     def _check_stage_settlement(self, command: StageSettlement) -> None:
         settlement = command.settlement
-        if settlement != GroupSettlement(settlement.group, settlement.acked, generation=settlement.generation):
+        acks = GroupSettlement(
+            settlement.group, settlement.acked, generation=settlement.generation, results=settlement.results
+        )
+        if settlement != acks:
             raise InvalidArgumentError("a transaction acknowledges messages, and settles them in no other way")
         self._all_groups.check_unsettled(settlement.group, settlement.generation, settlement.acked)
+        check_results(settlement.results, self.next_offset)
         self.transactions.check_acks(command.transaction_id, _staged_acks(settlement))
 
     def _check_conclude(self, command: ConcludeStage) -> None:
@@ -388,7 +392,7 @@ class PartitionMachine:
 
 
 def _staged_acks(settlement: GroupSettlement) -> StagedAcks:
-    return StagedAcks(settlement.group, settlement.generation, settlement.acked)
+    return StagedAcks(settlement.group, settlement.generation, settlement.acked, settlement.results)
 
 
 def _accept(_: Command) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.byte_reader import ByteReader, pack_count, pack_numbers, pack_rows, pack_text
+from flotilla.partition.commands.group_commands import AckedResult
 from flotilla.partition.state.transactions import Ended, Part, StagedAcks, StagedTransactions, Staging, VisibleBatch
 from flotilla.types.errors import CorruptionError
 
@@ -39,6 +40,8 @@ def write_transactions(out: bytearray, transactions: StagedTransactions) -> None
             out += pack_text(acks.group)
             out += pack_numbers((acks.generation,))
             out += pack_rows(acks.runs)
+            out += pack_rows([(result.offset, result.ttl_ms, len(result.payload)) for result in acks.results])
+            out += b"".join([result.payload for result in acks.results])
     out += pack_count(len(transactions.ended))
     for ended in transactions.ended.values():
         out += pack_text(ended.transaction_id)
@@ -76,7 +79,9 @@ def _read_staging(reader: ByteReader) -> Staging:
 
 def _read_acks(reader: ByteReader) -> StagedAcks:
     group, generation = reader.text(), reader.number()
-    return StagedAcks(group, generation, tuple([(first, end) for first, end in reader.rows(2)]))
+    runs = tuple([(first, end) for first, end in reader.rows(2)])
+    results = [AckedResult(offset, ttl_ms, reader.bytes(size)) for offset, ttl_ms, size in list(reader.rows(3))]
+    return StagedAcks(group, generation, runs, tuple(results))
 
 
 def _read_ended(reader: ByteReader) -> Ended:

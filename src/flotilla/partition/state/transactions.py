@@ -24,7 +24,9 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from flotilla.partition.batch_facts import BatchFacts
+from flotilla.partition.commands.group_commands import AckedResult
 from flotilla.partition.offset_runs import Run, RunMap
+from flotilla.partition.state.results import OVERHEAD_BYTES
 from flotilla.types.errors import InvalidArgumentError, LeaseExpiredError, OverloadedError, TransactionEndedError
 from flotilla.types.ids import Index, Offset
 from flotilla.types.limits import MIB
@@ -36,6 +38,8 @@ OPEN_COUNT_MAX: Final = 1_000
 PART_COUNT_MAX: Final = 10_000
 STAGED_BYTES_MAX: Final = 256 * MIB
 STAGED_ACK_RUN_COUNT_MAX: Final = 10_000
+#: Results of acks, of all open transactions together.
+STAGED_RESULT_BYTES_MAX: Final = 16 * MIB
 #: Bounds the memory of ended transactions; the oldest are forgotten first.
 ENDED_COUNT_MAX: Final = 10_000
 ENDED_PART_COUNT_MAX: Final = 100_000
@@ -62,6 +66,8 @@ class StagedAcks(NamedTuple):
     #: GroupState.generation when they were leased. A reset makes the acks void.
     generation: Index
     runs: tuple[Run, ...]
+    #: Kept when the transaction commits.
+    results: tuple[AckedResult, ...] = ()
 
 
 class VisibleBatch(NamedTuple):
@@ -156,7 +162,7 @@ def publisher_id(transaction_id: str) -> int:
 class StagedTransactions:
     """The transactions of one partition."""
 
-    __slots__ = ("_acks", "_by_publisher", "_ended_parts", "ended", "held", "held_index", "open")
+    __slots__ = ("_acks", "_by_publisher", "_ended_parts", "_result_bytes", "ended", "held", "held_index", "open")
 
     def __init__(self) -> None:
         #: In the order of their first stage.
@@ -170,6 +176,8 @@ class StagedTransactions:
         #: By group and generation: the messages whose acks are staged, with their transaction.
         self._acks: dict[tuple[str, Index], RunMap[str]] = {}
         self._ended_parts = 0
+        #: Of staged acks, each with its overhead.
+        self._result_bytes = 0
 
     def put(self, staging: Iterable[Staging], ended: Iterable[Ended]) -> None:
         """Restores from a snapshot."""
@@ -261,6 +269,8 @@ class StagedTransactions:
             raise InvalidArgumentError(
                 f"a transaction acknowledges up to {STAGED_ACK_RUN_COUNT_MAX} runs of messages in a partition"
             )
+        if acks.results and self._result_bytes + _result_bytes(acks) > STAGED_RESULT_BYTES_MAX:
+            raise OverloadedError(f"transactions of this partition stage results of {STAGED_RESULT_BYTES_MAX} bytes")
         above = 0
         for first, end in acks.runs:
             if first < above:
@@ -280,6 +290,7 @@ class StagedTransactions:
         known = self._acks.setdefault((acks.group, acks.generation), RunMap())
         for first, end in acks.runs:
             known.set(first, end, transaction_id)
+        self._result_bytes += _result_bytes(acks)
 
     # Ends.
 
@@ -341,12 +352,13 @@ class StagedTransactions:
         staging = self.open.pop(ended.transaction_id, None)
         if staging is not None:
             del self._by_publisher[publisher_id(ended.transaction_id)]
-            for group, generation, runs in staging.acks:
-                known = self._acks[group, generation]
-                for first, end in runs:
+            for acks in staging.acks:
+                known = self._acks[acks.group, acks.generation]
+                for first, end in acks.runs:
                     known.remove(first, end)
                 if not known:
-                    del self._acks[group, generation]
+                    del self._acks[acks.group, acks.generation]
+                self._result_bytes -= _result_bytes(acks)
         self._remember(ended)
 
     def _remember(self, ended: Ended) -> None:
@@ -355,6 +367,10 @@ class StagedTransactions:
         while len(self.ended) > ENDED_COUNT_MAX or (self._ended_parts > ENDED_PART_COUNT_MAX and len(self.ended) > 1):
             _, oldest = self.ended.popitem(last=False)
             self._ended_parts -= len(oldest.batches)
+
+
+def _result_bytes(acks: StagedAcks) -> int:
+    return sum([len(result.payload) + OVERHEAD_BYTES for result in acks.results])
 
 
 def _acked_count(staging: Staging) -> int:

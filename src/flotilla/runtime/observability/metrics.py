@@ -105,6 +105,25 @@ REQUEST_ERRORS = _messages(
     "operation",
     "code",
 )
+RESULTS_KEPT = _messages(
+    GAUGE,
+    "flotilla_results_kept",
+    "Results of acked messages that are kept for their callers. Reported by the partition's leader.",
+    "topic",
+    "partition",
+)
+RESULTS_KEPT_BYTES = _messages(
+    GAUGE,
+    "flotilla_results_kept_bytes",
+    "Memory of these results; above 32 MiB the oldest are forgotten first. Reported by the partition's leader.",
+    "topic",
+    "partition",
+)
+GROUPS_EXPIRED = _messages(
+    COUNTER,
+    "flotilla_groups_expired_total",
+    "Groups that this node, as the leader of the metadata, has deleted because nobody used them (expires_after_ms).",
+)
 
 MESSAGES_ACKED = _queue(
     COUNTER, "flotilla_messages_acked_total", "Messages that the group has acknowledged since it was created."

@@ -111,5 +111,6 @@ def _draw_group(random: Random, name: str) -> GroupPlan:
         paused=0,
         holds_retention=0 if random.random() < 0.3 else 1,
         single_active=0,
+        expires_after_ms=0,
     )
     return GroupPlan(name, random.choice((1, 2, 3)), rules)

@@ -8,6 +8,7 @@ they do to `broker/`.
 from typing import Final
 
 from flotilla.types.operations.cluster import *  # noqa: F403
+from flotilla.types.operations.group_expiry import *  # noqa: F403
 from flotilla.types.operations.handshake import *  # noqa: F403
 from flotilla.types.operations.log import *  # noqa: F403
 from flotilla.types.operations.queue import *  # noqa: F403

@@ -172,6 +172,9 @@ class Subscribe(Request[Pushed], effect=READ, needs=CONSUME):
     start: Start = FROM_EARLIEST
     #: As in Poll.
     topic_id: int = 0
+    #: As in Poll, both.
+    types: list[str] = field(default_factory=list)
+    headers: list[tuple[str, bytes]] = field(default_factory=list)
 
     @property
     def route(self) -> Route:
@@ -429,6 +432,8 @@ class GroupDescription(Reply):
     partition_count: int = 0
     #: Messages that stay for the group although they are beyond the topic's retention.
     held_back: int = 0
+    #: Of a group that expires: how long nobody has used it here.
+    unused_ms: int = 0
 
 
 @dataclass(slots=True)

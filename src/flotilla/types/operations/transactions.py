@@ -11,7 +11,7 @@ from typing import Final
 
 from flotilla.types.access import ALL, CONSUME, DESCRIBE, OPERATE, PRODUCE, TAKE_PART, Resource
 from flotilla.types.ids import Offset
-from flotilla.types.operations.queue import LeaseRange
+from flotilla.types.operations.queue import LeaseRange, MessageResult
 from flotilla.types.operations.request import CONTROLLER, PARTITION_LEADER, READ, REPEATABLE, Done, Reply, Request
 
 #: As `begun_ms` of a commit: it is behind every horizon.
@@ -66,6 +66,8 @@ class StageSettlement(Request[Staged], to=PARTITION_LEADER, effect=REPEATABLE, n
     #: As of Stage.
     timeout_ms: int = 0
     member: str = ""
+    #: Of messages in `leases`, as in Settle: kept when the transaction commits.
+    results: list[MessageResult] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -57,6 +57,9 @@ class Workers:
     def held_back(self) -> dict[str, int]:
         return {}
 
+    def kept_results(self) -> tuple[int, int]:
+        return 2, 600
+
     def queue_groups(self) -> list[str]:
         return ["gone", "workers"]
 

@@ -6,7 +6,17 @@ import pytest
 
 from flotilla.partition.leader.transactions import TRANSACTION_TIMEOUT_MS
 from flotilla.types.operations import Fetch, Fetched
-from flotilla.types.operations.queue import Delivery, ExplainMessage, Explanation, ResetGroup, Settled, Start
+from flotilla.types.operations.queue import (
+    Delivery,
+    ExplainMessage,
+    Explanation,
+    MessageResult,
+    ReadResults,
+    ResetGroup,
+    ResultsRead,
+    Settled,
+    Start,
+)
 from flotilla.types.operations.transactions import (
     AbortTransaction,
     CommitTransaction,
@@ -161,3 +171,32 @@ def test_the_next_leader_holds_it_back_and_ends_it(is_commit: bool) -> None:
     assert controller.call(decision).result == TransactionDecided()
     fleet.advance(1_000)
     assert values(polled(successor, poll(member="b"))) == ([] if is_commit else [b"a"])
+
+
+def test_results_come_with_the_commit_at_any_leader() -> None:
+    fleet = three()
+    node = fleet.create(TOPIC)
+    store(node, b"a", b"b")
+    found = polled(node, poll(2))
+    results = [MessageResult(0, b"four"), MessageResult(1, b"", is_kept=False)]
+    assert node.call(StageSettlement(TOPIC, 0, GROUP, "t", held(found), results=results)).code == "Staged"
+    for box in fleet.nodes.values():
+        box.snapshot(box.partition(TOPIC).group)
+    fleet.settle()
+    fleet.kill(node.node)
+    fleet.wait(lambda: fleet.leader(TOPIC).node != node.node)
+    fleet.restart(node.node)
+    node = fleet.leader(TOPIC)
+    assert node.call(ReadResults(TOPIC, 0, GROUP, [0, 1])).result == ResultsRead([])
+    assert fleet.controller().call(CommitTransaction("t", [(TOPIC, 0)], begun_ms=2)).code == "TransactionDecided"
+    fleet.wait(lambda: describe(fleet.leader(TOPIC)).floor == 2)
+    answer = fleet.leader(TOPIC).call(ReadResults(TOPIC, 0, GROUP, [0, 1])).result
+    assert isinstance(answer, ResultsRead), answer
+    assert [(each.state, each.result) for each in answer.ended] == [("acked", b"four"), ("forgotten", b"")]
+
+
+def test_a_result_is_of_a_message_that_is_staged(node: Node) -> None:
+    store(node, b"a", b"b")
+    found = polled(node, poll(1))
+    wrong = StageSettlement(TOPIC, 0, GROUP, "t", held(found), results=[MessageResult(1, b"x")])
+    assert node.call(wrong).code == "INVALID_ARGUMENT"

@@ -524,7 +524,7 @@ def test_an_idempotency_key_is_stored_once(client, servers):
 
 def test_records_can_wait_for_a_moment(client):
     moment = datetime(2100, 1, 1, tzinfo=UTC)
-    assert client.produce("orders", b"later", deliver_at=moment) == Receipt(0, 0, topic="orders")
+    assert client.produce("orders", b"later", deliver_at=moment) == Receipt(0, 0, topic="orders", topic_id=1)
     client.produce("orders", b"past", deliver_at=1_000)
     client.produce("orders", b"soon", delay_ms=20)
     with client.queue("orders", group="workers") as consumer:

@@ -61,8 +61,9 @@ def test_records_of_several_topics_are_seen_together(client, names):
         with pytest.raises(TransactionEndedError):
             _ = txn.receipts
     first, second, third = txn.receipts
-    assert (first.offset, third) == (0, Receipt(first.partition, 1, topic=orders))
-    assert second == Receipt(1, 0, topic=billing)
+    ids = {topic: client.describe_topic(topic).topic_id for topic in names}
+    assert (first.offset, third) == (0, Receipt(first.partition, 1, topic=orders, topic_id=ids[orders]))
+    assert second == Receipt(1, 0, topic=billing, topic_id=ids[billing])
     assert (seen(client, orders), seen(client, billing)) == ([b"1", b"3"], [b"2"])
     with pytest.raises(TransactionEndedError):
         txn.produce(orders, b"late")

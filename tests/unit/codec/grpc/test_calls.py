@@ -16,7 +16,7 @@ from flotilla.types.operations.queue import MessageResult
 
 READERS: dict[str, Any] = {
     **{call.name: call.read for call in (*api.REQUESTS, *api.OF_PARTITIONS, *api.OF_LEASES, api.FETCH, api.POLL)},
-    **{call.name: call.read for call in (api.RESET_GROUP, api.DELETE_GROUP, *api.OF_TRIMMING)},
+    **{call.name: call.read for call in (api.RESET_GROUP, api.DELETE_GROUP, api.LEAVE_QUEUE, *api.OF_TRIMMING)},
     **{call.name: call.read for call in (api.LIST_DEAD_LETTERS, api.REDRIVE_DEAD_LETTERS, api.PURGE_DEAD_LETTERS)},
     "Produce": lambda message: read_produce(message, 1_000),
     "ProduceStream": lambda message: read_produce(message, 1_000),

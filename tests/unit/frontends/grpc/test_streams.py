@@ -215,3 +215,47 @@ def test_a_word_that_makes_no_sense_ends_the_stream(endpoint: Endpoint, word: pb
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
     endpoint.play(work)
+
+
+def test_a_subscription_has_a_filter(endpoint: Endpoint) -> None:
+    async def work(session: Session) -> None:
+        regions = [
+            pb.Record(payload=b"%d" % n, headers=[pb.Header(name="region", value=b"eu")] * (n % 2)) for n in range(6)
+        ]
+        await session.stub.Produce(pb.ProduceRequest(topic=session.topic, records=regions))
+        call = await subscribe(session, credit=10, headers=[pb.Header(name="region", value=b"eu")])
+        assert [message.payload for message in await take(call, 3)] == [b"1", b"3", b"5"]
+        other = await subscribe(session, credit=10)
+        assert [message.payload for message in await take(other, 3)] == [b"0", b"2", b"4"]
+        wrong = await subscribe(session, credit=10, types=[str(n) for n in range(65)])
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await wrong.read()
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+    endpoint.play(work)
+
+
+def test_a_member_leaves_and_gives_back_what_it_holds(endpoint: Endpoint) -> None:
+    async def work(session: Session) -> None:
+        await session.stub.CreateTopic(pb.CreateTopicRequest(topic=session.topic, partitions=3))
+        for partition in range(3):
+            request = pb.ProduceRequest(topic=session.topic, partition=partition, records=records(b"%d" % partition))
+            await session.stub.Produce(request)
+        work = {"topic": session.topic, "group": "g"}
+        polled = await session.stub.Poll(pb.PollRequest(**work, member="a", wait_ms=5_000))
+        while len(polled.messages) < 3:
+            polled.messages.extend(
+                (await session.stub.Poll(pb.PollRequest(**work, member="a", wait_ms=5_000))).messages
+            )
+        with pytest.raises(grpc.aio.AioRpcError):
+            await session.stub.DeleteGroup(pb.DeleteGroupRequest(**work))
+        await session.stub.LeaveQueue(pb.LeaveQueueRequest(**work, member="a"))
+        taken: list[pb.Message] = []
+        while len(taken) < 3:
+            taken += (await session.stub.Poll(pb.PollRequest(**work, member="b", wait_ms=5_000))).messages
+        assert {message.attempt for message in taken} == {1}
+        await session.stub.Ack(pb.AckRequest(**work, leases=[message.lease for message in taken]))
+        await session.stub.LeaveQueue(pb.LeaveQueueRequest(**work, member="b"))
+        await session.stub.DeleteGroup(pb.DeleteGroupRequest(**work))
+
+    endpoint.play(work)

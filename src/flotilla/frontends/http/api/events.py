@@ -9,10 +9,12 @@ browsers do, continues after it. An error is the last event. Comments keep a sil
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, Final
 
+from flotilla.frontends.http.api.filters import FILTER_QUERY, WANTED_HEADERS, WANTED_TYPES, read_filter
 from flotilla.frontends.http.api.messages import show_delivery
-from flotilla.frontends.http.api.record_view import show_batch
+from flotilla.frontends.http.api.record_view import read_headers, show_batch
 from flotilla.frontends.http.api.stream_credit import Unsettled
 from flotilla.frontends.http.framework.operation import TEXT, Call, Operation, Parameter, flag, integer, obj
 from flotilla.frontends.http.framework.parameters import GROUP, MEMBER, OF_PARTITION, OF_TOPIC, OFFSET, VISIBILITY
@@ -36,8 +38,10 @@ _SUBSCRIPTION = obj(
     max_in_flight=integer(1, 10_000, "Unsettled messages at most.", default=16),
     visibility_ms=VISIBILITY,
     at_most_once=flag("Acked before it is sent: there is nothing to settle."),
+    types=WANTED_TYPES,
+    headers=WANTED_HEADERS,
 )
-_FOLLOW_QUERY = (Parameter("offset", OFFSET),)
+_FOLLOW_QUERY = (Parameter("offset", OFFSET), *FILTER_QUERY)
 
 
 class EventApi:
@@ -74,6 +78,8 @@ class EventApi:
             body["max_in_flight"],
             visibility_ms=body.get("visibility_ms", 0),
             is_auto_ack=is_auto,
+            types=body.get("types", []),
+            headers=read_headers(body.get("headers", ()), "the body"),
         )
         subscription = await self._gateway.subscribe(request)
         return _stream(self._messages(request, subscription))
@@ -112,10 +118,12 @@ class EventApi:
         else:
             offset = (await self._gateway.ask(ListOffsets(topic, partition, LATEST))).offset
         # A missing topic or offset is a status, not an event.
-        first = await self._gateway.ask(Fetch(topic, partition, offset, 1 * MIB))
-        return _stream(self._records(topic, partition, offset, first))
+        types, headers = read_filter(call.query)
+        request = Fetch(topic, partition, offset, 1 * MIB, types=types, headers=headers)
+        return _stream(self._records(request, await self._gateway.ask(request)))
 
-    async def _records(self, topic: str, partition: int, offset: int, fetched: Fetched) -> AsyncIterator[bytes]:
+    async def _records(self, request: Fetch, fetched: Fetched) -> AsyncIterator[bytes]:
+        offset = request.offset
         try:
             while True:
                 records = [record for batch in fetched.batches for record in show_batch(batch, offset)]
@@ -124,7 +132,9 @@ class EventApi:
                     yield b"".join(_event(str(each["offset"]), each) for each in records)
                 else:
                     yield _BEAT
-                fetched = await self._gateway.ask(Fetch(topic, partition, offset, 1 * MIB, _BEAT_MS))
+                # With a filter the broker may have looked further than the last match.
+                offset = max(offset, fetched.reached)
+                fetched = await self._gateway.ask(replace(request, offset=offset, wait_ms=_BEAT_MS))
         except FlotillaError as error:
             yield _failure(error)
 

@@ -117,6 +117,9 @@ _EXPLAINED = obj(
 
 
 _WAIT: Final = Parameter("wait_ms", integer(0, 300_000, "How long to wait for its end.", default=0))
+_TOPIC_ID: Final = Parameter(
+    "topic_id", integer(0, 2**53 - 1, "That of the receipt: a later topic of the name is refused. 0: any.", default=0)
+)
 _RESULT = obj(
     ("ended",),
     ended={"type": "boolean", "description": "False: it waits, is leased or is retried."},
@@ -166,7 +169,8 @@ class GroupApi:
                       {**part, "offset": OFFSET}, answers={200: _EXPLAINED}, errors=(404, 416)),
             Operation("readResult", "GET", f"{path}/partitions/{{partition}}/messages/{{offset}}/result", tag,
                       "How a message ended in a group, with the result of its ack.", self.result,
-                      {**part, "offset": OFFSET}, query=(_WAIT,), answers={200: _RESULT}, errors=(404, 416),
+                      {**part, "offset": OFFSET}, query=(_WAIT, _TOPIC_ID), answers={200: _RESULT},
+                      errors=(404, 409, 416),
                       description="With `wait_ms` the answer comes when the message has ended, or after that time."),
         ]  # fmt: skip
 
@@ -209,7 +213,8 @@ class GroupApi:
 
     async def result(self, call: Call) -> Answer:
         path = call.path
-        request = ReadResults(path["topic"], path["partition"], path["group"], [path["offset"]], call.query["wait_ms"])
+        place = (path["topic"], path["partition"], path["group"])
+        request = ReadResults(*place, [path["offset"]], call.query["wait_ms"], call.query["topic_id"])
         found = (await self._gateway.ask(request)).ended
         if not found:
             return Answer({"ended": False})

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from flotilla.codec.batch.view import BatchView
-from flotilla.frontends.http.api.record_view import HEADER, MESSAGE, base64_text, read_base64, read_headers, show_record
+from flotilla.frontends.http.api.filters import WANTED_HEADERS, WANTED_TYPES
+from flotilla.frontends.http.api.record_view import MESSAGE, base64_text, read_base64, read_headers, show_record
 from flotilla.frontends.http.api.stream_credit import Place, Unsettled
 from flotilla.frontends.http.framework.operation import (
     INTEGER,
@@ -33,7 +34,7 @@ from flotilla.frontends.http.framework.parameters import (
 )
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.lease_tokens import LeasePlace, lease_token, leases_by_place, read_lease_token
-from flotilla.types.limits import FILTER_HEADER_COUNT_MAX, MIB, REASON_BYTES_MAX, RESULT_BYTES_MAX
+from flotilla.types.limits import MIB, REASON_BYTES_MAX, RESULT_BYTES_MAX
 from flotilla.types.operations.queue import (
     ACK,
     BY_BACKOFF,
@@ -47,7 +48,6 @@ from flotilla.types.operations.queue import (
     Poll,
     Settle,
 )
-from flotilla.types.tasks import TASK_TYPE_BYTES_MAX, TASK_TYPES_MAX
 from flotilla.types.topics import PARTITION_COUNT_MAX
 
 _YEAR_MS: Final = 365 * 24 * 3_600_000
@@ -72,13 +72,8 @@ POLL = obj(
     at_most_once=flag("Acked before it is sent, and never leased."),
     ordered_by_key=flag("Messages of one key one at a time, in order: sets `ordered` of the group."),
     start=START,
-    types=array(
-        text(0, TASK_TYPE_BYTES_MAX),
-        0,
-        TASK_TYPES_MAX,
-        "Only messages of these types: the value of their header flotilla-task-type, empty for those without one.",
-    ),
-    headers=array(HEADER, 0, FILTER_HEADER_COUNT_MAX, "Only messages that have all of these headers; in base64."),
+    types=WANTED_TYPES,
+    headers=WANTED_HEADERS,
 )
 POLLED = obj(
     ("messages", "visibility_ms"),
@@ -126,6 +121,10 @@ class MessageApi:
                       self.release, OF_GROUP, body=released, answers=ends, errors=(404, 409)),
             Operation("extendLeases", "POST", f"{path}/extend", tag, "Extend leases.", self.extend, OF_GROUP,
                       body=extended, answers={200: _EXTENDED}, errors=(404, 409)),
+            Operation("leaveQueue", "POST", f"{path}/leave", tag, "A member has ended.", self.leave, OF_GROUP,
+                      body=obj(("member",), member=MEMBER), answers={200: obj()}, errors=(404,),
+                      description="What it holds is given back at once, which does not count as an attempt, and it "
+                      "keeps nobody from deleting the group. A member that polls again is there again."),
         ]  # fmt: skip
 
     async def poll(self, call: Call) -> Answer:
@@ -197,6 +196,10 @@ class MessageApi:
         )
         self._unsettled.extended(topic, group, _places(body["leases"]), visibility_ms)
         return Answer({"expired": expired, "visibility_ms": visibility_ms})
+
+    async def leave(self, call: Call) -> Answer:
+        await self._gateway.leave(call.path["topic"], call.path["group"], call.body["member"])
+        return Answer({})
 
     async def _ask_each(
         self, leases: list[str], request: Callable[[LeasePlace, list[LeaseRange]], Settle | Extend]

@@ -6,6 +6,7 @@ same bytes as over TCP, in which a producer id and a sequence make repetition ha
 
 from typing import Any, Final
 
+from flotilla.frontends.http.api.filters import FILTER_QUERY, read_filter
 from flotilla.frontends.http.api.record_view import NEW_RECORD, RECORD, read_record, show_batch
 from flotilla.frontends.http.framework.operation import (
     FLAG,
@@ -37,10 +38,18 @@ from flotilla.types.operations.queue import CancelRecords
 BATCH_TYPE: Final = "application/vnd.flotilla.batch"
 LOG_START_HEADER: Final = "Flotilla-Log-Start"
 NEXT_OFFSET_HEADER: Final = "Flotilla-Next-Offset"
+#: With a filter: where to go on.
+RESUME_OFFSET_HEADER: Final = "Flotilla-Resume-Offset"
 _PRODUCE_MAX: Final = 10_000
 _FETCH_MAX: Final = 1_000
 
-_RECEIPT = obj(("partition", "offset", "duplicate"), partition=INTEGER, offset=INTEGER, duplicate=FLAG)
+_RECEIPT = obj(
+    ("partition", "offset", "duplicate"),
+    partition=INTEGER,
+    offset=INTEGER,
+    duplicate=FLAG,
+    topic_id={"type": "integer", "description": "Of the topic; one that is created again under its name has another."},
+)
 _PRODUCE = obj(("records",), records=array(NEW_RECORD, 1, _PRODUCE_MAX), partition=PARTITION)
 _RECEIPTS = obj(("receipts",), receipts={"type": "array", "items": _RECEIPT})
 _FETCHED = obj(
@@ -75,8 +84,9 @@ _FETCH_QUERY = (
     Parameter("max_bytes", _BYTES),
     Parameter("wait_ms", WAIT),
     _LINEARIZABLE,
+    *FILTER_QUERY,
 )
-_BATCH_QUERY = (_FROM, Parameter("max_bytes", _BYTES), Parameter("wait_ms", WAIT), _LINEARIZABLE)
+_BATCH_QUERY = (_FROM, Parameter("max_bytes", _BYTES), Parameter("wait_ms", WAIT), _LINEARIZABLE, *FILTER_QUERY)
 
 
 class RecordApi:
@@ -117,7 +127,7 @@ class RecordApi:
                 OF_PARTITION, query=_BATCH_QUERY, answers={200: {"type": "string", "format": "binary"}},
                 answer_type=BATCH_TYPE, errors=(404, 416),
                 description=f"One after the other; the headers {LOG_START_HEADER} and {NEXT_OFFSET_HEADER} say how "
-                "far the log reaches.",
+                f"far the log reaches, and {RESUME_OFFSET_HEADER}, with a filter, where to go on.",
             ),
         ]  # fmt: skip
 
@@ -129,7 +139,12 @@ class RecordApi:
         partition = call.body.get("partition")
         receipts = await self._gateway.produce(call.path["topic"], records, partition=partition)
         shown = [
-            {"partition": receipt.partition, "offset": receipt.offset, "duplicate": receipt.duplicate}
+            {
+                "partition": receipt.partition,
+                "offset": receipt.offset,
+                "duplicate": receipt.duplicate,
+                "topic_id": receipt.topic_id,
+            }
             for receipt in receipts
         ]
         return Answer({"receipts": shown}, 201)
@@ -142,12 +157,17 @@ class RecordApi:
             shown += show_batch(batch, offset)
             if len(shown) >= call.query["limit"]:
                 break
+        is_cut = len(shown) >= call.query["limit"]
         shown = shown[: call.query["limit"]]
         following = shown[-1]["offset"] + 1 if shown else offset
+        if not is_cut:
+            # With a filter the broker may have looked further than the last match.
+            following = max(following, fetched.reached)
         return Answer({"records": shown, "next": following, "log_start": fetched.log_start, "end": fetched.next_offset})
 
     async def _fetch(self, call: Call) -> Fetched:
         query = call.query
+        types, headers = read_filter(query)
         request = Fetch(
             call.path["topic"],
             call.path["partition"],
@@ -155,6 +175,8 @@ class RecordApi:
             query["max_bytes"],
             query["wait_ms"],
             is_linearizable=query["linearizable"],
+            types=types,
+            headers=headers,
         )
         return await self._gateway.ask(request)
 
@@ -180,4 +202,6 @@ class RecordApi:
     async def fetch_batches(self, call: Call) -> Response:
         fetched = await self._fetch(call)
         headers = {LOG_START_HEADER: str(fetched.log_start), NEXT_OFFSET_HEADER: str(fetched.next_offset)}
+        if fetched.reached:
+            headers[RESUME_OFFSET_HEADER] = str(fetched.reached)
         return Response(b"".join(fetched.batches), BATCH_TYPE, headers=headers)

@@ -126,9 +126,15 @@ class WatchedLeader(QueueLeader):
                 self.at.end(group, one.first)
 
     def stage(
-        self, transaction_id: str, group: str, ranges: Sequence[LeaseRange], now_ms: int, timeout_ms: int = 0
+        self,
+        transaction_id: str,
+        group: str,
+        ranges: Sequence[LeaseRange],
+        now_ms: int,
+        timeout_ms: int = 0,
+        results: Sequence[MessageResult] = (),
     ) -> tuple[StageSettlementCommand | None, list[LeaseRange]]:
-        command, refused = super().stage(transaction_id, group, ranges, now_ms, timeout_ms)
+        command, refused = super().stage(transaction_id, group, ranges, now_ms, timeout_ms, results)
         if command is not None:
             self.watch.check(self._settled, group, ranges, refused, ())
         return command, refused

@@ -1,0 +1,56 @@
+"""Groups that expire, as users of the client see them."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from flotilla import Client, NotFoundError
+from flotilla.testing import LocalBroker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LocalBroker]:
+    with LocalBroker() as broker:
+        yield broker
+
+
+def test_a_queue_group_that_nobody_uses_is_gone_after_its_time(broker: LocalBroker, client: Client) -> None:
+    client.create_topic("previews", partitions=3)
+    client.alter_group("previews", "g", expires_after_ms=timedelta(hours=1), max_deliveries=2)
+    for number in range(3):
+        client.produce("previews", b"%d" % number, partition=number)
+    with client.queue("previews", group="g") as consumer:
+        for _ in range(3):
+            next(consumer).ack()
+        broker.advance(hours=3)
+        assert client.describe_group("previews", "g").unused_ms == 0, "it has a member"
+    broker.advance(minutes=50)
+    info = client.describe_group("previews", "g")
+    assert timedelta(minutes=40) < timedelta(milliseconds=info.unused_ms) < timedelta(minutes=51)
+    assert info.acked_total == 3
+    broker.advance(minutes=11)
+    with pytest.raises(NotFoundError):
+        client.describe_group("previews", "g")
+    assert client.alter_group("previews", "g") == {}
+    with client.queue("previews", group="g") as consumer:
+        assert {next(consumer).payload for _ in range(3)} == {b"0", b"1", b"2"}, "it begins anew"
+
+
+def test_a_stream_group_and_a_group_of_commits(broker: LocalBroker, client: Client) -> None:
+    client.create_topic("log", partitions=2)
+    client.produce("log", b"x", partition=0)
+    for group in ("s", "r"):
+        client.alter_group("log", group, expires_after_ms="1h")
+    with client.stream("log", group="s") as consumer:
+        assert len(consumer.poll(wait_ms=10_000)) == 1
+        consumer.commit()
+        broker.advance(minutes=90)
+        assert "s" in client.groups("log"), "it has a member"
+    with client.reader("log", group="r", offset="earliest") as reader:
+        assert len(reader.poll(wait_ms=10_000)) == 1
+        reader.commit()
+    broker.advance(minutes=59)
+    assert set(client.groups("log")) == {"s", "r"}
+    broker.advance(minutes=2)
+    assert client.groups("log") == {}
