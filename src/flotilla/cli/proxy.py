@@ -128,6 +128,7 @@ async def _run(
     if tls is not None:
         prepare_grpc()
     # Imported late: the endpoints take longer to load than `--help` should.
+    from flotilla.client.app.environment import environment_credentials
     from flotilla.frontends.grpc.server import GrpcServer
     from flotilla.frontends.http.server import HttpServer
     from flotilla.frontends.listener import ConnectionBudget
@@ -137,7 +138,7 @@ async def _run(
     addresses = read_addresses(servers)
     to_brokers = tls_of_environment()
     dialler = None if to_brokers is None else TlsDialler(fresh_context(to_brokers).get)
-    gateway = Gateway(lambda: addresses, "proxy", tls=dialler)
+    gateway = Gateway(lambda: addresses, "proxy", tls=dialler, credentials=environment_credentials())
     raise_descriptor_limit()
     # No store, but connections to brokers.
     descriptors = budget_descriptors(here().descriptors_max(), segments_max=0, has_grpc=True)

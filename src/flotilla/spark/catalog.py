@@ -27,7 +27,13 @@ class DataLossError(LookupError):
 class Catalog:
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._client = Client(options.servers, timeout_ms=options.timeout_ms, name="spark", tls=options.tls)
+        self._client = Client(
+            options.servers,
+            timeout_ms=options.timeout_ms,
+            name="spark",
+            tls=options.tls,
+            credentials=options.log_in.credentials(),
+        )
 
     @property
     def client(self) -> Client:

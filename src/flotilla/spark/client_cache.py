@@ -12,12 +12,14 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Final
 
+from flotilla.client.app.environment import LogInFiles
 from flotilla.client.client import Client
 from flotilla.security.client_tls import Tls
 from flotilla.types.errors import FlotillaError
 
 #: Servers, timeout and encryption.
-_Key = tuple[tuple[str, ...], int, Tls | None]
+_Key = tuple[tuple[str, ...], int, Tls | None, LogInFiles]
+_NOBODY: Final = LogInFiles()
 #: For a process that serves several clusters in turn.
 CACHED_MAX: Final = 4
 #: Nothing is in flight in an idle client.
@@ -62,10 +64,14 @@ os.register_at_fork(after_in_child=_cache.forget)
 
 
 @contextmanager
-def borrowed_client(servers: Sequence[str], timeout_ms: int, tls: Tls | None = None) -> Iterator[Client]:
+def borrowed_client(
+    servers: Sequence[str], timeout_ms: int, tls: Tls | None = None, log_in: LogInFiles = _NOBODY
+) -> Iterator[Client]:
     """An idle client, or a new one, for the length of a block."""
-    key = (tuple(servers), timeout_ms, tls)
-    client = _cache.take(key) or Client(list(servers), timeout_ms=timeout_ms, name="spark", tls=tls)
+    key = (tuple(servers), timeout_ms, tls, log_in)
+    client = _cache.take(key) or Client(
+        list(servers), timeout_ms=timeout_ms, name="spark", tls=tls, credentials=log_in.credentials()
+    )
     try:
         yield client
     except GeneratorExit:

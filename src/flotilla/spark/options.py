@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from flotilla.client.app.environment import LogInFiles, environment_log_in
 from flotilla.security.client_tls import Tls, read_tls, tls_of_environment
 from flotilla.types.address import parse_address
 from flotilla.types.errors import InvalidArgumentError
@@ -68,6 +69,10 @@ class Options:
     tls_ca: str = ""
     tls_certificate: str = ""
     tls_key: str = ""
+    #: The same, for brokers that ask who their clients are.
+    user: str = ""
+    password_file: str = ""
+    token_file: str = ""
     subscribe: tuple[str, ...] = ()
     subscribe_pattern: str = ""
     #: Topics and partition numbers.
@@ -100,6 +105,12 @@ class Options:
     def tls(self) -> Tls | None:
         """As of a client. Raises InvalidArgumentError."""
         return read_tls(self.tls_ca, self.tls_certificate, self.tls_key) or tls_of_environment()
+
+    @property
+    def log_in(self) -> LogInFiles:
+        """Who the job is."""
+        chosen = LogInFiles(self.user, self.password_file, self.token_file)
+        return chosen if any(chosen) else environment_log_in()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -217,6 +228,12 @@ TABLE: Final[tuple[Option, ...]] = (
         "The certificate that says who the job is, for brokers that ask for one.",
     ),
     Option("tlsKey", "tls_key", _text, "a path", EVERYWHERE, "The key of the certificate."),
+    Option("user", "user", _text, "a name", EVERYWHERE, "The user who runs the job, for brokers that ask."),
+    Option(
+        "passwordFile", "password_file", _text, "a path", EVERYWHERE,
+        "The file with the user's password in its first line, on every executor, too.",
+    ),
+    Option("tokenFile", "token_file", _text, "a path", EVERYWHERE, "The same with a token, in place of a user."),
     Option("subscribe", "subscribe", _texts, "names of topics, separated by commas", READING, "Topics to read."),
     Option(
         "subscribePattern", "subscribe_pattern", _pattern, "a regular expression", READING,
@@ -330,6 +347,8 @@ def check_place(given: Mapping[str, str], options: Options, place: str) -> None:
     """Checks that all given options apply to a place. Raises OptionError."""
     if bool(options.tls_certificate) != bool(options.tls_key):
         raise OptionError("options tlsCertificate and tlsKey go together")
+    if bool(options.user) != bool(options.password_file) or (options.user and options.token_file):
+        raise OptionError("option user goes with passwordFile, and tokenFile alone")
     for name in given:
         row = _BY_NAME[name.lower()]
         if place not in row.places:

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from flotilla.client.app.environment import LogInFiles, environment_log_in
 from flotilla.client.bulk.offsets import commit_all
 from flotilla.client.client import Client
 from flotilla.security.client_tls import read_tls, tls_of_environment
@@ -30,6 +31,7 @@ _GROUP: Final = "@group"
 _SERVERS: Final = "@servers"
 #: Names of files, and nothing that is in them.
 _TLS: Final = "@tls"
+_LOG_IN: Final = "@log-in"
 _TIMEOUT_MS: Final = 10_000
 
 _log = logging.getLogger(__name__)
@@ -42,6 +44,8 @@ def with_group(position: Mapping[str, Any], options: Options) -> dict[str, Any]:
     found = {**position, _GROUP: options.group, _SERVERS: ",".join(options.servers)}
     if options.tls_ca or options.tls_certificate:
         found[_TLS] = [options.tls_ca, options.tls_certificate, options.tls_key]
+    if options.user or options.token_file:
+        found[_LOG_IN] = [options.user, options.password_file, options.token_file]
     return found
 
 
@@ -75,7 +79,8 @@ def _commit(end_offset: str | None) -> None:
     group, servers = table.get(_GROUP), table.get(_SERVERS)
     if isinstance(group, str) and isinstance(servers, str):
         tls = read_tls(*table.get(_TLS, ("", "", ""))) or tls_of_environment()
-        with borrowed_client(servers.split(","), _TIMEOUT_MS, tls) as client:
+        log_in = LogInFiles(*table[_LOG_IN]) if _LOG_IN in table else environment_log_in()
+        with borrowed_client(servers.split(","), _TIMEOUT_MS, tls, log_in) as client:
             commit_position(client, group, from_json(table))
 
 

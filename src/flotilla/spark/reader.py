@@ -43,7 +43,7 @@ class FlotillaReader(DataSourceReader):
 def read_range(wanted: OffsetRange, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
     """The records of a range, on an executor. failOnDataLoss decides about records that are gone."""
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
-    with borrowed_client(options.servers, options.timeout_ms, options.tls) as client:
+    with borrowed_client(options.servers, options.timeout_ms, options.tls, options.log_in) as client:
         while len(wanted):
             stored = StoredBatches(
                 client,

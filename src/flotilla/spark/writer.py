@@ -104,7 +104,7 @@ def _write(iterator: Iterator[pa.RecordBatch], options: Options, work: str) -> M
     digest = blake2b(f"{work}/{task}".encode(), digest_size=8).digest()
     # Brokers assign ids of the upper half.
     producer_id = int.from_bytes(digest, "little") >> 1 or 1
-    with borrowed_client(options.servers, options.timeout_ms, options.tls) as client:
+    with borrowed_client(options.servers, options.timeout_ms, options.tls, options.log_in) as client:
         writer = TaskWriter(client, options, producer_id, task)
         try:
             for batch in iterator:
@@ -127,7 +127,7 @@ def _members(messages: Sequence[WriterCommitMessage | None]) -> Members:
 
 def _commit(options: Options, members: Members, application_id: str, version: int) -> None:
     """Commits on the driver. A micro-batch without rows is committed too, to record its number."""
-    with borrowed_client(options.servers, options.timeout_ms, options.tls) as client:
+    with borrowed_client(options.servers, options.timeout_ms, options.tls, options.log_in) as client:
         client.commit_transaction(
             f"spark-{token_hex(12)}", members=members, application_id=application_id, version=version
         )
@@ -137,6 +137,6 @@ def _abort(options: Options, members: Members) -> None:
     """Best effort: an earlier commit stands, and undecided transactions expire."""
     if not members:
         return
-    with suppress(FlotillaError), borrowed_client(options.servers, _ABORT_MS, options.tls) as client:
+    with suppress(FlotillaError), borrowed_client(options.servers, _ABORT_MS, options.tls, options.log_in) as client:
         for transaction_id, partitions in members.items():
             client.abort_transaction(transaction_id, partitions=partitions)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from flotilla.client.app.environment import environment_credentials
 from flotilla.client.client import Client
 from flotilla.security.client_tls import tls_of_environment
 from flotilla.spark.lake.data_file import verify
@@ -68,7 +69,9 @@ class Archive:
     def run(self) -> Archived:
         """Runs until the lake has everything, or for ever, by the options."""
         options = self._options
-        with Client(options.servers, name="archive", tls=tls_of_environment()) as client:
+        with Client(
+            options.servers, name="archive", tls=tls_of_environment(), credentials=environment_credentials()
+        ) as client:
             hold = RetentionHold(client, options.group, options.topics)
             hold.begin(self._manifest.spans())
             query = (

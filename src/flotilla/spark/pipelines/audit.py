@@ -26,6 +26,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
+from flotilla.client.app.environment import environment_credentials
 from flotilla.client.client import Client
 from flotilla.security.client_tls import tls_of_environment
 from flotilla.spark.lake.lake import Lake
@@ -121,7 +122,7 @@ def stored_places(spark: SparkSession, options: AuditOptions, topics: Sequence[s
 
 def _existing(servers: str, topics: Sequence[str]) -> list[str]:
     found = []
-    with Client(servers, name="audit", tls=tls_of_environment()) as client:
+    with Client(servers, name="audit", tls=tls_of_environment(), credentials=environment_credentials()) as client:
         for topic in topics:
             try:
                 client.describe_topic(topic)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
+from flotilla.client.app.environment import environment_credentials
 from flotilla.client.client import Client
 from flotilla.security.client_tls import tls_of_environment
 from flotilla.spark.lake.lake import Lake
@@ -34,13 +35,13 @@ def flotilla_table(
     end of the log when the table is read.
     """
     if lake is None:
-        with Client(servers, name="query", tls=tls_of_environment()) as client:
+        with Client(servers, name="query", tls=tls_of_environment(), credentials=environment_credentials()) as client:
             client.describe_topic(topic)
         return _log(spark, topic, servers, {})
     manifest = Lake(lake).latest()
     files = manifest.files_of(topic)
     archived = lake_rows(spark, topic, files, Lake(lake)) if files else None
-    with Client(servers, name="query", tls=tls_of_environment()) as client:
+    with Client(servers, name="query", tls=tls_of_environment(), credentials=environment_credentials()) as client:
         try:
             partitions = len(client.describe_topic(topic).partitions)
         except NotFoundError:

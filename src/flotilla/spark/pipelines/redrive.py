@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from flotilla.client.admin.dead_letters import REDRIVEN_MAX
+from flotilla.client.app.environment import environment_credentials
 from flotilla.client.client import Client
 from flotilla.security.client_tls import tls_of_environment
 from flotilla.spark.lake.store import Store
@@ -97,7 +98,7 @@ def _named(count: int, options: RedriveOptions) -> dict[str, int]:
 def _open_groups(letters: DataFrame, servers: str) -> None:
     """Opens the redriving group, so that it can be asked what it has settled."""
     topics = [row.dlq for row in letters.select("dlq").distinct().collect()]
-    with Client(servers, name="redrive", tls=tls_of_environment()) as client:
+    with Client(servers, name="redrive", tls=tls_of_environment(), credentials=environment_credentials()) as client:
         for topic in topics:
             with client.queue(topic, group=REDRIVE_GROUP) as consumer:
                 consumer.poll(1, wait_ms=0)
@@ -107,7 +108,7 @@ def _asking(servers: str) -> Callable[[Any], Iterator[Any]]:
     """A function for tasks that drops settled letters."""
 
     def ask(batches: Any) -> Iterator[Any]:
-        with Client(servers, name="redrive", tls=tls_of_environment()) as client:
+        with Client(servers, name="redrive", tls=tls_of_environment(), credentials=environment_credentials()) as client:
             for batch in batches:
                 flags = [_is_unsettled(client, *place) for place in _places(batch)]
                 yield batch.filter(pa.array(flags, pa.bool_()))
@@ -174,7 +175,7 @@ def _cancelling(servers: str) -> Callable[[Any], Iterator[Any]]:
     """A function for tasks that cancels letters. Idempotent."""
 
     def cancel(batches: Any) -> Iterator[Any]:
-        with Client(servers, name="redrive", tls=tls_of_environment()) as client:
+        with Client(servers, name="redrive", tls=tls_of_environment(), credentials=environment_credentials()) as client:
             for batch in batches:
                 for topic, partition, offset in _places(batch):
                     with suppress(NotFoundError):

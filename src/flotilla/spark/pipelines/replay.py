@@ -17,6 +17,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from flotilla.client.app.environment import environment_credentials
 from flotilla.client.client import Client
 from flotilla.security.client_tls import tls_of_environment
 from flotilla.spark.lake.lake import Lake
@@ -175,7 +176,9 @@ def _new_plan(options: ReplayOptions, manifest: Manifest | None) -> Plan:
         if manifest is None
         else {number: span for (name, number), span in manifest.spans().items() if name == options.topic}
     )
-    with Client(options.servers, name="replay", tls=tls_of_environment()) as client:
+    with Client(
+        options.servers, name="replay", tls=tls_of_environment(), credentials=environment_credentials()
+    ) as client:
         wanted = _bounds(client, options, archived)
         count = max([*wanted, *archived], default=0) + 1
         keeps_partitions = _prepare_target(client, options.target, count)

@@ -15,6 +15,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from flotilla.client.app.environment import environment_credentials
 from flotilla.client.client import Client
 from flotilla.security.client_tls import tls_of_environment
 from flotilla.types.records import Record
@@ -64,7 +65,13 @@ def _sender(servers: str, name: str, block_rows: int, rate: float | None) -> Cal
     def send(batches: Any) -> Iterator[Any]:
         count = 0
         pace = _Pace(rate)
-        with Client(servers, timeout_ms=_TIMEOUT_MS, name="pipeline", tls=tls_of_environment()) as client:
+        with Client(
+            servers,
+            timeout_ms=_TIMEOUT_MS,
+            name="pipeline",
+            tls=tls_of_environment(),
+            credentials=environment_credentials(),
+        ) as client:
             for (topic, partition, block), found in groupby(_rows(batches), lambda row: _block(row, block_rows)):
                 sent = _send_block(client, list(found), application_id(name, topic, partition), block)
                 count += sent

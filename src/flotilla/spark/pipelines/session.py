@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+from flotilla.client.app.environment import VARIABLES as LOG_IN_VARIABLES
 from flotilla.security.client_tls import VARIABLES
 from flotilla.spark.pipelines.streaming_run import typed_error
 from flotilla.types.errors import UnsupportedError
@@ -86,8 +87,9 @@ def open_session(name: str, master: str = "local[*]", *, is_brief: bool = False)
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     with TemporaryDirectory(prefix="flotilla-spark-", ignore_cleanup_errors=True) as folder:
         java = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}{f' {_BRIEF}' if is_brief else ''}"
-        # Executors find the files of TLS under the same names.
-        files = {f"spark.executorEnv.{each}": os.environ[each] for each in VARIABLES if os.environ.get(each)}
+        # Executors find the files of TLS and of log-ins under the same names.
+        named = (*VARIABLES, *LOG_IN_VARIABLES)
+        files = {f"spark.executorEnv.{each}": os.environ[each] for each in named if os.environ.get(each)}
         settings = {**_SETTINGS, **files, "spark.driver.extraJavaOptions": java}
         if is_local:
             # Spark would create this unused folder in the working directory.
