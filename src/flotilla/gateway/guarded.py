@@ -28,6 +28,7 @@ from flotilla.types.errors import FlotillaError, UnauthenticatedError
 from flotilla.types.ids import Index, Offset
 from flotilla.types.operations import (
     GetMetadata,
+    LeaveQueue,
     Metadata,
     Poll,
     Polled,
@@ -200,6 +201,10 @@ class GuardedGateway(Gateway):
         subscription = await self._inner.subscribe(request, timeout_ms=timeout_ms)
         self._subscriptions[subscription] = (session, request)
         return subscription
+
+    async def leave(self, topic: str, group: str, member: str, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> None:
+        _session().checked(LeaveQueue(topic, group, member, 0))
+        await self._inner.leave(topic, group, member, timeout_ms=timeout_ms)
 
     # When users or grants change.
 
