@@ -4,7 +4,8 @@
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from math import ceil
 from pathlib import Path
@@ -29,7 +30,7 @@ from flotilla.frontends.tcp.server import TcpServer
 from flotilla.gateway.elsewhere import ClusterElsewhere
 from flotilla.gateway.gateway import Gateway
 from flotilla.gateway.guarded import GuardedGateway
-from flotilla.machine import here
+from flotilla.machine import Lane, here
 from flotilla.metadata.commands import RegisterBroker
 from flotilla.metadata.security.users import SECRET_BYTES
 from flotilla.node import Node, NodeParts
@@ -98,6 +99,10 @@ class LoopConsensus:
         return self._runtime.driver.refusal
 
 
+#: How long the end of a node waits for work aside; its thread ends with the process.
+_ASIDE_S = 0.1
+
+
 class LoopOutside:
     """Implements broker.ports.Outside with a clock and the links, over which the brokers compare their clocks."""
 
@@ -107,7 +112,26 @@ class LoopOutside:
         self.now_ms = self.clock.now_ms
         self.steady_ms = clock.steady_ms
         self.later = clock.later
+        #: Started when it is needed.
+        self._lane: Lane | None = None
         node.network.exchange_clocks(clock.now_ms, self.clock.heard)
+
+    def aside(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        if self._lane is None:
+            self._lane = here().lane("aside")
+        loop = asyncio.get_running_loop()
+
+        def run() -> None:
+            work()
+            with suppress(RuntimeError):
+                # The loop may be closed meanwhile.
+                loop.call_soon_threadsafe(done)
+
+        self._lane.put(run)
+
+    def close(self) -> None:
+        if self._lane is not None:
+            self._lane.close(_ASIDE_S)
 
     def _cluster_size(self) -> int:
         """Brokers that this node knows of; 0 while it is part of no cluster."""
@@ -397,6 +421,7 @@ class Server:
         self.broker.close()
         await self.gateway.close()
         await self._elsewhere.close()
+        self._outside.close()
         await self._tcp.close(DRAIN_MS)
         await self._http.close(DRAIN_MS)
         for callers in self._callers:

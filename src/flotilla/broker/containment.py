@@ -45,6 +45,9 @@ class ContainedOutside:
     def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel:
         return self._outside.later(delay_ms, lambda: self._run(action))
 
+    def aside(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        self._outside.aside(work, lambda: self._run(done))
+
     def is_up(self, node: NodeId) -> bool:
         return self._outside.is_up(node)
 

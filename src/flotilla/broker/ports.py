@@ -171,6 +171,12 @@ class Outside(Protocol):
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel: ...
 
+    def aside(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        """Runs `work` on another thread, after what it was given before, and then `done` on the loop.
+
+        `work` must not raise.
+        """
+
     def is_up(self, node: NodeId) -> bool: ...
 
     def connect(self, node: NodeId, peer_address: str, incarnation: int = 0, starts: int = 0, process: int = 0) -> None:

@@ -65,6 +65,9 @@ BATCH_RECORD_COUNT_MAX = 65_536
 BATCH_HEADER_COUNT_MAX = 262_144
 #: How far a compressed batch may grow when it is opened; one that would grow further is stored uncompressed.
 COMPRESSION_RATIO_MAX = 200
+#: What compressed batches open to: on the loop in one turn, and those that wait for the thread that opens others.
+OPENING_TURN_BYTES_MAX = 1 * MIB
+OPENING_BYTES_MAX = 64 * MIB
 #: Priorities go from 0 to this; a higher one is delivered earlier.
 PRIORITY_MAX = 7
 #: A record's own bound on its deliveries.

@@ -345,6 +345,10 @@ class Node:
 
         return self.fleet.clock.later(delay_ms, guarded)
 
+    def aside(self, work: Callable[[], None], done: Callable[[], None]) -> None:
+        work()
+        self.later(0, done)
+
     def is_up(self, node: NodeId) -> bool:
         return node == self.node or self.fleet.is_up(self.node, node)
 

@@ -16,6 +16,7 @@ from functools import partial
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.containment import ContainedElsewhere, ContainedOutside, Containment
 from flotilla.broker.partition.host import PartitionHost, WatchedMachine
+from flotilla.broker.partition.opening import BatchOpener
 from flotilla.broker.partition.transactions import Decisions
 from flotilla.broker.ports import Consensus, Outside
 from flotilla.broker.queue.groups import QueuePorts
@@ -58,6 +59,7 @@ class Hosting:
         self._describe = describe
         self._options = options
         self._queues = queues
+        self._opener = BatchOpener(outside)
         #: Records stored for producers, by topic.
         self.produced: dict[str, int] = {}
         self._decisions = Decisions(catalog.transactions, catalog.forward, self.produced)
@@ -171,6 +173,7 @@ class Hosting:
             self._queues._replace(outside=outside, elsewhere=elsewhere),
             self._decisions,
             self._is_informed,
+            self._opener,
         )
         if place.wanted[0] == self._node and replica.raft.leader == NO_NODE:
             self._campaign(group, CAMPAIGNS_MAX)

@@ -14,15 +14,16 @@ from flotilla.broker.clock_warnings import BEHIND_MS_MIN
 from flotilla.broker.log_reads import find_time
 from flotilla.broker.log_upkeep import LogUpkeep
 from flotilla.broker.partition.fetch import Fetches
+from flotilla.broker.partition.opening import BatchArrivals, BatchOpener
 from flotilla.broker.partition.pending_batch import PendingBatch
 from flotilla.broker.partition.transactions import Decisions, PartitionTransactions
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
 from flotilla.broker.queue.groups import PartitionQueue, QueuePorts
 from flotilla.broker.queue.requests import QueueRequests
 from flotilla.broker.retention import Retention
-from flotilla.codec.batch.check import validate
 from flotilla.codec.batch.facts import facts_of, facts_of_view
 from flotilla.codec.batch.header import is_of_letter, patch_base_offset
+from flotilla.codec.batch.view import BatchView
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import BatchFacts, Describe
 from flotilla.partition.commands.partition_commands import ClaimPartition as ClaimPartitionCommand
@@ -114,6 +115,7 @@ class PartitionHost:
         queues: QueuePorts,
         decisions: Decisions,
         is_informed: Callable[[], bool],
+        opener: BatchOpener,
     ) -> None:
         """`is_informed`: this node has applied the current metadata."""
         self.number = number
@@ -136,6 +138,7 @@ class PartitionHost:
         self._explain = explain
         self._fetches = Fetches(replica, machine, consensus, outside, self._check_readable, explain)
         self._is_upkeep_in_flight = False
+        self._arrivals = BatchArrivals(opener, outside)
         self._set(topic)
         machine.on_applied = self._applied
         replica.last_word = self._hand_over
@@ -229,13 +232,22 @@ class PartitionHost:
             raise InvalidArgumentError(f"the time of delivery is more than {most} ahead (topic setting delay_max_ms)")
 
     def produce(self, request: Produce, done: Done) -> None:
+        self._serving()
+        batch = request.batch
+        # The limits of a dead-letter topic are for its other producers.
+        limits = LETTER_LIMITS if is_of_letter(batch) else self.limits
+        self._arrivals.enter(batch, limits, lambda view: self._produce(batch, view, done), self._refuser(done))
+
+    def _refuser(self, done: Done) -> Callable[[FlotillaError], None]:
+        return lambda error: done(self._explain(error))
+
+    def _produce(self, batch: bytes | bytearray | memoryview, view: BatchView, done: Done) -> None:
+        """The batch was opened, perhaps a while ago."""
         leader = self._serving()
         assert self._transactions is not None
         if self._transactions.is_blocking:
             raise OverloadedError("the batches of a transaction are being stored, without others in between")
-        batch = request.batch
-        # The limits of a dead-letter topic are for its other producers.
-        facts = facts_of_view(validate(batch, LETTER_LIMITS if is_of_letter(batch) else self.limits))
+        facts = facts_of_view(view)
         self._check_delay(facts.deliver_at_ms)
         pending = PendingBatch(done, self._explain)
         admission = leader.admit(facts, pending)
@@ -384,11 +396,16 @@ class PartitionHost:
 
     def stage(self, request: Stage, done: Done) -> None:
         self._serving()
-        assert self._transactions is not None
         facts = facts_of(request.batch)
         if facts is not None:
             self._check_delay(facts.deliver_at_ms)
-        self._transactions.stage(request, self.limits, done)
+
+        def opened(_: BatchView) -> None:
+            self._serving()
+            assert self._transactions is not None
+            self._transactions.stage(request, done)
+
+        self._arrivals.enter(request.batch, self.limits, opened, self._refuser(done))
 
     def stage_settlement(self, request: StageSettlement, done: Done) -> None:
         requests = self.queue_requests()

@@ -11,7 +11,6 @@ from flotilla.broker.partition.long_polls import WAIT_MS_MAX
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
 from flotilla.broker.queue.polls import check_member
 from flotilla.broker.queue.requests import QueueRequests
-from flotilla.codec.batch.check import validate
 from flotilla.codec.batch.header import patch_base_offset, published
 from flotilla.metadata.commands import Command as MetadataCommand
 from flotilla.metadata.commands import ConfirmTransaction, DecideTransaction
@@ -58,7 +57,6 @@ from flotilla.types.operations.transactions import (
     TransactionOutcome,
     TransactionShown,
 )
-from flotilla.types.records import RecordLimits
 from flotilla.types.topics import SETTINGS
 
 #: The bits of a term that a batch's header holds.
@@ -155,9 +153,9 @@ class PartitionTransactions:
 
     # Requests.
 
-    def stage(self, request: Stage, limits: RecordLimits, done: Done) -> None:
+    def stage(self, request: Stage, done: Done) -> None:
+        """Its batch was checked."""
         self._leader.check_undecided(request.transaction_id)
-        validate(request.batch, limits)
         if len(request.batch) > _BATCH_BYTES_MAX:
             raise InvalidArgumentError(f"a staged batch of {len(request.batch)} bytes is above {_BATCH_BYTES_MAX}")
         timeout_ms = self._timeout_of(request)

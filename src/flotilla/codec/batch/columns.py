@@ -39,9 +39,14 @@ from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
 from flotilla.codec.batch.compression import NONE, decompress
-from flotilla.codec.batch.header import FORMAT_COLUMNS, HEADER_BYTES, BatchHeader
+from flotilla.codec.batch.header import COMPRESSION_AT, FORMAT_COLUMNS, HEADER_BYTES, BatchHeader
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.limits import BATCH_HEADER_COUNT_MAX, BATCH_RECORD_COUNT_MAX, ENTRY_BYTES_MAX
+from flotilla.types.limits import (
+    BATCH_HEADER_COUNT_MAX,
+    BATCH_RECORD_COUNT_MAX,
+    COMPRESSION_RATIO_MAX,
+    ENTRY_BYTES_MAX,
+)
 
 # Columns are read and written in the machine's byte order, which must be the format's.
 assert sys.byteorder == "little"
@@ -92,6 +97,14 @@ def read_directory(buffer: Buffer) -> Directory:
     if columns & KEY_VALIDITY and not columns & KEYS:
         raise InvalidArgumentError("the batch has a validity of keys, but no keys")
     return directory
+
+
+def opened_bytes(buffer: Buffer, body_bytes_max: int) -> int:
+    """What opening the batch takes; 0: it is not compressed, or is refused before it is opened."""
+    if len(buffer) < COLUMNS_AT or not buffer[COMPRESSION_AT]:
+        return 0
+    body_bytes = Directory._make(DIRECTORY.unpack_from(buffer, HEADER_BYTES)).body_bytes
+    return body_bytes if body_bytes <= min(body_bytes_max, len(buffer) * COMPRESSION_RATIO_MAX) else 0
 
 
 class BinaryColumn:

@@ -47,6 +47,7 @@ _CRC = Struct("<I")
 _PRODUCER_TOP: Final = 55
 _TOP_BIT: Final = 0x80
 _CRC_AT = 16
+COMPRESSION_AT: Final = 22
 _CHECKED_FROM = 20
 HEADER_BYTES: Final = _HEADER.size
 assert HEADER_BYTES == 64

@@ -36,7 +36,6 @@ from flotilla.types.operations.transactions import (
     TransactionOutcome,
     TransactionShown,
 )
-from flotilla.types.records import RecordLimits
 
 
 class WatchedLeader(QueueLeader):
@@ -245,7 +244,7 @@ class WatchedTransactions(PartitionTransactions):
         assert isinstance(self._machine, WatchedPartition)
         return self._machine.watch
 
-    def stage(self, request: Stage, limits: RecordLimits, done: Done) -> None:
+    def stage(self, request: Stage, done: Done) -> None:
         watch = self._watch
         header = BatchView(request.batch).header
         named = request.transaction_id, watch.group, header.producer_id, header.producer_sequence
@@ -255,7 +254,7 @@ class WatchedTransactions(PartitionTransactions):
                 watch.check(watch.registry.answered_staged, *named)
             done(reply)
 
-        super().stage(request, limits, answered)
+        super().stage(request, answered)
 
     def stage_settlement(self, request: StageSettlement, queues: QueueRequests, done: Done) -> None:
         watch = self._watch
