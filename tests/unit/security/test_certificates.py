@@ -1,6 +1,7 @@
 """Whom certificates name."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from flotilla.security.authority import Authority
 from flotilla.security.certificates import owner_of, read_certificate
 from flotilla.types.access import NODE, USER, Principal
-from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError
+from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError
 
 
 @pytest.mark.parametrize(
@@ -79,3 +80,12 @@ def test_what_is_no_certificate_is_named(tmp_path: Path) -> None:
         read_certificate(str(tmp_path / "nothing"))
     with pytest.raises(InvalidArgumentError, match=r"ca\.crt"):
         Authority(tmp_path)
+
+
+def test_without_the_library_a_sentence_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Authority.create(tmp_path, "shop")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(UnsupportedError, match=r"flotilla-mq with the extra \[security\]"):
+        read_certificate(str(tmp_path / "ca.crt"))
+    with pytest.raises(UnsupportedError, match=r"flotilla-mq with the extra \[security\]"):
+        Authority.create(tmp_path / "other", "shop")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from flotilla.frontends.listener import Listener
 from flotilla.security.client_tls import Tls, fresh_context
 from flotilla.security.contexts import TlsError, server_context
 from flotilla.security.tls_endpoints import TlsAcceptor, TlsDialler
@@ -358,5 +359,34 @@ def test_two_authorities_are_trusted_while_one_replaces_the_other(tmp_path: Path
                 await asyncio.sleep(0.001)
             for accepted in world.accepted:
                 await accepted.wait(lambda accepted=accepted: accepted.received == b"hello")
+
+    run(test)
+
+
+def test_handshakes_count_as_connections_of_a_listener() -> None:
+    async def test() -> None:
+        world = World()
+        accepted = world.accepted
+        listener = Listener(
+            world._accept,
+            count=lambda: sum(not each.lost for each in accepted),
+            connections_max=2,
+            budget=None,
+            refusal=lambda reason: b"never sent",
+            tls=world.acceptor,
+        )
+        port = await listener.start("127.0.0.1", 0)
+        client = await dial(port, trusting())
+        with socket.create_connection(("127.0.0.1", port)):
+            while not world.acceptor.handshake_count:
+                await asyncio.sleep(0.001)
+            # One is open and one is shaking: the next is closed without a word.
+            with pytest.raises(OSError, match=r"ended the handshake|reset"):
+                await dial(port, trusting())
+            assert listener.refused_count == 1
+            listener.close()
+        client.transport.abort()
+        while not accepted[0].lost:
+            await asyncio.sleep(0.001)
 
     run(test)
