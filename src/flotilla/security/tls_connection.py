@@ -152,7 +152,11 @@ class TlsConnection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         if self._outgoing.pending and self._below is not None and not self._below.is_closing():
-            self._below.write(self._outgoing.read())
+            try:
+                self._below.write(self._outgoing.read())
+            except RuntimeError:
+                # uvloop may close a transport without reporting it. Nothing that TLS itself says matters then.
+                self._below.abort()
 
     # Reading.
 

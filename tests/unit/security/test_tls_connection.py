@@ -390,3 +390,27 @@ def test_handshakes_count_as_connections_of_a_listener() -> None:
             await asyncio.sleep(0.001)
 
     run(test)
+
+
+def test_a_transport_that_was_closed_without_a_word_ends_nothing_else() -> None:
+    """As uvloop does: it raises when it is written to."""
+
+    async def test() -> None:
+        _, client, server = await pair()
+        below = client.transport._below
+
+        class Closed:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(below, name)
+
+            def write(self, data: bytes) -> None:
+                raise RuntimeError("the handler is closed")
+
+        client.transport._below = Closed()
+        with pytest.raises(RuntimeError):
+            client.transport.write(b"what the owner must hear of")
+        client.transport.close()
+        await client.wait(lambda: bool(client.lost))
+        await server.wait(lambda: bool(server.lost))
+
+    run(test)
