@@ -15,15 +15,9 @@ from time import process_time
 from bench.figure import Figure, Goal, compare, relate
 from bench.options import BenchOptions
 from flotilla.partition.batch_facts import BatchFacts
-from flotilla.partition.commands.partition_commands import (
-    Command,
-    FailedRun,
-    GroupSettlement,
-    OpenGroup,
-    SettleRuns,
-    encode_command,
-)
+from flotilla.partition.commands.partition_commands import Command, OpenGroup, encode_command
 from flotilla.partition.leader.queue_leader import QueueLeader
+from flotilla.partition.state.group import Failure
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.raft.messages import DATA, Entry
 from flotilla.types.group_settings import resolve_rules
@@ -44,7 +38,7 @@ _TURN_COUNT = 5_000
 _NOW_MS = 1_000
 #: Failed messages wait at least until then, which does not come.
 _RETRY_MS = 3_600_000
-_FAIL_COUNT = 10_000
+_REASONS = tuple(f"reason {number}" for number in range(7))
 _RULES = resolve_rules(resolve_settings(()))
 
 
@@ -99,14 +93,12 @@ class Subject:
         return found
 
     def _fail(self, count: int) -> None:
-        """In an order of times that is not that of offsets."""
+        """In an order of times that is not that of offsets. Not by commands, which would take a minute."""
         self._store(count)
-        for at in range(0, count, _FAIL_COUNT):
-            runs = [
-                FailedRun(offset, offset + 1, _RETRY_MS + offset * 7_919 % count, f"reason {offset % 7}")
-                for offset in range(at, min(at + _FAIL_COUNT, count))
-            ]
-            self._command(SettleRuns(_NOW_MS, (GroupSettlement(self.names[0], failed=tuple(runs)),)))
+        failures = self._machine.groups[self.names[0]].failures
+        for offset in range(count):
+            retry_ms = _RETRY_MS + offset * 7_919 % count
+            failures.set(offset, offset + 1, Failure(1, retry_ms, _REASONS[offset % len(_REASONS)]))
 
     def poll(self, name: str, count: int) -> list[LeaseRange]:
         """Cut where batches end, as they are delivered and settled."""
