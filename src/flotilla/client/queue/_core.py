@@ -389,6 +389,7 @@ class QueueCore(Generic[Message]):
     def _arrived(self, polled: Polled) -> None:
         if polled.visibility_ms:
             self._renewal.visibility_ms = polled.visibility_ms
+            self._settlements.limit_linger(polled.visibility_ms)
         for delivery in polled.deliveries:
             self._take_in(delivery)
         if self.ready:

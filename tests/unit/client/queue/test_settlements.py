@@ -282,6 +282,18 @@ def test_unawaited_settlements_linger():
     assert world.describe().acked_total == 4
 
 
+@pytest.mark.parametrize(("visibility_ms", "linger_ms"), [(30_000, LINGER_MS), (100, 10), (50, 5)])
+def test_settlements_linger_for_a_small_part_of_their_lease(visibility_ms, linger_ms):
+    world = QueueWorld()
+    world.produce(*many(1))
+    consumer = world.consumer(visibility_ms=visibility_ms)
+    acknowledge_unawaited(consumer, consumer.poll())
+    world.pass_ms(linger_ms - 1)
+    assert world.describe().acked_total == 0
+    world.pass_ms(1)
+    assert world.describe().acked_total == 1
+
+
 def test_an_awaited_settlement_takes_lingering_ones_along():
     world = QueueWorld()
     world.produce(*many(2))
