@@ -38,6 +38,14 @@ class Grpc:
 
     #: What only nodes ask each other, and what operators do with the command line.
     LACKS: tuple[type[Request], ...] = (
+        ops.CreateAdministrator,
+        ops.CreateUser,
+        ops.SetPassword,
+        ops.DeleteUser,
+        ops.ListUsers,
+        ops.GrantAccess,
+        ops.RevokeAccess,
+        ops.ListGrants,
         ops.InitCluster,
         ops.JoinCluster,
         ops.RemoveNode,

@@ -26,6 +26,7 @@ from flotilla.types.operations import Reply, Request
 from flotilla.types.operations import cluster as cluster_operations
 from flotilla.types.operations import queue as queue
 from flotilla.types.operations import schedules as schedule_operations
+from flotilla.types.operations import security as security_operations
 from flotilla.types.operations import stream as stream_operations
 from flotilla.types.operations import transactions as transaction_operations
 from flotilla.types.operations.group_expiry import ExpireGroup
@@ -56,6 +57,7 @@ class Http:
         *_requests_of(transaction_operations),
         # tests/integration/http/test_schedules.py has them.
         *_requests_of(schedule_operations),
+        *_requests_of(security_operations),
         ops.InitCluster,
         ops.JoinCluster,
         ops.RemoveNode,

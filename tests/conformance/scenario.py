@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from flotilla.codec.batch.view import BatchView
+from flotilla.types.access import Grant, Verifier
 from flotilla.types.errors import FlotillaError, NotLeaderError, OverloadedError, UnavailableError
 from flotilla.types.operations import Fetched, Reply, Request
 from flotilla.types.operations.queue import Explanation, LeaseRange, MessageResult, Polled, Start
@@ -119,6 +120,15 @@ class Play:
             definition = given["definition"]
             data = {name: to_bytes(definition[name]) for name in ("payload", "key") if name in definition}
             given["definition"] = ScheduleDefinition(**{**definition, **data})
+        if "verifier" in given:
+            given["verifier"] = Verifier(
+                **{
+                    name: value if name == "iterations" else to_bytes(value)
+                    for name, value in given["verifier"].items()
+                }
+            )
+        if "grant" in given:
+            given["grant"] = Grant(**given["grant"])
         if "keys" in given:
             given["keys"] = [to_bytes(key) for key in given["keys"]]
         if isinstance(given.get("topic"), dict):

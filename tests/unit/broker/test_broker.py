@@ -14,6 +14,7 @@ from flotilla.broker.partition.host import PartitionHost
 from flotilla.broker.queue.polls import QueuePolls
 from flotilla.broker.queue.requests import QueueRequests
 from flotilla.broker.schedules.requests import Schedules
+from flotilla.broker.security.requests import Users
 from flotilla.broker.stream.coordinator import StreamCoordinator
 from flotilla.types.access import ANYBODY
 from flotilla.types.errors import NotLeaderError
@@ -49,7 +50,7 @@ def test_an_unknown_request_is_refused() -> None:
 def test_every_operation_has_the_method_of_its_name() -> None:
     """The method is found by its name; that it takes this very request is written in its annotation."""
     owners = [Broker, Topics, TransactionDecisions, ClusterMembers, MovePlans, QueuePolls]
-    owners += [StreamCoordinator, Schedules]
+    owners += [StreamCoordinator, Schedules, Users]
     for name, kind in OPERATIONS.items():
         found = [getattr(owner, name) for owner in [*owners, PartitionHost, QueueRequests] if hasattr(owner, name)]
         if kind.is_for_endpoint:
