@@ -209,9 +209,12 @@ class Gateway:
 
     @asynccontextmanager
     async def dead_letters(
-        self, topic: str, group: str, *, timeout_ms: int = TIMEOUT_MS_DEFAULT
+        self, topic: str, group: str, *, redrives: bool = False, timeout_ms: int = TIMEOUT_MS_DEFAULT
     ) -> AsyncIterator[AsyncDeadLetters]:
-        """The dead letters of a group, by a client of its own: that is rare, and takes no place on the connections."""
+        """The dead letters of a group, by a client of its own: that is rare, and takes no place on the connections.
+
+        `redrives`: the caller is about to produce them again.
+        """
         servers = [str(address) for address in self._addresses()]
         async with node_client(servers, self._tls, timeout_ms=timeout_ms, credentials=self._credentials) as client:
             yield client.dead_letters(topic, group)

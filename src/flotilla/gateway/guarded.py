@@ -23,7 +23,7 @@ from flotilla.client.producer.receipt import Receipt
 from flotilla.gateway.gateway import TIMEOUT_MS_DEFAULT, Gateway
 from flotilla.gateway.produce import PendingRecords
 from flotilla.gateway.subscription import GatewaySubscription
-from flotilla.types.access import DESCRIBE, MANAGE, Principal, Resource, Right
+from flotilla.types.access import DESCRIBE, MANAGE, PRODUCE, Principal, Resource, Right
 from flotilla.types.errors import FlotillaError, UnauthenticatedError
 from flotilla.types.ids import Index, Offset
 from flotilla.types.operations import (
@@ -155,10 +155,12 @@ class GuardedGateway(Gateway):
 
     @asynccontextmanager
     async def dead_letters(
-        self, topic: str, group: str, *, timeout_ms: int = TIMEOUT_MS_DEFAULT
+        self, topic: str, group: str, *, redrives: bool = False, timeout_ms: int = TIMEOUT_MS_DEFAULT
     ) -> AsyncIterator[AsyncDeadLetters]:
-        """Whoever manages a group reads, returns and discards its dead letters."""
+        """Whoever manages a group reads and discards its dead letters; and returns them, if it may produce."""
         _session().require(MANAGE, Resource(topic, group))
+        if redrives:
+            _session().require(PRODUCE, Resource(topic))
         async with self._inner.dead_letters(topic, group, timeout_ms=timeout_ms) as letters:
             yield letters
 

@@ -443,3 +443,30 @@ def test_tokens_name_users_at_all_endpoints_and_end(tmp_path):
 def _produce_for_ever(client: Client) -> None:
     while True:
         client.produce("orders", b"1")
+
+
+# Dead letters.
+
+
+def test_dead_letters_need_the_same_rights_over_tcp_and_http(broker, http, url, admin, user):
+    admin.create_topic("fragile", max_deliveries=1)
+    admin.produce("fragile", b"1")
+    with admin.queue("fragile", group="g") as consumer:
+        (message,) = consumer.poll()
+        message.nack(reason="broken")
+    while not admin.dead_letters("fragile", "g").list(10):
+        pass
+    path = f"{url}/v1/topics/fragile/groups/g/dead-letters"
+    with broker.client(credentials=user) as client:
+        letters = client.dead_letters("fragile", "g")
+        assert http.get(path, headers=basic(user)).status_code == 404
+        # A topic that is not there has no dead letters.
+        assert letters.list(10) == []
+        admin.admin.grants.add(user.user, MANAGE, "fragile", "g")
+        assert len(http.get(path, headers=basic(user)).json()["dead_letters"]) == 1
+        assert len(letters.list(10)) == 1
+        assert http.post(f"{path}/redrive", json={}, headers=basic(user)).status_code == 403
+        with pytest.raises(PermissionDeniedError):
+            letters.redrive()
+        admin.admin.grants.add(user.user, PRODUCE, "fragile")
+        assert letters.redrive().done == 1

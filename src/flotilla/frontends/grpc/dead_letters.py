@@ -17,7 +17,7 @@ class DeadLetterCalls:
             return await letters.list(asked.limit, **_meant(asked))
 
     async def redrive(self, asked: DeadLettersAsked, timeout_ms: int) -> Redriven:
-        async with self._letters(asked, timeout_ms) as letters:
+        async with self._letters(asked, timeout_ms, redrives=True) as letters:
             return await letters.redrive(
                 limit=asked.limit, dry_run=asked.is_dry_run, force=asked.is_forced, **_meant(asked)
             )
@@ -26,8 +26,10 @@ class DeadLetterCalls:
         async with self._letters(asked, timeout_ms) as letters:
             return await letters.purge(limit=asked.limit, dry_run=asked.is_dry_run, **_meant(asked))
 
-    def _letters(self, asked: DeadLettersAsked, timeout_ms: int) -> AbstractAsyncContextManager[AsyncDeadLetters]:
-        return self._gateway.dead_letters(asked.topic, asked.group, timeout_ms=timeout_ms)
+    def _letters(
+        self, asked: DeadLettersAsked, timeout_ms: int, *, redrives: bool = False
+    ) -> AbstractAsyncContextManager[AsyncDeadLetters]:
+        return self._gateway.dead_letters(asked.topic, asked.group, redrives=redrives, timeout_ms=timeout_ms)
 
 
 def _meant(asked: DeadLettersAsked) -> DeadLetterFilter:

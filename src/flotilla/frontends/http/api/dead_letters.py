@@ -76,8 +76,9 @@ class DeadLetterApi:
                       OF_GROUP, body=_PURGE, answers={200: _DONE}, errors=(404, 409)),
         ]  # fmt: skip
 
-    def _letters(self, call: Call) -> AbstractAsyncContextManager[AsyncDeadLetters]:
-        return self._gateway.dead_letters(call.path["topic"], call.path["group"], timeout_ms=_TIMEOUT_MS)
+    def _letters(self, call: Call, *, redrives: bool = False) -> AbstractAsyncContextManager[AsyncDeadLetters]:
+        topic, group = call.path["topic"], call.path["group"]
+        return self._gateway.dead_letters(topic, group, redrives=redrives, timeout_ms=_TIMEOUT_MS)
 
     async def list_all(self, call: Call) -> Answer:
         async with self._letters(call) as letters:
@@ -86,7 +87,7 @@ class DeadLetterApi:
 
     async def redrive(self, call: Call) -> Answer:
         body: dict[str, Any] = call.body
-        async with self._letters(call) as letters:
+        async with self._letters(call, redrives=True) as letters:
             done = await letters.redrive(
                 limit=body["limit"], dry_run=body["dry_run"], force=body["force"], **_meant(body)
             )
