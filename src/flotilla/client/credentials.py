@@ -4,6 +4,7 @@ Secrets come from files or from a function of the application, are read when a c
 a text. A password is used to prove itself (SCRAM): it does not leave the process.
 """
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -12,6 +13,8 @@ from flotilla.security.scram import PasswordKeys
 from flotilla.types.errors import InvalidArgumentError, UnauthenticatedError
 
 _FILE_BYTES_MAX: Final = 16 * 1024
+#: What the mode of a file says about everybody but its owner.
+_OTHERS: Final = 0o077
 
 
 class Password:
@@ -78,8 +81,10 @@ class _PasswordFile:
 
 
 def read_secret(path: str) -> str:
-    """The first line of a file. Raises UnauthenticatedError."""
+    """The first line of a file that only its owner may read. Raises UnauthenticatedError."""
     try:
+        if sys.platform != "win32" and Path(path).stat().st_mode & _OTHERS:
+            raise UnauthenticatedError(f"the secret {path} can be read by others than its owner: chmod 600 {path}")
         with Path(path).open(encoding="utf-8") as file:
             text = file.readline(_FILE_BYTES_MAX).rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:

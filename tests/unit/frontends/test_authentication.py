@@ -170,6 +170,10 @@ def test_the_last_operator_stays(admin):
 
 def test_password_files(broker, admin, tmp_path):
     (tmp_path / "password").write_text("a long password\n")
+    seen = Client(broker.address, user="root", password_file=str(tmp_path / "password"))
+    with seen, pytest.raises(UnauthenticatedError, match="chmod 600"):
+        seen.topics()
+    (tmp_path / "password").chmod(0o600)
     with Client(broker.address, user="root", password_file=str(tmp_path / "password")) as client:
         assert client.topics()
     lost = Client(broker.address, user="root", password_file=str(tmp_path / "missing"))
@@ -423,6 +427,7 @@ def test_tokens_name_users_at_all_endpoints_and_end(tmp_path):
             admin.admin.grants.add("tess", PRODUCE, "orders")
         file = tmp_path / "token"
         file.write_text(token(600) + "\n")
+        file.chmod(0o600)
         with Client(broker.address, token_file=str(file)) as client:
             client.produce("orders", b"1")
             with pytest.raises(PermissionDeniedError):
