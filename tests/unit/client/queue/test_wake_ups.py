@@ -66,17 +66,14 @@ def test_half_of_a_small_window_is_worth_waking_the_loop(client: Client) -> None
 
 
 def test_an_outcome_in_the_outbox_precedes_the_next_call_about_its_message(client: Client) -> None:
-    client.produce_many("orders", [b"a", b"b", b"c"])
+    client.produce_many("orders", [b"a", b"b"])
     with client.queue("orders", group="workers", prefetch=100) as consumer:
-        first, second, third = islice(consumer, 3)
+        first, second = islice(consumer, 2)
         first.ack(wait=False)
         second.ack(wait=False)
         with pytest.raises(LeaseExpiredError):
             second.extend(10_000)
-        third.ack(wait=False)
-        with pytest.raises(LeaseExpiredError):
-            third.then("orders", b"next")
-    assert client.describe_group("orders", "workers").acked_total == 3
+    assert client.describe_group("orders", "workers").acked_total == 2
 
 
 def test_a_waiting_thread_takes_each_message_as_it_comes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
