@@ -120,16 +120,16 @@ def test_a_silent_member_without_leases_is_live_for_half_a_minute(broker: LocalB
 
 def test_a_lost_member_is_live_until_it_has_had_time_to_come_back(broker: LocalBroker, client: Client) -> None:
     client.produce("lost", b"x")
-    other = broker.client()
-    consumer = other.queue("lost", group="g")
-    assert len(consumer.poll()) == 1
-    # As if its process was killed: the connection ends, and nobody says why.
-    thread, network = other._opened()
-    thread.run(network.close())
-    with pytest.raises(GroupInUseError):
-        client.delete_group("lost", "g")
-    broker.advance(seconds=2)
-    eventually(lambda: client.describe_group("lost", "g").member_count == 0)
+    with broker.client() as other:
+        consumer = other.queue("lost", group="g")
+        assert len(consumer.poll()) == 1
+        # As if its process was killed: the connection ends, and nobody says why.
+        thread, network = other._opened()
+        thread.run(network.close())
+        with pytest.raises(GroupInUseError):
+            client.delete_group("lost", "g")
+        broker.advance(seconds=2)
+        eventually(lambda: client.describe_group("lost", "g").member_count == 0)
     with client.queue("lost", group="g") as consumer:
         (message,) = consumer.poll()
         assert message.attempt == 1, "a lost connection is no failed attempt"

@@ -24,7 +24,8 @@ def test_a_queue_group_that_nobody_uses_is_gone_after_its_time(broker: LocalBrok
         for _ in range(3):
             next(consumer).ack()
         broker.advance(hours=3)
-        assert client.describe_group("previews", "g").unused_ms == 0, "it has a member"
+        unused_ms = client.describe_group("previews", "g").unused_ms
+        assert unused_ms < 60_000, "it has a member, which may be between two polls"
     broker.advance(minutes=50)
     info = client.describe_group("previews", "g")
     assert timedelta(minutes=40) < timedelta(milliseconds=info.unused_ms) < timedelta(minutes=51)
