@@ -14,6 +14,7 @@ from flotilla.broker.broker import Broker
 from flotilla.broker.catalog import METADATA_GROUP, Catalog, CatalogMachine
 from flotilla.broker.cluster.registration import Membership
 from flotilla.broker.cluster_clock import ClusterClock
+from flotilla.broker.exposure_warnings import exposure_warnings
 from flotilla.broker.observability.event_log import LOOK_MS, EventLog
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.status import NodeStatus
@@ -267,7 +268,7 @@ class Server:
             self._outside.clock,
             self.membership.is_registered,
             self.entry.reasons,
-            settings.unguarded,
+            exposure_warnings(settings),
             self._expires_s,
         )
         self.node.runtime.on_group_failed = self.membership.group_failed

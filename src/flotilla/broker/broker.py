@@ -276,10 +276,7 @@ class Broker:
         clocks = clock_warnings(self.node, self._outside.clock, self.membership.hosts.values())
         disk = disk_warnings(self.node, self._consensus.stalled(), self._names)
         holds = hold_warnings(self.node, self.membership.hosts.items(), self._names)
-        own = self._settings
-        exposure = exposure_warnings(
-            self.node, own.unguarded, is_encrypted=own.has_tls, is_authenticated=own.authentication
-        )
+        exposure = exposure_warnings(self._settings)
         done(NodeDescribed(self.node, [*self._warnings.take(replicas), *disk, *clocks, *holds, *exposure]))
 
     def _lost(self, host: PartitionHost) -> tuple[NodeId, ...]:

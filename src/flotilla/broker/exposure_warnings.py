@@ -1,20 +1,15 @@
-"""The warning about a node that other machines can connect to, while nothing asks who they are."""
+"""The warning about a node that other machines can connect to, without authentication or without encryption."""
 
-from collections.abc import Sequence
-
-from flotilla.types.address import Address
-from flotilla.types.ids import NodeId
 from flotilla.types.operations.cluster import INSECURE, NodeWarning
+from flotilla.types.settings import NodeSettings
 
 
-def exposure_warnings(
-    node: NodeId, exposed: Sequence[Address], *, is_encrypted: bool = False, is_authenticated: bool = False
-) -> list[NodeWarning]:
-    """`exposed`: the addresses at which other machines can connect."""
-    if not exposed:
+def exposure_warnings(settings: NodeSettings) -> list[NodeWarning]:
+    if not settings.unguarded:
         return []
-    listed = ", ".join(map(str, exposed))
-    lacks = [("authentication", is_authenticated), ("encryption", is_encrypted)]
-    missing = " and ".join(name for name, is_there in lacks if not is_there)
-    message = f"node {node} listens at {listed} without {missing}: whoever connects owns its data"
-    return [NodeWarning(INSECURE, message, node)]
+    listed = ", ".join(map(str, settings.unguarded))
+    parts = {"authentication": settings.authentication, "encryption": settings.has_tls}
+    missing = " and ".join(name for name, is_there in parts.items() if not is_there)
+    risk = "the network can read its data" if settings.authentication else "whoever connects owns its data"
+    node = settings.node_id
+    return [NodeWarning(INSECURE, f"node {node} listens at {listed} without {missing}: {risk}", node)]

@@ -1,23 +1,26 @@
 """`with worker:` runs it in a thread of its own, and drains it at the end of the block."""
 
 import threading
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
 
-class BackgroundRun:
-    """The base of what has a blocking `run` and a `stop` that any thread may call."""
+class BackgroundRun(ABC):
+    """The base of workers."""
 
     #: Of the thread.
     _run_name: str
     _thread: threading.Thread | None = None
     _failure: BaseException | None = None
 
+    @abstractmethod
     def run(self) -> None:
-        raise NotImplementedError
+        """Blocks until `stop`."""
 
+    @abstractmethod
     def stop(self) -> None:
-        raise NotImplementedError
+        """Begins the drain. Any thread may call it."""
 
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._run_quietly, name=self._run_name)

@@ -140,7 +140,7 @@ class Expiration:
         self._ask(STEP_LOOK, self._looked)
 
     def _ask(self, step: int, then: Callable[[list[GroupUse]], None]) -> None:
-        """Asks all partitions; an error of one of them ends the attempt."""
+        """Asks all partitions; an error of one of them ends the attempt, and so does a new partition."""
         topic = self._topic
         answers: list[Reply | FlotillaError] = []
 
@@ -149,7 +149,7 @@ class Expiration:
             if len(answers) < len(topic.partitions):
                 return
             found = [each for each in answers if isinstance(each, GroupUse)]
-            if len(found) == len(answers) and self._expiry.is_leading(self._term):
+            if len(found) == len(answers) and self._expiry.is_leading(self._term) and not self._has_changed():
                 then(found)
             else:
                 self._give_up(step)
@@ -157,6 +157,11 @@ class Expiration:
         for partition in topic.partitions:
             request = ExpireGroup(topic.name, partition.number, self._group, step, topic.topic_id)
             self._expiry.elsewhere.ask(request, answered)
+
+    def _has_changed(self) -> bool:
+        """Whether the topic has other partitions than those that are asked, or is gone."""
+        topic = self._expiry.catalog.machine.state.topics.get(self._topic.topic_id)
+        return topic is None or len(topic.partitions) != len(self._topic.partitions)
 
     def _looked(self, uses: list[GroupUse]) -> None:
         unused = [use.unused_ms for use in uses if use.is_known]

@@ -12,7 +12,6 @@ from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.clock_warnings import clock_warnings
 from flotilla.broker.cluster.founding import Wait
 from flotilla.broker.cluster_clock import ClusterClock
-from flotilla.broker.exposure_warnings import exposure_warnings
 from flotilla.broker.group_names import GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.scrape import Build, Measurements, Peers, QueueMeter
@@ -22,7 +21,6 @@ from flotilla.machine import steady_ms
 from flotilla.replica.replica import Replica
 from flotilla.runtime.node import NodeRuntime
 from flotilla.runtime.observability.metrics import CONTENT_TYPE
-from flotilla.types.address import Address
 from flotilla.types.ids import NO_NODE, GroupId
 from flotilla.types.operations.cluster import NodeWarning
 from flotilla.types.version import __version__
@@ -61,17 +59,16 @@ class NodeStatus:
         clock: ClusterClock,
         is_registered: Callable[[], bool],
         entry: Callable[[], list[Wait]] = list,
-        exposed: Sequence[Address] = (),
+        exposure: Sequence[NodeWarning] = (),
         expires_s: Callable[[], int | None] = lambda: None,
     ) -> None:
         """`clients` is TcpServer.statistics; `hosts` are the partitions with queue groups.
 
         `is_registered`: whether the cluster has registered this start of the node. `entry` says why the node has not
-        entered its cluster, or has no place in it. `exposed` are addresses at which other machines can connect.
+        entered its cluster, or has no place in it. `exposure` are warnings about addresses that anybody can connect to.
         `expires_s`: when the certificate in use expires, in seconds since 1970; None: there is none.
         """
-        self._exposed = exposed
-        self._expires_s = expires_s
+        self._exposure = exposure
         self._is_registered = is_registered
         self._entry = entry
         self._node = runtime.node
@@ -82,7 +79,7 @@ class NodeStatus:
         self._is_stopping = False
         self._warnings = ReplicaWarnings(catalog, self._names, peers.is_up)
         python = platform.python_version()
-        build = Build(__version__, python, runtime.node, self._started_ms, bool(exposed), expires_s)
+        build = Build(__version__, python, runtime.node, self._started_ms, bool(exposure), expires_s)
         self._clock = clock
         self._hosts = hosts
         self._measurements = Measurements(
@@ -198,8 +195,7 @@ class NodeStatus:
         """Troubles that do not stop this node from serving."""
         clocks = clock_warnings(self._node, self._clock, self._hosts.values())
         holds = hold_warnings(self._node, self._hosts.items(), self._names)
-        exposure = exposure_warnings(self._node, self._exposed, is_encrypted=self._expires_s() is not None)
-        return [*self._warnings.take(self._driver.replicas.values()), *clocks, *holds, *exposure]
+        return [*self._warnings.take(self._driver.replicas.values()), *clocks, *holds, *self._exposure]
 
     async def metrics(self) -> bytes:
         """In the text format of Prometheus."""

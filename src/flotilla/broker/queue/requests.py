@@ -430,7 +430,8 @@ class QueueRequests:
             done(unused.hold(group, after_ms))
             return
         found = unused.look(group, after_ms)
-        if request.step == STEP_DELETE and found.is_known and unused.may_delete(group, after_ms):
+        is_deletion = request.step == STEP_DELETE and found.is_known and found.is_held
+        if is_deletion and unused.may_delete(group, after_ms):
             command = commands.DeleteGroup(group, self._queue.now_ms())
             self._propose(command, done, lambda _: GroupUse(is_held=found.is_held))
         else:

@@ -2,9 +2,10 @@
 
 import pytest
 
+from flotilla.broker.cluster.group_expiry import Expiration
 from flotilla.broker.queue.unused_groups import GRACE_MS_MAX, STEPS_PER_EXPIRY
 from flotilla.types.errors import FlotillaError
-from flotilla.types.operations import CommitOffset, CreateTopic
+from flotilla.types.operations import AlterTopic, CommitOffset, CreateTopic
 from flotilla.types.operations.group_expiry import (
     STEP_DELETE,
     STEP_HOLD,
@@ -159,11 +160,29 @@ def test_a_member_that_comes_back_while_it_is_held_waits_for_the_end(fleet: Flee
     visit(node)
     assert step(fleet, STEP_DELETE).is_known, "it was used since"
     fleet.advance(2 * AFTER_MS)
+    assert step(fleet, STEP_DELETE).is_known, "it is not held, so a member may come back while it is deleted"
     assert step(fleet, STEP_HOLD).is_held
     assert not step(fleet, STEP_DELETE).is_known
     assert node.call(poll()).code == "UNAVAILABLE", "until all partitions have deleted it"
     step(fleet, STEP_RELEASE)
     polled(node)
+
+
+def test_a_partition_that_is_added_meanwhile_ends_the_attempt(fleet: Fleet) -> None:
+    visit(fleet.leader(TOPIC))
+    for box in fleet.nodes.values():
+        box.membership.group_expiry.check = lambda: None  # type: ignore[method-assign]
+    fleet.advance(2 * AFTER_MS)
+    node = controller(fleet)
+    expiry = node.membership.group_expiry
+    before = node.catalog.find_topic(TOPIC)
+    assert before is not None
+    assert node.call(AlterTopic(TOPIC, partitions=2)).code == "TopicReply"
+    for topic, is_deleted in ((before, False), (node.catalog.find_topic(TOPIC), True)):
+        assert topic is not None
+        Expiration(expiry, expiry._term, topic, GROUP, AFTER_MS).begin()
+        fleet.advance(2_000)
+        assert is_known(fleet) is not is_deleted
 
 
 def test_the_hold_ends_by_itself(fleet: Fleet) -> None:
