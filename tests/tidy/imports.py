@@ -59,6 +59,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "frontends.http.http1": (),
     # L6
     "spark": ("types", "security", "client", "codec.batch"),
+    "otel": ("types", "client"),
     "cli": (*_CORE, *_ADAPTERS, "security", "broker", "frontends", "client", "gateway", "server", "spark"),
     "cli.sim": (*_CORE, *_ADAPTERS, "sim"),
     # Beside the layers: the simulator runs the real core, storage, driver and group commit on simulated devices.
@@ -94,6 +95,7 @@ FOREIGN: dict[str, tuple[str, ...]] = {
     "jwt": ("security",),
     "lz4": ("codec",),
     "numpy": ("spark",),
+    "opentelemetry": ("otel",),
     "pyarrow": ("spark",),
     "pyspark": ("spark",),
     "pytest": ("pytest_plugin",),

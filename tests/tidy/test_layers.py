@@ -88,6 +88,7 @@ def test_every_foreign_package_is_a_declared_dependency() -> None:
         "google": "protobuf",
         "grpc": "grpcio",
         "jwt": "PyJWT",
+        "opentelemetry": "opentelemetry-api",
         "grpc_health": "grpcio-health-checking",
         "grpc_reflection": "grpcio-reflection",
         "pyspark": "pyspark[connect]",

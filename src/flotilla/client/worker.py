@@ -11,10 +11,12 @@ and the result of a thread is ignored. A worker has one topic and one process.
 """
 
 import asyncio
+import contextvars
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Protocol, TypeAlias, Unpack, cast
 
 from flotilla.client._background_run import BackgroundRun
@@ -230,7 +232,9 @@ class Worker(BackgroundRun):
         handler = cast("Callable[[QueueMessage], object]", self._handler)
         # The same message, with methods that a thread can call.
         blocking = with_owner(message, QueueMessage, bridge)
-        return await asyncio.get_running_loop().run_in_executor(threads, handler, blocking)
+        # A thread does not inherit context variables: the trace, for example.
+        call = partial(contextvars.copy_context().run, handler, blocking)
+        return await asyncio.get_running_loop().run_in_executor(threads, call)
 
     async def _handle(self, message: AsyncQueueMessage, work: Coroutine[None, None, object]) -> None:
         error: BaseException | None = None
