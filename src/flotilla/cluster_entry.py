@@ -14,6 +14,7 @@ from collections.abc import Callable
 from flotilla.broker.catalog import METADATA_GROUP
 from flotilla.broker.cluster.founding import AWAITS_PEERS, Found, PeerAnswer, Wait, judge_founding
 from flotilla.broker.ports import Cancel, Consensus, Outside
+from flotilla.client.credentials import JoinCredentials
 from flotilla.client.node_client import node_client
 from flotilla.metadata.commands import RegisterBroker
 from flotilla.node import Node
@@ -32,6 +33,7 @@ from flotilla.peers.handshake import (
 from flotilla.raft.messages import Configuration
 from flotilla.runtime.data_dir_identity import DataDir
 from flotilla.runtime.observability.logs import get_logger
+from flotilla.security.secret_file import read_secret
 from flotilla.security.tls_endpoints import TlsDialler
 from flotilla.types.errors import CorruptionError, FlotillaError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import NodeId
@@ -55,9 +57,19 @@ _GRAVE = {REFUSED_CLUSTER_ID: "OTHER_CLUSTER", REFUSED_DATA: "OTHER_DATA"}
 
 class ClusterEntry:
     def __init__(
-        self, data: DataDir, node: Node, consensus: Consensus, outside: Outside, tls: TlsDialler | None = None
+        self,
+        data: DataDir,
+        node: Node,
+        consensus: Consensus,
+        outside: Outside,
+        tls: TlsDialler | None = None,
+        token_file: str = "",
     ) -> None:
-        """With `tls` the cluster that it joins is asked over encrypted connections."""
+        """With `tls` the cluster that it joins is asked over encrypted connections.
+
+        `token_file` has the token by which it joins; empty: there is none.
+        """
+        self._token_file = token_file
         self._data = data
         self._tls = tls
         self._node = node
@@ -149,8 +161,11 @@ class ClusterEntry:
 
     # Joining.
 
-    def enter(self, servers: list[str]) -> None:
-        """Joins the running cluster at these client addresses; no effect for a node that is part of one."""
+    def enter(self, servers: list[str], token: bytes = b"") -> None:
+        """Joins the running cluster at these client addresses; no effect for a node that is part of one.
+
+        `token` counts instead of that in the file.
+        """
         assert self.registration is not None, "a node joins after its listeners are open"
         own = self.registration.client_address
         # All nodes may be given the same list; asking itself does not help.
@@ -160,13 +175,13 @@ class ClusterEntry:
                 # The newer addresses count.
                 self._joining.cancel()
             self._founding = None
-            self._joining = asyncio.create_task(self._join(self.registration, others))
+            self._joining = asyncio.create_task(self._join(self.registration, others, token))
 
-    async def _join(self, own: RegisterBroker, servers: list[str]) -> None:
+    async def _join(self, own: RegisterBroker, servers: list[str], token: bytes) -> None:
         """Asks the running cluster until it admits this node; then everything comes by replication."""
         while True:
             try:
-                peers, cluster_id = await self._ask(own, servers)
+                peers, cluster_id = await self._ask(own, servers, token)
             except FlotillaError as error:
                 log.warning("joining failed, retrying", error=str(error))
                 self._obstacle = Wait("JOINING", f"the cluster has not admitted this node yet: {error}")
@@ -177,9 +192,13 @@ class ClusterEntry:
             self._create_group(Configuration())
             return
 
-    async def _ask(self, own: RegisterBroker, servers: list[str]) -> tuple[dict[NodeId, str], str]:
+    async def _ask(self, own: RegisterBroker, servers: list[str], token: bytes) -> tuple[dict[NodeId, str], str]:
         """The peer addresses of the others, and the id of the cluster."""
-        async with node_client(servers, self._tls, timeout_ms=JOIN_MS) as client:
+        secret = self._own.secret
+        credentials = None if secret is None else JoinCredentials(str(own.node), secret)
+        # Read for each attempt: it may be mended meanwhile.
+        token = token or (read_secret(self._token_file).encode() if self._token_file else b"")
+        async with node_client(servers, self._tls, timeout_ms=JOIN_MS, credentials=credentials) as client:
             # Another cluster would admit it, and then refuse its links.
             found = await client.admin.metadata()
             if found.cluster_name and found.cluster_name != own.cluster_name:
@@ -195,6 +214,7 @@ class ClusterEntry:
                 client=own.client_address,
                 http=own.http_address,
                 incarnation=self._own.data,
+                token=token,
             )
         others = {node: address for node, address in reply.peers.items() if node != own.node}
         if not others:

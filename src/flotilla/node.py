@@ -17,6 +17,7 @@ from flotilla.replica.stored_state import StoredState
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.node import NodeRuntime
 from flotilla.runtime.start_watch import StartWatch
+from flotilla.security.join_secret import JoinSecret
 from flotilla.security.node_tls import PeerTls
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
@@ -45,6 +46,8 @@ class NodeParts:
     scrub_bytes_per_second: int = 0
     #: None: links are not encrypted.
     tls: PeerTls | None = None
+    #: What nodes on links without TLS must know; None: nothing.
+    secret: JoinSecret | None = None
 
 
 class Node:
@@ -79,6 +82,7 @@ class Node:
             check_interval_ms=parts.timing.link_check_ms,
             data=parts.incarnation,
             tls=parts.tls,
+            secret=parts.secret,
         )
         self.runtime = NodeRuntime(
             node=parts.node,

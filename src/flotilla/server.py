@@ -18,7 +18,8 @@ from flotilla.broker.exposure_warnings import exposure_warnings
 from flotilla.broker.observability.event_log import LOOK_MS, EventLog
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.status import NodeStatus
-from flotilla.broker.ports import Cancel
+from flotilla.broker.ports import Cancel, Service
+from flotilla.broker.security.entrance import Entrances, JoinEntrance
 from flotilla.broker.security.gate import Gate, node_credentials
 from flotilla.client.credentials import Password
 from flotilla.cluster_entry import ClusterEntry
@@ -45,6 +46,7 @@ from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.observability.failures import watch
 from flotilla.runtime.observability.logs import get_logger
 from flotilla.security.endpoint_tls import CERTIFICATES_MS, TlsFiles, report_look
+from flotilla.security.join_secret import JoinSecret, read_join_secret
 from flotilla.security.node_tls import NodeTls
 from flotilla.security.tokens import TokenVerifier
 from flotilla.storage.disk_folder import DiskFolder
@@ -183,7 +185,12 @@ def _node_tls(settings: NodeSettings) -> NodeTls | None:
 
 
 def _node_parts(
-    settings: NodeSettings, options: ReplicaOptions, segments: int, incarnation: int, tls: NodeTls | None
+    settings: NodeSettings,
+    options: ReplicaOptions,
+    segments: int,
+    data: DataDir,
+    tls: NodeTls | None,
+    secret: JoinSecret | None,
 ) -> NodeParts:
     return NodeParts(
         node=settings.node_id,
@@ -198,10 +205,11 @@ def _node_parts(
             open_files_max=segments,
         ),
         driver=DriverOptions(options),
-        incarnation=incarnation,
+        incarnation=data.identity.incarnation,
         timing=settings.timing,
         scrub_bytes_per_second=settings.scrub_bytes_per_second,
         tls=None if tls is None else tls.peers(),
+        secret=secret,
     )
 
 
@@ -212,6 +220,7 @@ class Server:
         """`clock` replaces the machine's, for tests, and `disk` the data directory, for the simulator."""
         self.settings = settings
         self.tls = _node_tls(settings)
+        secret = read_join_secret(settings.join_secret)
         dialler = None if self.tls is None else self.tls.node_dialler()
         folder = PathFolder(Path(settings.data_dir)) if disk is None else DiskFolder(disk, settings.data_dir)
         self._data = DataDir.claim(folder, settings.node_id, settings.cluster_name)
@@ -222,14 +231,13 @@ class Server:
         self.descriptors = budget_descriptors(
             here().descriptors_max(), segments_max=settings.open_files_max, has_grpc=settings.grpc_listen is not None
         )
-        incarnation = self._data.identity.incarnation
-        parts = _node_parts(settings, self._replica_options, self.descriptors.segments, incarnation, self.tls)
+        parts = _node_parts(settings, self._replica_options, self.descriptors.segments, self._data, self.tls, secret)
         self.node = Node(parts, lambda group: self._machine if group == METADATA_GROUP else None, span_of, disk)
         self.node.network.own.starts = self._count_start()
         self._consensus = LoopConsensus(self.node)
         self._outside = LoopOutside(self.node, clock or LoopClock())
         self.catalog = Catalog(self._machine, self._consensus, self._outside)
-        self.entry = ClusterEntry(self._data, self.node, self._consensus, self._outside, dialler)
+        self.entry = ClusterEntry(self._data, self.node, self._consensus, self._outside, dialler, settings.join_token)
         self._elsewhere = ClusterElsewhere(self._broker_addresses, dialler, self._credentials)
         keeps_log = replace(self._replica_options, keeps_log=True)
         self.membership = Membership(
@@ -244,18 +252,18 @@ class Server:
             settings.move_bytes_per_second,
             settings.timing.grace_ms,
         )
+        self.membership.members.needs_token = settings.has_tls
         if settings.authentication:
             self.membership.secret = here().secret(SECRET_BYTES)
+        ports = (self.catalog, self.membership, self._consensus, self._outside)
         entry = self.entry
-        self.broker = Broker(
-            settings, self.catalog, self.membership, self._consensus, self._outside, entry.found, entry.enter
-        )
+        self.broker = Broker(settings, *ports, entry.found, entry.enter)
         self.membership.on_cluster_known, self.membership.on_removed = entry.cluster_known, entry.removed
         metered = MeteredService(self.broker, self.membership.produced)
         budget = ConnectionBudget(self.descriptors.clients)
         #: Who may do what; None: everybody may do everything.
-        self._gate = Gate(metered, self._machine, _tokens(settings)) if settings.authentication else None
-        entrances = None if self._gate is None else self._gate.entrance
+        self._gate = Gate(metered, self._machine, _tokens(settings), secret) if settings.authentication else None
+        entrances = _entrances(self._gate, metered, secret)
         self._tcp = TcpServer(metered, budget=budget, tls=self.tls, entrances=entrances)
         self._machine.on_security_changed = self._security_changed
         self.status = NodeStatus(
@@ -483,6 +491,12 @@ class Server:
             ignored=[flag for flag, is_given in given.items() if is_given],
             advice="to join another cluster, start with an empty data directory",
         )
+
+
+def _entrances(gate: Gate | None, service: Service, secret: JoinSecret | None) -> Entrances | None:
+    if gate is not None:
+        return gate.entrance
+    return None if secret is None else lambda *_: JoinEntrance(service, secret)
 
 
 def _tokens(settings: NodeSettings) -> TokenVerifier | None:

@@ -76,7 +76,7 @@ class Broker:
         consensus: Consensus,
         outside: Outside,
         found: Callable[[dict[NodeId, str]], None],
-        enter: Callable[[list[str]], None],
+        enter: Callable[[list[str], bytes], None],
     ) -> None:
         """`found` founds a cluster of this node and the given others; `enter` joins a running one."""
         self.catalog = catalog
@@ -304,7 +304,7 @@ class Broker:
         if not servers:
             raise InvalidArgumentError("name at least one address of the cluster to join")
         if self._consensus.replica(METADATA_GROUP) is None:
-            self._enter(servers)
+            self._enter(servers, request.token)
         else:
             self._check_own_cluster(servers)
         done(self._own_reply())

@@ -5,6 +5,7 @@ node of this cluster agrees, a node of another cluster refuses. Draining and rem
 `--wait` only watches.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -40,6 +41,16 @@ _ASK_MS = 1_000
 
 cluster_app = typer.Typer(name="cluster", help="Form, inspect and run clusters.", no_args_is_help=True)
 
+JoinSecretFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--join-secret",
+        metavar="FILE",
+        envvar="FLOTILLA_JOIN_SECRET",
+        help="The file with the join secret of the nodes, if they have one.",
+        show_default=False,
+    ),
+]
 Folder: TypeAlias = Annotated[Path, typer.Option("--data", metavar="DIR", help="The folder for data, logs and ports.")]
 
 
@@ -60,6 +71,7 @@ def init(
             show_default=False,
         ),
     ] = None,
+    join_secret: JoinSecretFile = None,
     as_json: AsJson = False,
     timeout: Timeout = "30s",
 ) -> None:
@@ -72,18 +84,18 @@ def init(
     deadline = time.monotonic() + read_duration(timeout, "--timeout") / 1000
     found: dict[int, tuple[str, str]] = {}
     for address in addresses:
-        with Cluster(address, timeout).connect() as client:
+        with Cluster(address, timeout, join_secret=join_secret).connect() as client:
             (node, peer), *_ = client.admin.init_cluster({}).peers.items()
         if node in found:
             raise InvalidArgumentError(f"{found[node][0]} and {address} are both node {node}; ids must differ")
         found[node] = address, peer
     peers = {node: peer for node, (_, peer) in sorted(found.items())}
     for address, _ in found.values():
-        with Cluster(address, timeout).connect() as client:
+        with Cluster(address, timeout, join_secret=join_secret).connect() as client:
             client.admin.init_cluster(peers)
-    metadata = _wait_formed(addresses, len(peers), deadline)
+    metadata = _wait_formed(Cluster(",".join(addresses), join_secret=join_secret), len(peers), deadline)
     if admin_out is not None:
-        with Cluster(addresses[0], timeout).connect() as client:
+        with Cluster(addresses[0], timeout, join_secret=join_secret).connect() as client:
             is_created = create_administrator(client, admin_out)
         note(
             f"the password of user admin is in {admin_out}: keep it, it is nowhere else"
@@ -93,8 +105,8 @@ def init(
     _show_status(metadata, [], {}, [], as_json=as_json)
 
 
-def _wait_formed(addresses: list[str], node_count: int, deadline: float) -> Metadata:
-    with Cluster(",".join(addresses)).connect() as client:
+def _wait_formed(nodes: Cluster, node_count: int, deadline: float) -> Metadata:
+    with nodes.connect() as client:
         while True:
             # A node that knows no leader yet does not answer.
             with suppress(DeadlineError, UnavailableError):
@@ -220,6 +232,7 @@ def add(
     addresses: Annotated[
         list[str], typer.Argument(metavar="HOST:PORT...", help="Client addresses of the new nodes.", show_default=False)
     ],
+    join_secret: JoinSecretFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Add nodes that wait (`flotilla serve --await-init`) to this cluster. Safe to repeat.
@@ -234,8 +247,10 @@ def add(
         known = [broker.client for broker in client.admin.metadata().brokers]
         entered = []
         for address in addresses:
-            with Cluster(address, cluster.timeout).connect() as newcomer:
-                (node, _), *_ = newcomer.admin.enter_cluster(known).peers.items()
+            # Over TLS alone: whoever reads it could use it first.
+            token = client.admin.create_join_token() if cluster.has_tls else ""
+            with Cluster(address, cluster.timeout, join_secret=join_secret).connect() as newcomer:
+                (node, _), *_ = newcomer.admin.enter_cluster(known, token=token).peers.items()
             while not any(broker.node == node and broker.is_alive for broker in client.admin.metadata().brokers):
                 if time.monotonic() > deadline:
                     raise UnavailableError(f"node {node} was added, but has not joined; check its log")
@@ -246,6 +261,32 @@ def add(
     if as_json:
         print_json({"nodes": entered})
     note("`flotilla topic rebalance` moves existing partitions to it")
+
+
+@cluster_app.command("token")
+@takes_cluster
+def token(
+    cluster: Cluster,
+    ttl: Annotated[str, typer.Option("--ttl", metavar="DURATION", help="How long it is good.")] = "15m",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Write it to a new file, not to the terminal.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token by which one node joins a cluster with TLS, once (`flotilla serve --join-token FILE`).
+
+    Example: `flotilla cluster token --ttl 15m --out node4.token`
+    """
+    ttl_ms = read_duration(ttl, "--ttl")
+    with cluster.connect() as client:
+        made = client.admin.create_join_token(ttl_ms)
+    if out is None:
+        print_done({"token": made, "ttl_ms": ttl_ms}, made, as_json=as_json)
+        return
+    with os.fdopen(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as written:
+        written.write(made + "\n")
+    print_done({"file": str(out), "ttl_ms": ttl_ms}, f"the token is in {out}, good once and for {ttl}", as_json=as_json)
 
 
 @cluster_app.command("remove")

@@ -4,17 +4,13 @@ Secrets come from files or from a function of the application, are read when a c
 a text. A password is used to prove itself (SCRAM): it does not leave the process.
 """
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
+from flotilla.security.join_secret import JoinSecret
 from flotilla.security.scram import PasswordKeys
+from flotilla.security.secret_file import read_secret
 from flotilla.types.errors import InvalidArgumentError, UnauthenticatedError
-
-_FILE_BYTES_MAX: Final = 16 * 1024
-#: What the mode of a file says about everybody but its owner.
-_OTHERS: Final = 0o077
 
 
 class Password:
@@ -42,7 +38,21 @@ class Token:
         return "Token(...)"
 
 
-Credentials: TypeAlias = Password | Token
+class JoinCredentials:
+    """The join secret, of a node that joins or a command that founds. It is proved whether the broker asks or not."""
+
+    __slots__ = ("keys", "user")
+
+    def __init__(self, user: str, secret: JoinSecret) -> None:
+        self.user = user
+        self.keys = secret.keys
+
+    def __call__(self) -> "JoinCredentials":
+        """The provider of itself."""
+        return self
+
+
+Credentials: TypeAlias = Password | Token | JoinCredentials
 #: Asked for each connection; None: the client does not say who it is.
 CredentialsProvider: TypeAlias = Callable[[], Credentials | None]
 
@@ -59,7 +69,7 @@ def read_credentials(
     if user:
         return _PasswordFile(user, password_file)
     if token_file:
-        return lambda: Token(read_secret(token_file))
+        return lambda: Token(_read(token_file))
     if credentials is None or callable(credentials):
         return credentials
     return lambda: credentials
@@ -74,21 +84,15 @@ class _PasswordFile:
         self._known: tuple[str, Password] | None = None
 
     def __call__(self) -> Password:
-        text = read_secret(self._path)
+        text = _read(self._path)
         if self._known is None or self._known[0] != text:
             self._known = (text, Password(self._user, text))
         return self._known[1]
 
 
-def read_secret(path: str) -> str:
-    """The first line of a file that only its owner may read. Raises UnauthenticatedError."""
+def _read(path: str) -> str:
+    """Raises UnauthenticatedError."""
     try:
-        if sys.platform != "win32" and Path(path).stat().st_mode & _OTHERS:
-            raise UnauthenticatedError(f"the secret {path} can be read by others than its owner: chmod 600 {path}")
-        with Path(path).open(encoding="utf-8") as file:
-            text = file.readline(_FILE_BYTES_MAX).rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnauthenticatedError(f"the secret cannot be read: {error}") from None
-    if not text:
-        raise UnauthenticatedError(f"{path} is empty")
-    return text
+        return read_secret(path)
+    except InvalidArgumentError as error:
+        raise UnauthenticatedError(str(error)) from None

@@ -30,6 +30,7 @@ from flotilla.metadata.security.commands import (
     RemoveGrant,
     RemoveUser,
 )
+from flotilla.metadata.security.join_tokens import PutJoinToken, UseJoinToken
 from flotilla.metadata.stream_commands import (
     FenceStreamGroup,
     ForgetStreamGroup,
@@ -226,6 +227,8 @@ Command: TypeAlias = (
     | PutGrant
     | RemoveGrant
     | PutSecret
+    | PutJoinToken
+    | UseJoinToken
 )
 
 #: The kinds of commands. 9 was never written; 10 was AlterGroup before settings could be texts.
@@ -263,6 +266,8 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     53: PutGrant,
     54: RemoveGrant,
     55: PutSecret,
+    80: PutJoinToken,
+    81: UseJoinToken,
 }
 _KIND_BY_COMMAND: Final = {command: kind for kind, command in _COMMAND_BY_KIND.items()}
 #: All but `now_ms`, which is in the head and the last field of each class.

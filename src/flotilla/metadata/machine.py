@@ -54,6 +54,7 @@ from flotilla.metadata.security.commands import (
     RemoveGrant,
     RemoveUser,
 )
+from flotilla.metadata.security.join_tokens import PutJoinToken, UseJoinToken
 from flotilla.metadata.security.users import User
 from flotilla.metadata.snapshot import decode_snapshot, encode, freeze
 from flotilla.metadata.state import ClusterState
@@ -124,6 +125,8 @@ class MetadataMachine:
             PutGrant: lambda command: self.state.security.put_grant(command.grant),
             RemoveGrant: lambda command: self.state.security.remove_grant(command.grant),
             PutSecret: lambda command: self.state.security.put_secret(command.secret),
+            PutJoinToken: lambda command: self.state.join_tokens.put(command),
+            UseJoinToken: lambda command: self.state.join_tokens.use(command),
         }
         self._answers: dict[type[Any], Callable[[Any], object]] = {
             DescribeCluster: lambda _: self.state.cluster,

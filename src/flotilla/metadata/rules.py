@@ -34,6 +34,7 @@ from flotilla.metadata.security.commands import (
     RemoveGrant,
     RemoveUser,
 )
+from flotilla.metadata.security.join_tokens import PutJoinToken, UseJoinToken
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_commands import (
     FenceStreamGroup,
@@ -360,6 +361,14 @@ def _put_secret(state: ClusterState, command: PutSecret) -> None:
     state.security.check_secret(command.secret)
 
 
+def _put_join_token(state: ClusterState, command: PutJoinToken) -> None:
+    state.join_tokens.check_put(command)
+
+
+def _use_join_token(state: ClusterState, command: UseJoinToken) -> None:
+    state.join_tokens.check_use(command)
+
+
 def _check_time(time_ms: int) -> None:
     if not 0 <= time_ms <= _TIME_MS_MAX:
         raise InvalidArgumentError(f"{time_ms} ms is no time")
@@ -422,4 +431,6 @@ _RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
     PutGrant: _put_grant,
     RemoveGrant: _remove_grant,
     PutSecret: _put_secret,
+    PutJoinToken: _put_join_token,
+    UseJoinToken: _use_join_token,
 }

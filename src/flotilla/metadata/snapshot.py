@@ -13,6 +13,7 @@ from flotilla.metadata.binary import Reader, Writer
 from flotilla.metadata.ended_transactions import Block, FrozenDecisions
 from flotilla.metadata.layout import Layout, fields_of, layout_of
 from flotilla.metadata.scheduling.schedules import Schedule
+from flotilla.metadata.security.join_tokens import JoinToken
 from flotilla.metadata.security.users import FrozenSecurity
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_groups import Share, StreamGroup
@@ -22,7 +23,7 @@ from flotilla.types.errors import CorruptionError, InvalidArgumentError
 from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.snapshot_data import SnapshotData, whole
 
-VERSION: Final = 6
+VERSION: Final = 7
 
 _Value = TypeVar("_Value")
 
@@ -49,6 +50,7 @@ class Snapshot(NamedTuple):
     next_schedule_id: int
     schedules: tuple[Schedule, ...]
     security: FrozenSecurity
+    join_tokens: tuple[JoinToken, ...]
 
 
 # A partition's number is its place in its topic.
@@ -151,6 +153,7 @@ def freeze(applied: Index, state: ClusterState) -> Snapshot:
         next_schedule_id=state.schedules.next_id,
         schedules=_by_key(state.schedules.schedules),
         security=state.security.freeze(),
+        join_tokens=state.join_tokens.freeze(),
     )
 
 
@@ -204,6 +207,7 @@ def _restore(snapshot: Snapshot) -> ClusterState:
     for schedule in snapshot.schedules:
         state.schedules.put(schedule)
     state.security.put(snapshot.security)
+    state.join_tokens.restore(snapshot.join_tokens)
     # Last, because putting topics and schedules has moved them to the newest that still exists.
     state.next_topic_id = snapshot.next_topic_id
     state.next_group = snapshot.next_group

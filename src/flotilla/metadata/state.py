@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from flotilla.metadata.placement import Load
 from flotilla.metadata.scheduling.schedules import ScheduleTable
+from flotilla.metadata.security.join_tokens import JoinTokenTable
 from flotilla.metadata.security.users import SecurityTable
 from flotilla.metadata.stream_groups import StreamGroupTable
 from flotilla.metadata.transactions import TransactionTable
@@ -47,6 +48,7 @@ class ClusterState:
         "assignments",
         "brokers",
         "cluster",
+        "join_tokens",
         "moves",
         "names",
         "next_group",
@@ -74,6 +76,7 @@ class ClusterState:
         self.streams = StreamGroupTable()
         self.schedules = ScheduleTable()
         self.security = SecurityTable()
+        self.join_tokens = JoinTokenTable()
         self.next_topic_id = 1
         self.next_group: GroupId = FIRST_PARTITION_GROUP
         self.next_move = 1

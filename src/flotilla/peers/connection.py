@@ -80,6 +80,10 @@ class PeerConnection(asyncio.BufferedProtocol):
         return str(Address(*name[:2])) if name else ""
 
     @property
+    def is_encrypted(self) -> bool:
+        return self._transport is not None and self._transport.get_extra_info("ssl_object") is not None
+
+    @property
     def transport(self) -> asyncio.Transport | None:
         return self._transport
 

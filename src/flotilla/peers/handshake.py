@@ -10,14 +10,19 @@ directory's *starts* are counted: a node whose directory was seen in a later sta
 and has lost what it voted and stored since. Its *process* has a number drawn at every start: it distinguishes a node
 that redials from a second process with the same id.
 
+Where the nodes share a join secret and a link is not encrypted, both sides prove that they know it before anything
+else is said: the hello has a nonce, the first welcome is a challenge with another nonce and the proof of the answering
+node, and the dialling node sends its own proof, to which the second welcome is the decision.
+
 The welcome also says whether the answering node is part of a cluster. Nodes that found one ask for that first.
 """
 
 import struct
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flotilla.codec.frames import Buffer
+from flotilla.security.join_secret import NONCE_BYTES, PROOF_BYTES, JoinSecret
 from flotilla.types.ids import NodeId
 
 PROTOCOL_VERSION_MIN = 1
@@ -40,6 +45,10 @@ _WELCOME = struct.Struct(">4sHHQ")
 #: After it: the number of the data directory, the cluster's id, the standing.
 _WELCOME_MORE = struct.Struct(">Q16sB")
 
+#: Of a proof, so that nobody can send back that of the other side.
+_ACCEPTS = b"accepts"
+_DIALS = b"dials"
+
 #: The standing of the answering node. Protocol: the numbers never change. It is part of no cluster;
 NO_CLUSTER = 0
 #: it is part of one;
@@ -59,6 +68,9 @@ REFUSED_CLUSTER_ID = 7
 REFUSED_REMOVED = 8
 REFUSED_OLDER = 9
 REFUSED_CERTIFICATE = 10
+REFUSED_SECRET = 11
+#: Not the last word: the answering node wants a proof of the join secret.
+CHALLENGED = 12
 
 DECISION_TEXT = {
     ACCEPTED: "accepted",
@@ -73,6 +85,8 @@ DECISION_TEXT = {
     REFUSED_OLDER: "the cluster has seen a later start of this node: its data directory is a restored backup or a "
     "copy; run `flotilla node repair` on it and start it with --join",
     REFUSED_CERTIFICATE: "the certificate is that of another node",
+    REFUSED_SECRET: "the node does not prove that it knows the join secret (join_secret)",
+    CHALLENGED: "the node asks for a join secret (join_secret), and this one has none",
 }
 
 
@@ -95,6 +109,8 @@ class PeerHello:
     cluster_id: bytes = NO_CLUSTER_ID
     #: How often the data directory has been started; 0: not counted.
     starts: int = 0
+    #: For the proof of the answering node; empty: this node has no join secret.
+    nonce: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +121,9 @@ class PeerWelcome:
     data: int = 0
     cluster_id: bytes = NO_CLUSTER_ID
     standing: int = NO_CLUSTER
+    #: Of a challenge: for the proof of the dialling node, and that of the answering one.
+    nonce: bytes = b""
+    proof: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +150,30 @@ class Introduction:
     is_in_cluster: bool = False
     #: The nodes with which this one founded its cluster, with the number of each data directory.
     founders: Mapping[NodeId, int] = field(default_factory=dict)
+    #: Which nodes on links without TLS must know; None: nobody asks for it.
+    secret: JoinSecret | None = None
 
     def hello(self, to: NodeId) -> PeerHello:
-        return PeerHello(
-            self.cluster, self.node, to, self.process, data=self.data, cluster_id=self.cluster_id, starts=self.starts
-        )
+        nonce = b"" if self.secret is None else self.secret.nonce()
+        own = (self.cluster, self.node, to, self.process)
+        return PeerHello(*own, data=self.data, cluster_id=self.cluster_id, starts=self.starts, nonce=nonce)
+
+    def challenge(self, hello: bytes) -> PeerWelcome:
+        """The answer to the bytes of a hello."""
+        assert self.secret is not None
+        asked = PeerWelcome(CHALLENGED, self.node, nonce=self.secret.nonce(), proof=bytes(PROOF_BYTES))
+        return replace(asked, proof=self.secret.proof(_ACCEPTS, hello, encode_welcome(asked)))
+
+    def answer(self, hello: bytes, challenge: PeerWelcome) -> bytes | None:
+        """The proof for a challenge. None: the other side does not know the secret."""
+        assert self.secret is not None
+        asked = encode_welcome(replace(challenge, proof=bytes(PROOF_BYTES)))
+        is_known = self.secret.is_proof(challenge.proof, _ACCEPTS, hello, asked)
+        return self.secret.proof(_DIALS, hello, encode_welcome(challenge)) if is_known else None
+
+    def is_answer(self, proof: bytes, hello: bytes, challenge: PeerWelcome) -> bool:
+        assert self.secret is not None
+        return self.secret.is_proof(proof, _DIALS, hello, encode_welcome(challenge))
 
     def welcome(self, hello: PeerHello, decision: int) -> PeerWelcome:
         version = min(PROTOCOL_VERSION_MAX, hello.version_max) if decision == ACCEPTED else 0
@@ -150,28 +188,38 @@ def encode_hello(hello: PeerHello) -> bytes:
     head = _HELLO.pack(
         _MAGIC, hello.version_min, hello.version_max, hello.cluster, hello.sender, hello.to, hello.process
     )
-    return head + _HELLO_MORE.pack(hello.data, hello.cluster_id, hello.starts)
+    return head + _HELLO_MORE.pack(hello.data, hello.cluster_id, hello.starts) + hello.nonce
 
 
 def decode_hello(frame: Buffer) -> PeerHello:
     if len(frame) < _HELLO.size + _HELLO_MORE.size or frame[:4] != _MAGIC:
         raise HandshakeError("not a hello")
     _, version_min, version_max, cluster, sender, to, process = _HELLO.unpack_from(frame)
-    return PeerHello(
-        cluster, sender, to, process, version_min, version_max, *_HELLO_MORE.unpack_from(frame, _HELLO.size)
-    )
+    data, cluster_id, starts = _HELLO_MORE.unpack_from(frame, _HELLO.size)
+    nonce = _rest(frame, _HELLO.size + _HELLO_MORE.size, NONCE_BYTES)
+    return PeerHello(cluster, sender, to, process, version_min, version_max, data, cluster_id, starts, nonce)
 
 
 def encode_welcome(welcome: PeerWelcome) -> bytes:
     head = _WELCOME.pack(_MAGIC, welcome.decision, welcome.version, welcome.sender)
-    return head + _WELCOME_MORE.pack(welcome.data, welcome.cluster_id, welcome.standing)
+    more = _WELCOME_MORE.pack(welcome.data, welcome.cluster_id, welcome.standing)
+    return head + more + welcome.nonce + welcome.proof
 
 
 def decode_welcome(frame: Buffer) -> PeerWelcome:
     if len(frame) < _WELCOME.size + _WELCOME_MORE.size or frame[:4] != _MAGIC:
         raise HandshakeError("not a welcome")
     _, decision, version, sender = _WELCOME.unpack_from(frame)
-    return PeerWelcome(decision, sender, version, *_WELCOME_MORE.unpack_from(frame, _WELCOME.size))
+    data, cluster_id, standing = _WELCOME_MORE.unpack_from(frame, _WELCOME.size)
+    known = _WELCOME.size + _WELCOME_MORE.size
+    nonce, proof = _rest(frame, known, NONCE_BYTES), _rest(frame, known + NONCE_BYTES, PROOF_BYTES)
+    return PeerWelcome(decision, sender, version, data, cluster_id, standing, nonce, proof)
+
+
+def _rest(frame: Buffer, start: int, count: int) -> bytes:
+    """Bytes that earlier versions did not send; empty if they are not there."""
+    found = bytes(frame[start : start + count])
+    return found if len(found) == count else b""
 
 
 def judge(

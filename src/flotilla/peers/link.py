@@ -18,6 +18,7 @@ from flotilla.codec.peer.frames import encode_frame, framed_bytes_max
 from flotilla.peers.connection import PeerConnection
 from flotilla.peers.handshake import (
     ACCEPTED,
+    CHALLENGED,
     DECISION_TEXT,
     PROTOCOL_VERSION_MAX,
     PROTOCOL_VERSION_MIN,
@@ -90,6 +91,9 @@ class PeerLink:
         self._owner = owner
         self._chance = chance
         self._connection: PeerConnection | None = None
+        #: What was said on the newest connection, and whether it has got the proof of the join secret.
+        self._hello = b""
+        self._has_proved = False
         self._dialling: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._backoff_ms = BACKOFF_MIN_MS
@@ -210,8 +214,9 @@ class PeerLink:
     def connection_made(self, connection: PeerConnection) -> None:
         assert self._connection is None
         self._connection = connection
-        hello = encode_hello(self._own.hello(self.peer))
-        connection.write([frame_header(len(hello)), hello])
+        self._hello = encode_hello(self._own.hello(self.peer))
+        self._has_proved = False
+        connection.write([frame_header(len(self._hello)), self._hello])
 
     def frame_received(self, connection: PeerConnection, frame: Buffer) -> None:
         if connection.is_open:
@@ -219,10 +224,17 @@ class PeerLink:
             connection.cut("messages on the wrong connection")
             return
         try:
-            self.answer = decode_welcome(frame)
-            failure = self._judge(self.answer)
+            welcome = decode_welcome(frame)
         except HandshakeError as error:
             failure = str(error)
+        else:
+            if welcome.decision == CHALLENGED and self._own.secret is not None and not self._has_proved:
+                failure = self._prove(connection, welcome)
+                if not failure:
+                    return
+            else:
+                self.answer = welcome
+                failure = self._judge(welcome, connection)
         if failure:
             connection.cut(failure)
             self._refused(failure)
@@ -233,13 +245,22 @@ class PeerLink:
         self.last_failure = ""
         self._owner.link_opened(self.peer)
 
+    def _prove(self, connection: PeerConnection, challenge: PeerWelcome) -> str:
+        """Answers a challenge. Why it does not; empty: it does."""
+        proof = self._own.answer(self._hello, challenge)
+        if proof is None:
+            return "the other side does not know the join secret"
+        self._has_proved = True
+        connection.write([frame_header(len(proof)), proof])
+        return ""
+
     def _refused(self, failure: str) -> None:
         self.counters.refused += 1
         if failure != self._refusal:
             self._refusal = failure
             self._owner.link_refused(self.peer, self.address, failure)
 
-    def _judge(self, welcome: PeerWelcome) -> str:
+    def _judge(self, welcome: PeerWelcome, connection: PeerConnection) -> str:
         """Why the reply is not acceptable; empty if it is."""
         if welcome.decision != ACCEPTED:
             return DECISION_TEXT.get(welcome.decision, f"refused with decision {welcome.decision}")
@@ -247,6 +268,8 @@ class PeerLink:
             return f"node {welcome.sender} answered instead of node {self.peer}"
         if not PROTOCOL_VERSION_MIN <= welcome.version <= PROTOCOL_VERSION_MAX:
             return f"protocol version {welcome.version} was chosen"
+        if self._own.secret is not None and not self._has_proved and not connection.is_encrypted:
+            return "the other side does not ask for the join secret, and so does not know it"
         return ""
 
     def connection_writable(self, connection: PeerConnection) -> None:

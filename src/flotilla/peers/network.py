@@ -23,6 +23,7 @@ from flotilla.peers.link import PeerLink
 from flotilla.peers.server import PeerServer, PeerServerCounters
 from flotilla.raft.messages import Message
 from flotilla.replica.ports import LinkEvents
+from flotilla.security.join_secret import JoinSecret
 from flotilla.security.node_tls import PeerTls
 from flotilla.types.address import Address
 from flotilla.types.ids import GroupId, NodeId
@@ -52,15 +53,19 @@ class PeerNetwork:
         check_interval_ms: int = Timing().link_check_ms,
         data: int = 0,
         tls: PeerTls | None = None,
+        secret: JoinSecret | None = None,
     ) -> None:
-        """`data` is the number of this node's data directory. With `tls` nodes show each other their certificates."""
+        """`data` is the number of this node's data directory. With `tls` nodes show each other their certificates.
+
+        With `secret` nodes on links without TLS prove that they know it.
+        """
         self.node = node
         self._tls = tls
         self._check_interval_s = check_interval_ms / 1000
         self._listen = listen
         self._chance = chance
         #: Its owner changes it when the node enters a cluster; every later handshake says so.
-        self.own = Introduction(cluster, node, chance.getrandbits(63), data)
+        self.own = Introduction(cluster, node, chance.getrandbits(63), data, secret=secret)
         self._server = PeerServer(self.own, self, tls)
         self._links: dict[NodeId, PeerLink] = {}
         self._up: dict[NodeId, None] = {}

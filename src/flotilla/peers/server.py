@@ -25,10 +25,12 @@ from flotilla.peers.handshake import (
     REFUSED_CERTIFICATE,
     REFUSED_DUPLICATE,
     REFUSED_REMOVED,
+    REFUSED_SECRET,
     HandshakeError,
     Introduction,
     KnownPeer,
     PeerHello,
+    PeerWelcome,
     decode_hello,
     encode_welcome,
     judge,
@@ -82,6 +84,8 @@ class PeerServer:
         self._removed: dict[NodeId, None] = {}
         #: Connections before their handshake.
         self._strangers: dict[PeerConnection, None] = {}
+        #: Those among them that were asked for the join secret, with the bytes of their hello and the challenge.
+        self._challenged: dict[PeerConnection, tuple[bytes, PeerWelcome]] = {}
         #: The connection and the hello of each accepted peer.
         self._accepted: dict[NodeId, tuple[PeerConnection, PeerHello]] = {}
         self._names: dict[PeerConnection, NodeId] = {}
@@ -183,14 +187,17 @@ class PeerServer:
 
     def connection_lost(self, connection: PeerConnection) -> None:
         self._strangers.pop(connection, None)
+        self._challenged.pop(connection, None)
         peer = self._names.pop(connection, None)
         if peer is not None and self._accepted[peer][0] is connection:
             del self._accepted[peer]
             self._owner.peer_left(peer)
 
     def _introduce(self, connection: PeerConnection, frame: Buffer) -> None:
+        asked = self._challenged.pop(connection, None)
+        said = bytes(frame) if asked is None else asked[0]
         try:
-            hello = decode_hello(frame)
+            hello = decode_hello(said)
         except HandshakeError as error:
             self._refused(connection, NO_NODE, str(error))
             connection.cut(str(error))
@@ -198,6 +205,12 @@ class PeerServer:
         decision = judge(hello, self._own, self.members, self._removed)
         if self._tls is not None and self._tls.node_of(connection.transport) != hello.sender:
             decision = REFUSED_CERTIFICATE
+        if decision == ACCEPTED and self._own.secret is not None and not connection.is_encrypted:
+            if asked is None and hello.nonce:
+                self._challenge(connection, said)
+                return
+            if asked is None or not self._own.is_answer(bytes(frame), *asked):
+                decision = REFUSED_SECRET
         if decision == ACCEPTED and self._is_taken(hello):
             decision = REFUSED_DUPLICATE
         welcome = encode_welcome(self._own.welcome(hello, decision))
@@ -207,6 +220,12 @@ class PeerServer:
         else:
             self._refused(connection, hello.sender, DECISION_TEXT[decision])
             connection.finish(DECISION_TEXT[decision])
+
+    def _challenge(self, connection: PeerConnection, hello: bytes) -> None:
+        challenge = self._own.challenge(hello)
+        self._challenged[connection] = (hello, challenge)
+        asked = encode_welcome(challenge)
+        connection.write([frame_header(len(asked)), asked])
 
     def _handshake_failed(self, address: str, reason: str) -> None:
         """Reports each reason once, until a peer is accepted. They are few, whatever strangers send."""

@@ -119,6 +119,9 @@ SCHEDULE_BYTES_MAX = 32 * MIB
 USER_COUNT_MAX = 10_000
 USER_GRANT_COUNT_MAX = 1_000
 GRANT_COUNT_MAX = 20_000
+#: Join tokens that are good at a time, and for how long.
+JOIN_TOKEN_COUNT_MAX = 64
+JOIN_TOKEN_MS_MAX = 86_400_000
 #: Times and durations in records: the largest integer that every SDK's number holds exactly.
 TIME_MS_MAX = 2**53 - 1
 #: Partitions that a node names in one warning.

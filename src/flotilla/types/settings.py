@@ -186,6 +186,21 @@ class NodeSettings:
         "The issuer of tokens; empty: any whose key is known.",
     )
 
+    join_secret: str = _row(
+        "",
+        file_path(),
+        "Rights",
+        "A file with a secret that the nodes of the cluster share; only its owner may read it. Without it nobody "
+        "founds, enters or joins the cluster, and links without TLS are refused.",
+    )
+    join_token: str = _row(
+        "",
+        file_path(),
+        "Rights",
+        "A file with the token by which this node joins a cluster with TLS (`flotilla cluster token`). It is good "
+        "once; only its owner may read it.",
+    )
+
     cluster_name: str = _row(
         "flotilla",
         text("1 to 64 letters, digits, dots, dashes and underscores", "[A-Za-z0-9._-]{1,64}"),

@@ -248,18 +248,31 @@ def test_required_certificates(tmp_path: Path) -> None:
             health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=2)
 
 
-def test_a_node_joins_with_its_certificate(tmp_path: Path) -> None:
+def test_a_node_joins_with_its_certificate_and_a_token(tmp_path: Path) -> None:
     """And its requests to the other one show that certificate, so that clients need none of a user."""
+    token = tmp_path / "token"
 
     async def play() -> None:
         one = Server(settings(tmp_path, 1))
         await one.start()
-        two = Server(settings(tmp_path, 2, join=(parse_address(one.client_address),)))
+        two = Server(settings(tmp_path, 2, join=(parse_address(one.client_address),), join_token=str(token)))
         await two.start()
+        third: Server | None = None
         try:
-            async with asyncio.timeout(30), AsyncClient(two.client_address, tls=user_tls("alice")) as client:
+            async with asyncio.timeout(30), AsyncClient(one.client_address, tls=user_tls("alice")) as client:
+                while "join token" not in " ".join(reason.message for reason in two.entry.reasons()):
+                    # A token that nobody made.
+                    token.touch(0o600)
+                    token.write_text("made up")
+                    await asyncio.sleep(0.02)
+                token.write_text(await client.admin.create_join_token(60_000))
                 while len((await client.admin.metadata()).brokers) < 2:
                     await asyncio.sleep(0.02)
+                third = Server(settings(tmp_path, 3, join=(parse_address(one.client_address),), join_token=str(token)))
+                await third.start()
+                while "used already" not in " ".join(reason.message for reason in third.entry.reasons()):
+                    await asyncio.sleep(0.02)
+            async with asyncio.timeout(30), AsyncClient(two.client_address, tls=user_tls("alice")) as client:
                 await client.create_topic("both", partitions=4, replication_factor=1)
                 # The second node reaches the first one's partitions through its own gateway.
                 for partition in range(4):
@@ -267,13 +280,14 @@ def test_a_node_joins_with_its_certificate(tmp_path: Path) -> None:
             seen = {str(channel.connection.peer_principal) for channel in one._tcp._channels}
             assert "node 2" in seen
         finally:
-            await two.stop()
-            await one.stop()
+            for server in (third, two, one):
+                if server is not None:
+                    await server.stop()
 
     asyncio.run(play())
 
 
-def settings(folder: Path, node: int, join: tuple[Address, ...] = ()) -> NodeSettings:
+def settings(folder: Path, node: int, join: tuple[Address, ...] = (), join_token: str = "") -> NodeSettings:
     certificate, key, ca = node_files(node)
     return NodeSettings(
         node_id=node,
@@ -283,6 +297,7 @@ def settings(folder: Path, node: int, join: tuple[Address, ...] = ()) -> NodeSet
         http_listen=None,
         grpc_listen=None,
         join=join,
+        join_token=join_token,
         tls_certificate=certificate,
         tls_key=key,
         tls_ca=ca,

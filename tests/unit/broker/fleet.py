@@ -145,7 +145,7 @@ class Node:
         self.answers: list[Answer] = []
         self.transfers: list[tuple[GroupId, NodeId]] = []
         #: Clusters that the node was asked to join.
-        self.entering: list[list[str]] = []
+        self.entering: list[tuple[list[str], bytes]] = []
         self.store = NodeStore.open(self.disk, StoreOptions(journal_bytes=256 * 1024, segment_bytes=64 * 1024), span_of)
         self.driver = Driver(self.node, self.store, self, Random(self.node), DriverOptions(_OPTIONS))
         self.clock = ClusterClock(_Wall(self), self._cluster_size)
@@ -164,7 +164,8 @@ class Node:
             self.elsewhere,
             Random(self.node),
         )
-        self.broker = Broker(self.settings, self.catalog, self.membership, self, self, self.found, self.entering.append)
+        enter = lambda servers, token: self.entering.append((servers, token))  # noqa: E731
+        self.broker = Broker(self.settings, self.catalog, self.membership, self, self, self.found, enter)
         own = (client_address(self.node), peer_address(self.node))
         self.membership.start(
             RegisterBroker(CLUSTER, self.node, *own, "", "", "1", 0, 0, self.now_ms()), self.incarnation

@@ -128,8 +128,13 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     op.AlterTopic: st.builds(op.AlterTopic, topic=text, partitions=u32, settings=settings, replication_factor=u32),
     op.DeleteTopic: st.builds(op.DeleteTopic, topic=text),
     op.InitCluster: st.builds(op.InitCluster, nodes=nodes),
-    op.JoinCluster: st.builds(op.JoinCluster, node=u64, peer=text, client=text, http=text, incarnation=u64),
-    cluster.EnterCluster: st.builds(cluster.EnterCluster, servers=st.lists(text, max_size=3)),
+    op.JoinCluster: st.builds(
+        op.JoinCluster, node=u64, peer=text, client=text, http=text, incarnation=u64, token=st.binary(max_size=70)
+    ),
+    cluster.EnterCluster: st.builds(
+        cluster.EnterCluster, servers=st.lists(text, max_size=3), token=st.binary(max_size=70)
+    ),
+    cluster.CreateJoinToken: st.builds(cluster.CreateJoinToken, digest=st.binary(max_size=40), ttl_ms=u64),
     cluster.DrainNode: st.builds(cluster.DrainNode, node=u64, is_draining=flags),
     cluster.Rebalance: st.builds(cluster.Rebalance, topics=st.lists(text, max_size=3), is_dry_run=flags),
     cluster.CancelMoves: st.builds(cluster.CancelMoves, topics=st.lists(text, max_size=3)),

@@ -25,6 +25,7 @@ from flotilla.metadata.security.commands import (
     RemoveGrant,
     RemoveUser,
 )
+from flotilla.metadata.security.join_tokens import PutJoinToken, UseJoinToken
 from flotilla.metadata.snapshot import VERSION
 from flotilla.metadata.stream_commands import (
     ForgetStreamGroup,
@@ -93,6 +94,9 @@ def full_log() -> Log:
     accept(log, RemoveGrant(Grant("ben", "produce", "orders"), 1_017))
     accept(log, PutGrant(Grant("cert.user", "manage", "a*"), 1_018))
     accept(log, PutSecret(b"x" * 32, 1_019))
+    accept(log, PutJoinToken(b"t" * 32, 9_000, 1_020))
+    accept(log, PutJoinToken(b"u" * 32, 9_001, 1_021))
+    accept(log, UseJoinToken(b"u" * 32, 4, 1_004, 1_022))
     return log
 
 
@@ -122,6 +126,7 @@ def test_the_example_fills_every_table():
     assert state.security.users
     assert state.security.grants
     assert state.security.secret
+    assert len(state.join_tokens.tokens) == 2
 
 
 def test_the_bytes_are_recorded():

@@ -15,6 +15,7 @@ over between any two steps, because the node asks again until it is admitted.
 
 from collections.abc import Callable
 from functools import partial
+from hashlib import sha256
 
 from flotilla.broker.addresses import check_address
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
@@ -23,6 +24,7 @@ from flotilla.broker.cluster.moves import Surroundings, has_caught_up, may_demot
 from flotilla.broker.ports import Consensus, Done, Outside
 from flotilla.metadata import commands
 from flotilla.metadata.move_commands import SetIncarnation
+from flotilla.metadata.security.join_tokens import PutJoinToken, UseJoinToken
 from flotilla.metadata.values import LEAVING
 from flotilla.raft import reasons
 from flotilla.raft.membership import ADD_LEARNER, ADD_VOTER, REMOVE, Change, ConfigurationChange, apply_change
@@ -31,10 +33,13 @@ from flotilla.types.errors import (
     AlreadyExistsError,
     ConfigurationChangeError,
     FlotillaError,
+    PermissionDeniedError,
     UnavailableError,
 )
 from flotilla.types.ids import NodeId
 from flotilla.types.operations import ClusterReply, JoinCluster, RemoveNode
+from flotilla.types.operations import Done as DoneReply
+from flotilla.types.operations.cluster import CreateJoinToken
 
 #: Voters of the metadata group; further brokers hold it as learners.
 METADATA_VOTERS_MAX = 5
@@ -53,6 +58,8 @@ class ClusterMembers:
         self._plans = plans
         #: Opens links to a new broker at once: it must be reachable before it becomes a learner.
         self.connect: Callable[[], None] = _no_links
+        #: Whether a node joins by a one-time token only.
+        self.needs_token = False
 
     def check(self, replica: Replica) -> None:
         """Called periodically at the metadata's leader."""
@@ -77,11 +84,35 @@ class ClusterMembers:
             now_ms=self._outside.now_ms(),
         )
         self._catalog.check(row)
-        if self._is_replaced(request):
-            self._replace(request, replica, row, done)
-        else:
+        is_replaced = self._is_replaced(request)
+        if not is_replaced:
             self._check_newcomer(request, replica)
-            self._register(request, row, done)
+
+        def admit() -> None:
+            if is_replaced:
+                self._replace(request, self._catalog.leading(), row, done)
+            else:
+                self._register(request, row, done)
+
+        known = self._catalog.brokers().get(request.node)
+        if not self.needs_token or (known is not None and known.incarnation == request.incarnation != 0):
+            admit()
+            return
+        if not request.token:
+            raise PermissionDeniedError("a node joins this cluster by a token (join_token): `flotilla cluster token`")
+        digest = sha256(request.token).digest()
+        use = UseJoinToken(digest, request.node, request.incarnation, self._outside.now_ms())
+        self._catalog.check(use)
+        self._propose(use, admit, done)
+
+    def create_join_token(self, request: CreateJoinToken, done: Done) -> None:
+        now_ms = self._outside.now_ms()
+        command = PutJoinToken(request.digest, now_ms + request.ttl_ms, now_ms)
+
+        def answered(result: object) -> None:
+            done(self._catalog.explain(result) if isinstance(result, FlotillaError) else DoneReply())
+
+        self._catalog.propose(command, answered)
 
     def _is_replaced(self, request: JoinCluster) -> bool:
         """Whether a known node joins with another data directory."""

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from flotilla.broker.catalog import CatalogMachine
 from flotilla.machine import here
 from flotilla.security import scram
+from flotilla.security.join_secret import JOIN_MECHANISM, JoinSecret
 from flotilla.security.tokens import Identity
 from flotilla.types.access import ITERATIONS_MIN, NODE, NODE_PREFIX, USER, Principal, Verifier
 from flotilla.types.errors import UnauthenticatedError
@@ -29,9 +30,12 @@ class Tokens(Protocol):
 class Authentication:
     """What all log-ins of a node share."""
 
-    def __init__(self, machine: CatalogMachine, tokens: Tokens | None = None) -> None:
+    def __init__(
+        self, machine: CatalogMachine, tokens: Tokens | None = None, join_secret: JoinSecret | None = None
+    ) -> None:
         self._machine = machine
         self.tokens = tokens
+        self.join_secret = join_secret
         #: Makes up challenges for users who do not exist.
         self._fakes = here().secret(32)
         self._node_verifier: tuple[bytes, Verifier] | None = None
@@ -80,6 +84,7 @@ class LogIn:
         self._shared = shared
         self._done = done
         self._exchange: scram.ServerExchange | None = None
+        self._join = JoinLogIn(shared.join_secret)
         #: Who says to log in, for the audit log.
         self.name = ""
 
@@ -89,6 +94,8 @@ class LogIn:
             self.name = principal.name
             self._done(principal, False, expires_s)
             return Challenge(b"", True)
+        if request.mechanism == JOIN_MECHANISM:
+            return self._step_of_join(request.data)
         if request.mechanism != scram.MECHANISM:
             offered = " and ".join(self._shared.mechanisms)
             raise UnauthenticatedError(f"this broker offers {offered}, not {request.mechanism[:32]!r}")
@@ -101,4 +108,36 @@ class LogIn:
         verdict = exchange.verdict(request.data)
         principal = self._shared.principal(self.name)
         self._done(principal, principal.kind == USER, 0)
+        return Challenge(verdict, True)
+
+    def _step_of_join(self, data: bytes) -> Challenge:
+        challenge = self._join.step(data)
+        self.name = self._join.name
+        if challenge.is_done:
+            self._done(Principal(NODE, self.name), False, 0)
+        return challenge
+
+
+class JoinLogIn:
+    """A proof that the caller knows the join secret. Raises UnauthenticatedError."""
+
+    def __init__(self, secret: JoinSecret | None) -> None:
+        self._secret = secret
+        self._exchange: scram.ServerExchange | None = None
+        self.name = ""
+        self.is_done = False
+
+    def step(self, data: bytes) -> Challenge:
+        if self._secret is None:
+            raise UnauthenticatedError("this broker has no join secret")
+        exchange, self._exchange = self._exchange, None
+        if exchange is None:
+            exchange = self._exchange = scram.ServerExchange(here().secret(scram.NONCE_BYTES))
+            self.name = exchange.read_first(data)
+            return Challenge(exchange.challenge(self._secret.verifier))
+        try:
+            verdict = exchange.verdict(data)
+        except UnauthenticatedError:
+            raise UnauthenticatedError("the join secret is another one than that of this broker") from None
+        self.is_done = True
         return Challenge(verdict, True)

@@ -3,13 +3,17 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from flotilla.broker.security.authentication import BEARER, Authentication, LogIn
+from flotilla.broker.ports import Cancel, Done, Service
+from flotilla.broker.security.authentication import BEARER, Authentication, JoinLogIn, LogIn
 from flotilla.broker.security.guard import Guard, Session
 from flotilla.machine import now_ms
+from flotilla.security.join_secret import JOIN_MECHANISM, JoinSecret
 from flotilla.types.access import LOCAL, NODE, Principal
 from flotilla.types.address import Address
-from flotilla.types.errors import UnauthenticatedError
-from flotilla.types.operations import Authenticate, Challenge
+from flotilla.types.errors import FlotillaError, UnauthenticatedError
+from flotilla.types.ids import Index
+from flotilla.types.operations import Authenticate, Challenge, InitCluster, JoinCluster, Request
+from flotilla.types.operations.cluster import EnterCluster
 
 
 class Entrance:
@@ -27,7 +31,9 @@ class Entrance:
     ) -> None:
         """`address` is the caller's, if it is known; `certificate` whom its certificate names, if it showed one."""
         is_local = address is not None and address.is_loopback
-        self.session = Session(guard, endpoint, str(address or ""), is_local=is_local)
+        # Where there is a join secret, it takes more than an address to found a cluster.
+        may_found = is_local and authentication.join_secret is None
+        self.session = Session(guard, endpoint, str(address or ""), is_local=may_found)
         self.handle = self.session.handle
         self.refused = self.session.refused
         self.allows = self.session.allows
@@ -58,7 +64,8 @@ class Entrance:
         """Raises UnauthenticatedError."""
         self._mechanism = request.mechanism
         try:
-            if self._has_entered or request.mechanism not in self.mechanisms:
+            is_offered = request.mechanism in self.mechanisms and not self._has_entered
+            if not is_offered and request.mechanism != JOIN_MECHANISM:
                 raise UnauthenticatedError(f"{request.mechanism[:32]!r} is not offered on this connection")
             return self._log_in.step(request)
         except UnauthenticatedError as error:
@@ -75,5 +82,43 @@ class Entrance:
             self._guard.audit.logged_in(principal, self._mechanism, session.endpoint, session.address)
 
 
+class JoinEntrance:
+    """The entrance where nobody is asked who they are, but founding, entering and joining need the join secret.
+
+    Implements frontends.tcp.connection.Entrance.
+    """
+
+    has_ended = False
+    is_open = True
+
+    def __init__(self, service: Service, secret: JoinSecret) -> None:
+        self.mechanisms: list[str] = []
+        self._service = service
+        self._log_in = JoinLogIn(secret)
+
+    def step(self, request: Authenticate) -> Challenge:
+        """Raises UnauthenticatedError."""
+        if request.mechanism != JOIN_MECHANISM:
+            raise UnauthenticatedError("this broker asks for its join secret only, and only those who join")
+        return self._log_in.step(request.data)
+
+    def handle(self, request: Request, done: Done, metadata_index: Index = 0) -> Cancel | None:
+        error = self.refused(request)
+        if error is None:
+            return self._service.handle(request, done, metadata_index)
+        done(error)
+        return None
+
+    def allows(self, request: Request) -> bool:
+        return self.refused(request) is None
+
+    def refused(self, request: Request) -> FlotillaError | None:
+        # Without nodes it only asks for the name of this one.
+        is_about_nodes = isinstance(request, JoinCluster | EnterCluster | InitCluster)
+        if not is_about_nodes or self._log_in.is_done or (isinstance(request, InitCluster) and not request.nodes):
+            return None
+        return UnauthenticatedError(f"{request.operation} needs the join secret of this cluster (join_secret)")
+
+
 #: Makes the entrance of a connection: the caller's address, whom its certificate names, whether it is encrypted.
-Entrances: TypeAlias = Callable[[Address | None, Principal | None, bool], Entrance]
+Entrances: TypeAlias = Callable[[Address | None, Principal | None, bool], Entrance | JoinEntrance]

@@ -6,6 +6,7 @@ from flotilla.broker.security.audit import Audit
 from flotilla.broker.security.authentication import Authentication, Tokens, node_password
 from flotilla.broker.security.entrance import Entrance
 from flotilla.broker.security.guard import Guard
+from flotilla.security.join_secret import JoinSecret
 from flotilla.types.access import NODE_PREFIX, Principal
 from flotilla.types.address import Address
 from flotilla.types.ids import NodeId
@@ -14,8 +15,14 @@ from flotilla.types.ids import NodeId
 class Gate:
     """Exists where the setting `authentication` is on."""
 
-    def __init__(self, service: Service, machine: CatalogMachine, tokens: Tokens | None = None) -> None:
-        self.authentication = Authentication(machine, tokens)
+    def __init__(
+        self,
+        service: Service,
+        machine: CatalogMachine,
+        tokens: Tokens | None = None,
+        join_secret: JoinSecret | None = None,
+    ) -> None:
+        self.authentication = Authentication(machine, tokens, join_secret)
         self.guard = Guard(service, machine, Audit(lambda: machine.applied))
 
     def entrance(self, address: Address | None, certificate: Principal | None, is_encrypted: bool) -> Entrance:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from inspect import Parameter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -22,6 +23,7 @@ from flotilla.types.operations import TopicInfo
 
 if TYPE_CHECKING:
     from flotilla.client.client import Client
+    from flotilla.client.credentials import CredentialsProvider
 
 #: For clients only: a node ignores it.
 SERVERS_VARIABLE = "FLOTILLA_SERVERS"
@@ -58,6 +60,12 @@ class Cluster:
     timeout: str = DEFAULT_TIMEOUT
     #: Started by this command, without TLS.
     is_local: bool = False
+    #: The file with the join secret, which counts instead of a user.
+    join_secret: Path | None = None
+
+    @property
+    def has_tls(self) -> bool:
+        return not self.is_local and tls_of_environment() is not None
 
     @property
     def timeout_ms(self) -> int:
@@ -71,7 +79,7 @@ class Cluster:
         from flotilla.client.client import Client
 
         tls = None if self.is_local else tls_of_environment()
-        credentials = environment_credentials()
+        credentials = environment_credentials() if self.join_secret is None else _join_credentials(self.join_secret)
         client = Client(self.servers, timeout_ms=self.timeout_ms, tls=tls, credentials=credentials)
         if sys.stderr.isatty():
             try:
@@ -80,6 +88,14 @@ class Cluster:
                 client.close()
                 raise
         return client
+
+
+def _join_credentials(file: Path) -> "CredentialsProvider":
+    from flotilla.client.credentials import JoinCredentials
+    from flotilla.security.join_secret import JoinSecret
+    from flotilla.security.secret_file import read_secret
+
+    return JoinCredentials("command", JoinSecret(read_secret(str(file))))
 
 
 def report_silence(client: "Client", text: str) -> None:

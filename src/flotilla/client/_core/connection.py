@@ -12,7 +12,7 @@ it. The driver closes the connection when `receive` raises.
 from typing import Any, Generic, TypeVar
 
 from flotilla.client._core.log_in import LogIn
-from flotilla.client.credentials import CredentialsProvider
+from flotilla.client.credentials import CredentialsProvider, JoinCredentials
 from flotilla.codec.client.frames import (
     NO_CORRELATION,
     PROTOCOL_VERSION_MAX,
@@ -180,7 +180,9 @@ class ClientConnection(Generic[Token]):
         if answer.requests_max < 1:
             raise UnavailableError("the broker allows no requests on this connection")
         self._welcome = answer
-        credentials = self._credentials() if answer.mechanisms and self._credentials is not None else None
+        provider = self._credentials
+        is_asked = bool(answer.mechanisms) or isinstance(provider, JoinCredentials)
+        credentials = provider() if is_asked and provider is not None else None
         if credentials is None:
             self.is_open = True
         else:

@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from flotilla.client.credentials import Credentials, Token
+from flotilla.client.credentials import Credentials, JoinCredentials, Token
 from flotilla.machine import here
 from flotilla.security import scram
+from flotilla.security.join_secret import JOIN_MECHANISM
 from flotilla.types.errors import UnauthenticatedError
 from flotilla.types.operations import Authenticate, Challenge
 
@@ -12,22 +13,26 @@ BEARER: Final = "BEARER"
 
 
 class LogIn:
-    __slots__ = ("_exchange", "_is_answered", "_token")
+    __slots__ = ("_exchange", "_is_answered", "_mechanism", "_token")
 
     def __init__(self, credentials: Credentials) -> None:
         self._exchange: scram.ClientExchange | None = None
         self._token = ""
         self._is_answered = False
+        self._mechanism = scram.MECHANISM
+        if isinstance(credentials, JoinCredentials):
+            self._mechanism = JOIN_MECHANISM
         if isinstance(credentials, Token):
             self._token = credentials.text
+            self._mechanism = BEARER
         else:
             nonce = here().secret(scram.NONCE_BYTES)
             self._exchange = scram.ClientExchange(credentials.user, credentials.keys, nonce)
 
     def begin(self, mechanisms: list[str]) -> Authenticate:
         """Raises UnauthenticatedError when the broker does not offer it."""
-        mechanism = BEARER if self._exchange is None else scram.MECHANISM
-        if mechanism not in mechanisms:
+        mechanism = self._mechanism
+        if mechanism not in mechanisms and mechanism != JOIN_MECHANISM:
             offered = ", ".join(mechanisms)
             raise UnauthenticatedError(
                 f"the broker offers {offered} here, and the client's credentials need {mechanism}"
@@ -48,4 +53,4 @@ class LogIn:
         if self._is_answered:
             raise UnauthenticatedError("the broker asks for a second proof")
         self._is_answered = True
-        return Authenticate(scram.MECHANISM, exchange.answer(challenge.data))
+        return Authenticate(self._mechanism, exchange.answer(challenge.data))

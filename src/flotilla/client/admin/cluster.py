@@ -1,12 +1,14 @@
 """Administration of the cluster: its nodes, and where replicas and leaders live."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from hashlib import sha256
+from typing import Final, Protocol
 
 from flotilla.client._blocking import BlockingShell, blocking
 from flotilla.client._core.asyncio_network import R
-from flotilla.client._duration import Duration
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.client.admin.users import AsyncGrants, AsyncUsers, Grants, Users
+from flotilla.machine import here
 from flotilla.types.ids import NO_NODE, NodeId
 from flotilla.types.operations import (
     ClusterReply,
@@ -20,6 +22,7 @@ from flotilla.types.operations import (
 )
 from flotilla.types.operations.cluster import (
     CancelMoves,
+    CreateJoinToken,
     DescribeNode,
     DescribeReplicas,
     DrainNode,
@@ -36,6 +39,10 @@ from flotilla.types.operations.transactions import (
     OpenTransaction,
     TransactionList,
 )
+
+#: Of randomness in a join token.
+_TOKEN_BYTES: Final = 32
+TOKEN_MS_DEFAULT: Final = 900_000
 
 
 class _Call(Protocol):
@@ -68,14 +75,29 @@ class AsyncAdmin:
         client: str,
         http: str = "",
         incarnation: int = 0,
+        token: bytes = b"",
         timeout_ms: Duration | None = None,
     ) -> ClusterReply:
         """Makes a node a broker of this cluster, with its addresses and the incarnation of its data directory."""
-        return await self._call(JoinCluster(node, peer, client, http, incarnation), timeout_ms)
+        return await self._call(JoinCluster(node, peer, client, http, incarnation, token), timeout_ms)
 
-    async def enter_cluster(self, servers: Sequence[str], *, timeout_ms: Duration | None = None) -> ClusterReply:
-        """Has the waiting node that this client is connected to join the running cluster at these addresses."""
-        return await self._call(EnterCluster(list(servers)), timeout_ms)
+    async def create_join_token(
+        self, ttl_ms: Duration = TOKEN_MS_DEFAULT, *, timeout_ms: Duration | None = None
+    ) -> str:
+        """A token by which one node may join, once and within `ttl_ms`. The cluster keeps only its digest."""
+        token = here().secret(_TOKEN_BYTES).hex()
+        digest = sha256(token.encode()).digest()
+        await self._call(CreateJoinToken(digest, milliseconds(ttl_ms)), timeout_ms)
+        return token
+
+    async def enter_cluster(
+        self, servers: Sequence[str], *, token: str = "", timeout_ms: Duration | None = None
+    ) -> ClusterReply:
+        """Has the waiting node that this client is connected to join the running cluster at these addresses.
+
+        A cluster with TLS wants a token (`create_join_token`).
+        """
+        return await self._call(EnterCluster(list(servers), token.encode()), timeout_ms)
 
     async def remove_node(self, node: NodeId, *, timeout_ms: Duration | None = None) -> ClusterReply:
         """Removes a node for good: at once if it holds nothing, else when its replicas have moved elsewhere.
@@ -158,6 +180,7 @@ class Admin(BlockingShell[AsyncAdmin]):
     init_cluster = blocking(AsyncAdmin.init_cluster)
     join_cluster = blocking(AsyncAdmin.join_cluster)
     enter_cluster = blocking(AsyncAdmin.enter_cluster)
+    create_join_token = blocking(AsyncAdmin.create_join_token)
     remove_node = blocking(AsyncAdmin.remove_node)
     drain_node = blocking(AsyncAdmin.drain_node)
     rebalance = blocking(AsyncAdmin.rebalance)

@@ -3,6 +3,7 @@
 from flotilla.codec.client.rows import Row, derived
 from flotilla.types.operations.cluster import (
     CancelMoves,
+    CreateJoinToken,
     DescribeNode,
     DescribeReplicas,
     DrainNode,
@@ -15,6 +16,7 @@ from flotilla.types.operations.cluster import (
 
 REQUEST_ROWS: tuple[Row, ...] = (
     derived(EnterCluster),
+    derived(CreateJoinToken),
     derived(DrainNode),
     derived(Rebalance),
     derived(CancelMoves),

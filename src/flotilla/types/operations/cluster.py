@@ -117,6 +117,17 @@ class JoinCluster(Request[ClusterReply], to=CONTROLLER, effect=REPEATABLE, needs
     http: str = ""
     #: The number of its data directory; 0: it has none.
     incarnation: int = 0
+    #: A one-time token, where the cluster asks for it.
+    token: bytes = b""
+
+
+@dataclass(slots=True)
+class CreateJoinToken(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
+    """A token by which one node may join, of which only the digest is told. It is good for `ttl_ms`."""
+
+    #: SHA-256 of the token.
+    digest: bytes
+    ttl_ms: int
 
 
 @dataclass(slots=True)
@@ -124,6 +135,8 @@ class EnterCluster(Request[ClusterReply], to=ANY, effect=REPEATABLE, needs=FOUND
     """Sent to a waiting node: it joins the running cluster at these client addresses, in the background."""
 
     servers: list[str]
+    #: A one-time token, where that cluster asks for it.
+    token: bytes = b""
 
 
 @dataclass(slots=True)

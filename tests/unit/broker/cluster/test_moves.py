@@ -599,8 +599,8 @@ def test_two_nodes_under_one_id_are_refused_while_the_first_one_runs() -> None:
 def test_a_waiting_node_can_be_sent_into_a_cluster() -> None:
     fleet = Fleet(1).form()
     waiting = fleet.add(2)
-    assert waiting.call(EnterCluster(["a:1"])).code == "ClusterReply"
-    assert waiting.entering == [["a:1"]]
+    assert waiting.call(EnterCluster(["a:1"], b"token")).code == "ClusterReply"
+    assert waiting.entering == [(["a:1"], b"token")]
     assert waiting.call(EnterCluster([])).code == "INVALID_ARGUMENT"
     assert waiting.call(EnterCluster(["nonsense"])).code == "INVALID_ARGUMENT"
 
