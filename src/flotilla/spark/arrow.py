@@ -81,11 +81,25 @@ def _keys(view: BatchView, wanted: OffsetRange, kind: pa.DataType) -> pa.Array:
     columns = view.columns
     if columns.keys is None:
         return pa.nulls(view.count, kind)
-    return _binary(columns.keys, kind, view.count, columns.key_validity)
+    return _checked(_binary(columns.keys, kind, view.count, columns.key_validity), "key", view, wanted)
 
 
 def _values(view: BatchView, wanted: OffsetRange, kind: pa.DataType) -> pa.Array:
-    return _binary(view.columns.payloads, kind, view.count)
+    return _checked(_binary(view.columns.payloads, kind, view.count), "value", view, wanted)
+
+
+def _checked(column: pa.Array, name: str, view: BatchView, wanted: OffsetRange) -> pa.Array:
+    """Text that is UTF-8; bytes are anything. Raises InvalidArgumentError."""
+    if pa.types.is_string(column.type):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            first = view.header.base_offset
+            raise InvalidArgumentError(
+                f"a {name} between offsets {first} and {first + view.count - 1} of partition {wanted.partition} of "
+                f"topic {wanted.topic} is no UTF-8 text: read the column {name} as binary"
+            ) from None
+    return column
 
 
 def _topics(view: BatchView, wanted: OffsetRange, kind: pa.DataType) -> pa.Array:

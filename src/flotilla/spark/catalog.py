@@ -14,6 +14,7 @@ from flotilla.client.bulk.offsets import Start, list_all
 from flotilla.client.bulk.stored_batches import StoredBatches
 from flotilla.client.client import Client
 from flotilla.codec.batch.header import parse_header
+from flotilla.spark.client_cache import borrowed_client
 from flotilla.spark.offset_range import OffsetRange, Partition, Position
 from flotilla.spark.options import EARLIEST, LATEST, OffsetChoice, OptionError, Options
 from flotilla.types.errors import NotFoundError
@@ -93,7 +94,9 @@ class Catalog:
         options = self._options
         if options.starting_timestamp_ms is not None:
             return self.at_time(partitions, options.starting_timestamp_ms)
-        return self._chosen(partitions, options.starting_offsets or default, default, "startingOffsets")
+        start = self._chosen(partitions, options.starting_offsets or default, default, "startingOffsets")
+        self._check_ends(partitions, start, options.starting_offsets, "startingOffsets")
+        return start
 
     def ending(self, partitions: list[Partition]) -> Position:
         """The end of a batch read."""
@@ -101,14 +104,21 @@ class Catalog:
         if options.ending_timestamp_ms is not None:
             return self.at_time(partitions, options.ending_timestamp_ms)
         end = self._chosen(partitions, options.ending_offsets or LATEST, LATEST, "endingOffsets")
-        if isinstance(options.ending_offsets, dict):
-            for place, offset in self.latest(partitions).items():
-                if end[place] > offset:
-                    raise OptionError(
-                        f"option endingOffsets names offset {end[place]} of partition {place[1]} of topic {place[0]}, "
-                        f"which ends at {offset}"
-                    )
+        self._check_ends(partitions, end, options.ending_offsets, "endingOffsets")
         return end
+
+    def _check_ends(
+        self, partitions: list[Partition], position: Position, choice: OffsetChoice | None, option: str
+    ) -> None:
+        """Raises OptionError for a named offset behind the end of its partition."""
+        if not isinstance(choice, dict):
+            return
+        for place, offset in self.latest(partitions).items():
+            if position[place] > offset:
+                raise OptionError(
+                    f"option {option} names offset {position[place]} of partition {place[1]} of topic {place[0]}, "
+                    f"which ends at {offset}"
+                )
 
     def _each(self, partitions: list[Partition], at: Start) -> Position:
         return list_all(self._client, partitions, at, timeout_ms=self._options.timeout_ms)
@@ -182,6 +192,15 @@ class Catalog:
             header = parse_header(next(iter(stored)))
             found[each.topic, each.partition] = max(header.length // header.count, 1)
         return found
+
+
+def check_target(options: Options) -> None:
+    """Raises NotFoundError, before a job is started, if the topic to write to does not exist."""
+    with borrowed_client(options.servers, options.timeout_ms, options.tls, options.log_in) as client:
+        try:
+            client.describe_topic(options.target)
+        except NotFoundError:
+            raise NotFoundError(f"there is no topic {options.target!r} to write to") from None
 
 
 def report_loss(gone: OffsetRange, *, is_fatal: bool, warn: Callable[[str], None] = warnings.warn) -> None:

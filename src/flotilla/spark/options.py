@@ -98,8 +98,6 @@ class Options:
     version: int | None = None
     compression: str = "none"
     batch_bytes: int = 512 * KIB
-    #: Spark's own option, which it passes with those of a streaming write.
-    checkpoint_location: str = ""
 
     @property
     def tls(self) -> Tls | None:
@@ -111,6 +109,11 @@ class Options:
         """Who the job is."""
         chosen = LogInFiles(self.user, self.password_file, self.token_file)
         return chosen if any(chosen) else environment_log_in()
+
+    @property
+    def target(self) -> str:
+        """The topic of rows that name none: `topic`, or the one topic of a view that rows are inserted into."""
+        return self.topic or (self.subscribe[0] if len(self.subscribe) == 1 else "")
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -234,7 +237,10 @@ TABLE: Final[tuple[Option, ...]] = (
         "The file with the user's password in its first line, on every executor, too.",
     ),
     Option("tokenFile", "token_file", _text, "a path", EVERYWHERE, "The same with a token, in place of a user."),
-    Option("subscribe", "subscribe", _texts, "names of topics, separated by commas", READING, "Topics to read."),
+    Option(
+        "subscribe", "subscribe", _texts, "names of topics, separated by commas", (*READING, WRITE),
+        "Topics to read. Rows that are inserted into a view of one topic are written to it.",
+    ),
     Option(
         "subscribePattern", "subscribe_pattern", _pattern, "a regular expression", READING,
         "Topics to read: all whose whole name matches, also those that are created later.",
@@ -282,7 +288,7 @@ TABLE: Final[tuple[Option, ...]] = (
     ),
     Option("includeHeaders", "include_headers", _flag, "true or false", READING, "Adds the column headers."),
     Option(
-        "columns", "columns", _texts, "names of columns, separated by commas", READING,
+        "columns", "columns", _texts, "names of columns, separated by commas", (*READING, WRITE),
         "Only these columns. Spark does not pass the columns of a query to the source, so this saves work.",
     ),
     Option(
@@ -316,31 +322,62 @@ TABLE: Final[tuple[Option, ...]] = (
         "batchBytes", "batch_bytes", _size(1 * KIB, 8 * MIB), "1KiB to 8MiB", WRITING,
         "Size at which a batch is sent. A larger record is sent alone.",
     ),
-    Option("checkpointLocation", "checkpoint_location", _text, "a path", (WRITE_STREAM,), "Spark's own."),
 )  # fmt: skip
 assert [row.field for row in TABLE] == [field.name for field in fields(Options)]
 
 _BY_NAME: Final = {row.name.lower(): row for row in TABLE}
+
+#: Names that Spark itself passes to a source or sink, of queries and of tables in SQL.
+_SPARKS_OWN: Final = (
+    *("checkpointlocation", "queryname", "outputmode", "path"),
+    *("provider", "owner", "comment", "collation", "location", "external", "is_managed_location", "table_type"),
+)
+#: With this prefix Spark repeats the options of CREATE TABLE.
+_REPEATED: Final = "option."
+#: What options of Spark's Kafka source are called here.
+_KAFKAS: Final = {
+    "kafka.bootstrap.servers": "servers",
+    "kafka.group.id": "group",
+    "groupidprefix": "group",
+    "startingoffsetsbytimestamp": "startingTimestamp",
+    "endingoffsetsbytimestamp": "endingTimestamp",
+    "kafkaconsumer.polltimeoutms": "timeoutMs",
+}
 
 
 class OptionError(ValueError):
     """An invalid option, with what is allowed."""
 
 
+def own_options(given: Mapping[str, str]) -> dict[str, str]:
+    """The options without those that Spark itself passes."""
+    return {
+        name: text
+        for name, text in given.items()
+        if name.lower() not in _SPARKS_OWN and not name.lower().startswith(_REPEATED)
+    }
+
+
 def read_options(given: Mapping[str, str]) -> Options:
     """All options, whatever their place. Raises OptionError."""
     values: dict[str, Any] = {}
-    for name, text in given.items():
+    for name, text in own_options(given).items():
         row = _BY_NAME.get(name.lower())
         if row is None:
-            near = get_close_matches(name.lower(), _BY_NAME, 1)
-            hint = f"; did you mean {_BY_NAME[near[0]].name}?" if near else ""
-            raise OptionError(f"there is no option {name!r}{hint}; there are {', '.join(row.name for row in TABLE)}")
+            raise OptionError(f"there is no option {name!r}{_hint(name)}")
         try:
             values[row.field] = row.read(text)
         except (ValueError, KeyError, TypeError, AttributeError, re.error, InvalidArgumentError):
             raise OptionError(f"option {row.name} takes {row.allowed}, not {text!r}") from None
     return Options(**values)
+
+
+def _hint(unknown: str) -> str:
+    if unknown.lower() in _KAFKAS:
+        return f": it is called {_KAFKAS[unknown.lower()]} here"
+    near = get_close_matches(unknown.lower(), _BY_NAME, 1)
+    meant = f"; did you mean {_BY_NAME[near[0]].name}?" if near else ""
+    return f"{meant}; there are {', '.join(row.name for row in TABLE)}"
 
 
 def check_place(given: Mapping[str, str], options: Options, place: str) -> None:
@@ -349,7 +386,7 @@ def check_place(given: Mapping[str, str], options: Options, place: str) -> None:
         raise OptionError("options tlsCertificate and tlsKey go together")
     if bool(options.user) != bool(options.password_file) or (options.user and options.token_file):
         raise OptionError("option user goes with passwordFile, and tokenFile alone")
-    for name in given:
+    for name in own_options(given):
         row = _BY_NAME[name.lower()]
         if place not in row.places:
             raise OptionError(f"option {row.name} is not for {place}, only for {', '.join(row.places)}")
@@ -360,8 +397,11 @@ def check_place(given: Mapping[str, str], options: Options, place: str) -> None:
 
 
 def _check_reading(options: Options) -> None:
-    if sum(map(bool, (options.subscribe, options.subscribe_pattern, options.assign))) != 1:
-        raise OptionError("give exactly one of the options subscribe, subscribePattern and assign")
+    chosen = sum(map(bool, (options.subscribe, options.subscribe_pattern, options.assign)))
+    if chosen != 1:
+        # Spark passes a Python source none of the options of a table in its catalog.
+        table = "" if chosen else "; a table of CREATE TABLE needs them in the query: SELECT ... FROM it WITH (...)"
+        raise OptionError(f"give exactly one of the options subscribe, subscribePattern and assign{table}")
     for side in ("starting", "ending"):
         if getattr(options, f"{side}_offsets") is not None and getattr(options, f"{side}_timestamp_ms") is not None:
             raise OptionError(f"give one of the options {side}Offsets and {side}Timestamp, not both")

@@ -1,11 +1,20 @@
-"""Registration of the format `flotilla` with a Spark session, and of the listener that commits progress."""
+"""Registration of the format `flotilla` with a Spark session, and of the listener that commits progress.
 
+Spark's workers on this machine are started with `python3` of the search path, which need not have Flotilla: a script
+may be run by the interpreter of a virtual environment that is not activated. So they are given this interpreter, unless
+another one was chosen.
+"""
+
+import os
+import sys
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: The variable in which Spark looks for the interpreter of workers.
+_PYTHON = "PYSPARK_PYTHON"
 #: Sessions that have our listener; a second one would commit twice.
 _listened: "WeakSet[SparkSession]" = WeakSet()
 
@@ -15,14 +24,29 @@ def register(spark: "SparkSession") -> None:
     from flotilla.spark.progress import ProgressListener
     from flotilla.spark.source import FlotillaSource
 
+    _use_this_interpreter(spark)
     spark.dataSource.register(FlotillaSource)
     if spark not in _listened:
         spark.streams.addListener(ProgressListener())
         _listened.add(spark)
 
 
+def _use_this_interpreter(spark: "SparkSession") -> None:
+    """For a session on this machine that began before `register_active` could choose for it."""
+    try:
+        context = spark.sparkContext
+    except Exception:
+        # A remote session has none.
+        return
+    is_chosen = os.environ.get(_PYTHON) != sys.executable or context.getConf().contains("spark.pyspark.python")
+    if (context.master or "").startswith("local") and not is_chosen:
+        context.pythonExec = sys.executable
+
+
 def register_active() -> None:
-    """Registers with the active session of this process, if there is one."""
+    """Registers with the active session of this process, if there is one. Later ones use this interpreter, too."""
+    if sys.executable:
+        os.environ.setdefault(_PYTHON, sys.executable)
     try:
         from pyspark.sql import SparkSession
     except ImportError:

@@ -65,7 +65,7 @@ def check_writable(schema: StructType, options: Options) -> None:
             raise OptionError("column headers must be array<struct<key:string,value:binary>>")
     if "value" not in schema.fieldNames():
         raise OptionError("there is no column value, the payload")
-    if "topic" not in schema.fieldNames() and not options.topic:
+    if "topic" not in schema.fieldNames() and not options.target:
         raise OptionError("the option topic or a column topic must name the topic")
 
 
@@ -155,12 +155,12 @@ class Sorter:
     def _topics(self, batch: pa.RecordBatch) -> "_Topics":
         count = batch.num_rows
         if "topic" not in batch.schema.names:
-            return _Topics([self._options.topic], numpy.zeros(count, numpy.int64))
+            return _Topics([self._options.target], numpy.zeros(count, numpy.int64))
         column = batch.column("topic")
         if column.null_count:
-            if not self._options.topic:
+            if not self._options.target:
                 raise InvalidArgumentError("a row has no topic, and the option topic is not set")
-            column = column.fill_null(self._options.topic)
+            column = column.fill_null(self._options.target)
         coded = column.dictionary_encode()
         return _Topics(coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(numpy.int64))
 

@@ -1,7 +1,7 @@
 """The columns of a topic in Spark, and those of one read.
 
 Types follow Spark's Kafka source where the meaning is the same. Spark does not pass a Python source the columns that a
-query needs; the option `columns` or a schema of the user's own selects them.
+query needs; the option `columns` or a schema of the user's own selects them. There, key and value may be strings.
 """
 
 from typing import Final
@@ -35,6 +35,9 @@ COLUMNS: Final[dict[str, DataType]] = {
     "content_type": IntegerType(),
 }
 
+#: Columns of bytes that may be read as text.
+_TEXTS: Final = ("key", "value")
+
 
 def schema_of(options: Options) -> StructType:
     """The schema of a read with these options. Raises OptionError."""
@@ -53,7 +56,8 @@ def check_schema(schema: StructType) -> None:
         known = COLUMNS.get(field.name)
         if known is None:
             raise OptionError(f"there is no column {field.name!r}; there are {', '.join(COLUMNS)}")
-        if field.dataType.simpleString() != known.simpleString():
+        is_text = field.name in _TEXTS and field.dataType == StringType()
+        if field.dataType.simpleString() != known.simpleString() and not is_text:
             raise OptionError(
                 f"column {field.name} is {known.simpleString()}, not {field.dataType.simpleString()}; "
                 "cast it in the query"

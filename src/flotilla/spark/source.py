@@ -62,9 +62,13 @@ class FlotillaSource(DataSource):
         return FlotillaStreamWriter(self._options)
 
     def _check_write(self, schema: StructType, place: str, *, is_overwrite: bool) -> None:
+        from flotilla.spark.catalog import check_target
         from flotilla.spark.rows import check_writable
 
-        check_place(self.options, self._options, place)
-        check_writable(schema, self._options)
+        options = self._options
+        check_place(self.options, options, place)
+        check_writable(schema, options)
         if is_overwrite:
             raise OptionError("a topic cannot be overwritten: use mode append")
+        if options.target and "topic" not in schema.fieldNames():
+            check_target(options)

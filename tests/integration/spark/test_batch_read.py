@@ -210,6 +210,7 @@ def test_a_missing_topic_or_offset_is_named(spark: Any, client: Client, servers:
         ({"assign": f'{{"{name}": [0, 1]}}'}, "there is no partition 1 of topic"),
         ({"subscribe": name, "endingOffsets": f'{{"{name}": {{"0": 5}}}}'}, "names offset 5 of partition 0"),
         ({"subscribe": name, "startingOffsets": f'{{"{name}": {{"4": 0}}}}'}, "names partition 4"),
+        ({"subscribe": name, "startingOffsets": f'{{"{name}": {{"0": 2}}}}'}, "names offset 2 of partition 0"),
     ):
         with pytest.raises(Exception, match="(?s)" + words):
             read(spark, servers, **options).collect()

@@ -93,6 +93,14 @@ def test_an_unknown_option_is_named_with_the_nearest():
         read_options({"startingoffset": "earliest"})
     with pytest.raises(ValueError, match="there is no option 'zzz'; there are servers"):
         read_options({"zzz": ""})
+    with pytest.raises(OptionError, match=r"'kafka.bootstrap.servers': it is called servers here"):
+        read_options({"kafka.bootstrap.servers": "localhost:9092"})
+
+
+def test_rows_go_to_the_topic_or_to_the_one_that_a_view_reads():
+    assert read_options({"topic": "t", "subscribe": "u"}).target == "t"
+    assert read_options({"subscribe": "u"}).target == "u"
+    assert read_options({"subscribe": "u,v"}).target == ""
 
 
 @pytest.mark.parametrize(
@@ -101,7 +109,10 @@ def test_an_unknown_option_is_named_with_the_nearest():
         ({"subscribe": "t"}, READ, None),
         ({"subscribePattern": "t.*", "group": "g"}, READ_STREAM, None),
         ({"topic": "t", "applicationId": "a", "version": "0"}, WRITE, None),
-        ({"topic": "t", "checkpointLocation": "x"}, WRITE_STREAM, None),
+        ({"topic": "t", "checkpointlocation": "x", "queryname": "n", "path": "p"}, WRITE_STREAM, None),
+        ({"subscribe": "t", "provider": "flotilla", "owner": "ann", "option.subscribe": "t"}, READ, None),
+        ({"subscribe": "t", "columns": "key,value"}, WRITE, None),
+        ({"subscribe": "t"}, WRITE_STREAM, "option subscribe is not for writeStream"),
         ({"subscribe": "t", "group": "g"}, READ, "option group is not for read, only for readStream"),
         ({"subscribe": "t", "endingOffsets": "latest"}, READ_STREAM, "option endingOffsets is not for readStream"),
         ({"subscribe": "t", "subscribePattern": "t"}, READ, "one of the options"),
