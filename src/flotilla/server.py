@@ -181,7 +181,8 @@ def _node_tls(settings: NodeSettings) -> NodeTls | None:
     if not settings.has_tls:
         return None
     files = TlsFiles(settings.tls_certificate, settings.tls_key, settings.tls_ca)
-    return NodeTls(files, settings.cluster_name, settings.node_id, settings.tls_client_certificates)
+    own = (settings.cluster_name, settings.node_id, settings.tls_client_certificates)
+    return NodeTls(files, *own, is_optional=not settings.needs_tls)
 
 
 def _node_parts(
@@ -252,7 +253,7 @@ class Server:
             settings.move_bytes_per_second,
             settings.timing.grace_ms,
         )
-        self.membership.members.needs_token = settings.has_tls
+        self.membership.members.needs_token = settings.needs_tls
         if settings.authentication:
             self.membership.secret = here().secret(SECRET_BYTES)
         ports = (self.catalog, self.membership, self._consensus, self._outside)
@@ -262,7 +263,7 @@ class Server:
         metered = MeteredService(self.broker, self.membership.produced)
         budget = ConnectionBudget(self.descriptors.clients)
         #: Who may do what; None: everybody may do everything.
-        self._gate = Gate(metered, self._machine, _tokens(settings), secret) if settings.authentication else None
+        self._gate = _gate(settings, metered, self._machine, secret)
         entrances = _entrances(self._gate, metered, secret)
         self._tcp = TcpServer(metered, budget=budget, tls=self.tls, entrances=entrances)
         self._machine.on_security_changed = self._security_changed
@@ -361,7 +362,7 @@ class Server:
         http = settings.http_listen
         http_port = await self._http.start(http.host, http.port) if http is not None else 0
         grpc = settings.grpc_listen
-        grpc_port = await self._grpc.start(grpc.host, grpc.port) if grpc is not None else 0
+        grpc_port = await self._grpc.start(grpc.host, grpc.port, settings.grpc_tls_listen) if grpc is not None else 0
         own = self._registration(port, http_port, grpc_port)
         self._own = self.entry.registration = own
         self.membership.start(own, self._data.identity.incarnation)
@@ -491,6 +492,13 @@ class Server:
             ignored=[flag for flag, is_given in given.items() if is_given],
             advice="to join another cluster, start with an empty data directory",
         )
+
+
+def _gate(settings: NodeSettings, service: Service, machine: CatalogMachine, secret: JoinSecret | None) -> Gate | None:
+    """Raises InvalidArgumentError, UnsupportedError."""
+    if not settings.authentication:
+        return None
+    return Gate(service, machine, _tokens(settings), secret, has_anonymous=settings.anonymous)
 
 
 def _entrances(gate: Gate | None, service: Service, secret: JoinSecret | None) -> Entrances | None:

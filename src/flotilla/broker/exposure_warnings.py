@@ -8,7 +8,7 @@ def exposure_warnings(settings: NodeSettings) -> list[NodeWarning]:
     if not settings.unguarded:
         return []
     listed = ", ".join(map(str, settings.unguarded))
-    parts = {"authentication": settings.authentication, "encryption": settings.has_tls}
+    parts = {"authentication": settings.authentication, "encryption": settings.needs_tls}
     missing = " and ".join(name for name, is_there in parts.items() if not is_there)
     risk = "the network can read its data" if settings.authentication else "whoever connects owns its data"
     node = settings.node_id

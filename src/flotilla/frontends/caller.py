@@ -19,7 +19,7 @@ from flotilla.broker.security.gate import Gate
 from flotilla.broker.security.guard import Session
 from flotilla.machine import Lane, here
 from flotilla.security.scram import is_password
-from flotilla.types.access import USER, Principal, Verifier
+from flotilla.types.access import ANONYMOUS, USER, Principal, Verifier
 from flotilla.types.address import Address
 from flotilla.types.errors import OverloadedError, UnauthenticatedError
 
@@ -54,6 +54,8 @@ class Callers:
         """
         if certificate is not None:
             return self._session(certificate, address)
+        if not authorization and self._gate.guard.stranger is not ANONYMOUS:
+            return self._session(self._gate.guard.stranger, address)
         scheme, _, value = authorization.partition(" ")
         if not value or len(authorization) > _HEADER_CHARS_MAX:
             raise UnauthenticatedError("log in first: this cluster asks who its clients are")

@@ -203,7 +203,7 @@ class PeerServer:
             connection.cut(str(error))
             return
         decision = judge(hello, self._own, self.members, self._removed)
-        if self._tls is not None and self._tls.node_of(connection.transport) != hello.sender:
+        if self._is_other_certificate(connection, hello):
             decision = REFUSED_CERTIFICATE
         if decision == ACCEPTED and self._own.secret is not None and not connection.is_encrypted:
             if asked is None and hello.nonce:
@@ -220,6 +220,12 @@ class PeerServer:
         else:
             self._refused(connection, hello.sender, DECISION_TEXT[decision])
             connection.finish(DECISION_TEXT[decision])
+
+    def _is_other_certificate(self, connection: PeerConnection, hello: PeerHello) -> bool:
+        tls = self._tls
+        if tls is None or (tls.is_optional and not connection.is_encrypted):
+            return False
+        return tls.node_of(connection.transport) != hello.sender
 
     def _challenge(self, connection: PeerConnection, hello: bytes) -> None:
         challenge = self._own.challenge(hello)

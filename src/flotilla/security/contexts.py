@@ -21,6 +21,11 @@ _VERIFY: Final = {OFF: ssl.CERT_NONE, OPTIONAL: ssl.CERT_OPTIONAL, REQUIRED: ssl
 class TlsError(ConnectionError):
     """The other side is there, and will not or cannot be spoken to; the text says why."""
 
+    def __init__(self, text: str, *, is_plain: bool = False) -> None:
+        """`is_plain`: it seems to be one that does not speak TLS."""
+        super().__init__(text)
+        self.is_plain = is_plain
+
 
 def server_context(certificate: str, key: str, ca: str, client_certificates: str) -> ssl.SSLContext:
     """For the side that accepts. `client_certificates` is off, optional or required; those shown must be of `ca`.
@@ -90,12 +95,20 @@ def _load_ca(context: ssl.SSLContext, ca: str) -> None:
         raise InvalidArgumentError(f"cannot read the authorities {ca}: {error.strerror}") from None
 
 
+_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
+
+
+def is_plain(error: Exception) -> bool:
+    """Whether a handshake failed as it does with a side that does not speak TLS: by other bytes, or by a cut."""
+    return isinstance(error, ConnectionResetError) or (isinstance(error, ssl.SSLError) and error.reason in _NO_TLS)
+
+
 def explain(error: Exception) -> str:
     """A failure of TLS as an operator would say it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of the other side is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:
-        if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE"):
+        if error.reason in _NO_TLS:
             return "the other side does not speak TLS"
         if "_ALERT_" in error.reason:
             said = error.reason.partition("_ALERT_")[2].replace("_", " ").lower()

@@ -34,12 +34,17 @@ class Pem(NamedTuple):
 class EndpointTls:
     """The files may change at any time. `look` notices, and what cannot be used changes nothing."""
 
-    def __init__(self, files: TlsFiles, cluster: str = "", client_certificates: str = OFF) -> None:
+    def __init__(
+        self, files: TlsFiles, cluster: str = "", client_certificates: str = OFF, *, is_optional: bool = False
+    ) -> None:
         """`client_certificates`: off, optional or required; those of `cluster` say who a client is.
+
+        `is_optional`: connections without TLS are accepted, too.
 
         Raises InvalidArgumentError, UnsupportedError.
         """
         self.files = files
+        self.is_optional = is_optional
         self.cluster = cluster
         self.client_certificates = client_certificates
         self._stamps = stamps_of(files)
@@ -76,7 +81,7 @@ class EndpointTls:
 
     def acceptor(self) -> TlsAcceptor:
         """For one listener."""
-        return TlsAcceptor(lambda: self._context)
+        return TlsAcceptor(lambda: self._context, is_optional=self.is_optional)
 
     def pem(self) -> Pem:
         """The files in use, for a library that reads them itself."""

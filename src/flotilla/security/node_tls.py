@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flotilla.security.certificates import Certificate, node_uri, owner_of, peer_names, read_certificate
-from flotilla.security.contexts import OFF, REQUIRED, client_context, server_context
+from flotilla.security.contexts import OFF, REQUIRED, TlsError, client_context, server_context
 from flotilla.security.endpoint_tls import EndpointTls, TlsFiles
 from flotilla.security.tls_endpoints import TlsAcceptor, TlsDialler
 from flotilla.types.access import NODE, Principal
@@ -20,10 +20,21 @@ from flotilla.types.limits import PEER_HANDSHAKE_COUNT_MAX
 
 
 class NodeTls(EndpointTls):
-    def __init__(self, files: TlsFiles, cluster: str, node: NodeId, client_certificates: str = OFF) -> None:
-        """`client_certificates`: off, optional or required. Raises InvalidArgumentError, UnsupportedError."""
+    def __init__(
+        self,
+        files: TlsFiles,
+        cluster: str,
+        node: NodeId,
+        client_certificates: str = OFF,
+        *,
+        is_optional: bool = False,
+    ) -> None:
+        """`client_certificates`: off, optional or required. `is_optional`: others need not speak TLS.
+
+        Raises InvalidArgumentError, UnsupportedError.
+        """
         self._node = node
-        super().__init__(files, cluster, client_certificates)
+        super().__init__(files, cluster, client_certificates, is_optional=is_optional)
 
     def check(self, certificate: Certificate) -> None:
         if owner_of(certificate.uris, self.cluster) != Principal(NODE, str(self._node)):
@@ -45,26 +56,33 @@ class NodeTls(EndpointTls):
 
     def peers(self) -> "PeerTls":
         """For the links."""
-        return PeerTls(lambda: self._incoming, self.node_dialler(), self.cluster)
+        return PeerTls(lambda: self._incoming, self.node_dialler(), self.cluster, is_optional=self.is_optional)
 
     def node_dialler(self) -> "NodeDialler":
         """For requests that this node makes at others."""
-        return NodeDialler(lambda: self._outgoing, self.cluster)
+        return NodeDialler(lambda: self._outgoing, self.cluster, is_optional=self.is_optional)
 
 
 class NodeDialler(TlsDialler):
     """Dials nodes of the cluster, whatever their hosts are called."""
 
-    def __init__(self, context: Callable[[], ssl.SSLContext], cluster: str) -> None:
+    def __init__(self, context: Callable[[], ssl.SSLContext], cluster: str, *, is_optional: bool = False) -> None:
+        """`is_optional`: nodes that do not speak TLS are dialled without it."""
         super().__init__(context)
         self._cluster = cluster
+        self._is_optional = is_optional
 
     async def connect(self, above: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> None:
-        await self.open(above, host, port, self._judge)
+        await self.connect_node(above, host, port, NO_NODE)
 
     async def connect_node(self, above: Callable[[], asyncio.BaseProtocol], host: str, port: int, node: NodeId) -> None:
         """The same for one node. Raises OSError."""
-        await self.open(above, host, port, lambda connection: self._judge(connection, node))
+        try:
+            await self.open(above, host, port, lambda connection: self._judge(connection, node))
+        except TlsError as error:
+            if not self._is_optional or not error.is_plain:
+                raise
+            await asyncio.get_running_loop().create_connection(above, host, port)
 
     def _judge(self, connection: ssl.SSLObject, node: NodeId = NO_NODE) -> str:
         owner = owner_of(peer_names(connection), self._cluster)
@@ -79,13 +97,24 @@ class NodeDialler(TlsDialler):
 class PeerTls:
     """The links of a node: both sides show their certificates."""
 
-    def __init__(self, context: Callable[[], ssl.SSLContext], dialler: NodeDialler, cluster: str) -> None:
+    def __init__(
+        self,
+        context: Callable[[], ssl.SSLContext],
+        dialler: NodeDialler,
+        cluster: str,
+        *,
+        is_optional: bool = False,
+    ) -> None:
+        """`is_optional`: nodes without TLS are accepted, too."""
+        self.is_optional = is_optional
         self._context = context
         self._cluster = cluster
         self.connect_node = dialler.connect_node
 
     def acceptor(self, refused: Callable[[str, str], None]) -> TlsAcceptor:
-        return TlsAcceptor(self._context, refused=refused, handshakes_max=PEER_HANDSHAKE_COUNT_MAX)
+        return TlsAcceptor(
+            self._context, refused=refused, handshakes_max=PEER_HANDSHAKE_COUNT_MAX, is_optional=self.is_optional
+        )
 
     def node_of(self, transport: Any) -> NodeId:
         """The node that the certificate of a connection's other side names; NO_NODE: none of this cluster."""

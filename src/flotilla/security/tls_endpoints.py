@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from flotilla.security.contexts import TlsError, explain
+from flotilla.security.contexts import TlsError, explain, is_plain
+from flotilla.security.plain_or_tls import PlainOrTls
 from flotilla.security.tls_connection import SCRATCH_BYTES, TlsConnection
 from flotilla.types.limits import HANDSHAKE_MS_MAX, TLS_HANDSHAKE_COUNT_MAX
 
@@ -29,20 +30,29 @@ class TlsAcceptor:
         refused: Callable[[str, str], None] | None = None,
         handshakes_max: int = TLS_HANDSHAKE_COUNT_MAX,
         handshake_ms_max: int = HANDSHAKE_MS_MAX,
+        is_optional: bool = False,
     ) -> None:
-        """`context` returns the newest context; `refused` gets an address and a reason for each failed handshake."""
+        """`context` returns the newest context; `refused` gets an address and a reason for each failed handshake.
+
+        `is_optional`: connections without TLS are accepted, too.
+        """
+        self._is_optional = is_optional
         self._context = context
         self._refused = refused
         self._handshakes_max = handshakes_max
         self._handshake_s_max = handshake_ms_max / 1000
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         #: Handshakes in progress, the oldest first: the host of the other side, and the timer that ends it.
-        self._shaking: dict[TlsConnection, tuple[str, asyncio.TimerHandle]] = {}
+        self._shaking: dict[TlsConnection | PlainOrTls, tuple[str, asyncio.TimerHandle]] = {}
         self.failed_count = 0
 
-    def accept(self, above: Callable[[], asyncio.BaseProtocol]) -> TlsConnection:
+    def accept(self, above: Callable[[], asyncio.BaseProtocol]) -> TlsConnection | PlainOrTls:
         """The protocol for an accepted socket; `above` makes the one for its plain bytes after the handshake."""
-        return TlsConnection(self, above, self._context(), self._scratch)
+
+        def encrypted() -> TlsConnection:
+            return TlsConnection(self, above, self._context(), self._scratch)
+
+        return PlainOrTls(self, encrypted, above) if self._is_optional else encrypted()
 
     @property
     def handshake_count(self) -> int:
@@ -55,7 +65,7 @@ class TlsAcceptor:
 
     # Called by connections.
 
-    def shaking(self, connection: TlsConnection) -> None:
+    def shaking(self, connection: TlsConnection | PlainOrTls) -> None:
         name = connection.get_extra_info("peername")
         host = str(name[0]) if name else ""
         timer = asyncio.get_running_loop().call_later(self._handshake_s_max, connection.abort)
@@ -67,10 +77,10 @@ class TlsAcceptor:
     def judge(self, names: ssl.SSLObject) -> str:
         return ""
 
-    def opened(self, connection: TlsConnection) -> None:
+    def opened(self, connection: TlsConnection | PlainOrTls) -> None:
         self._shaking.pop(connection)[1].cancel()
 
-    def failed(self, connection: TlsConnection, error: Exception) -> None:
+    def failed(self, connection: TlsConnection | PlainOrTls, error: Exception) -> None:
         host, timer = self._shaking.pop(connection, ("", None))
         if timer is not None:
             timer.cancel()
@@ -126,4 +136,4 @@ class _Opening:
 
     def failed(self, connection: TlsConnection, error: Exception) -> None:
         if not self.outcome.done():
-            self.outcome.set_exception(TlsError(explain(error)))
+            self.outcome.set_exception(TlsError(explain(error), is_plain=is_plain(error)))

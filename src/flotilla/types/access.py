@@ -76,6 +76,8 @@ class Principal(NamedTuple):
 
 ANONYMOUS: Final = Principal("anonymous")
 FOUNDER: Final = Principal(LOCAL)
+#: Somebody who did not say, where that is a user with grants of its own.
+ANYONE: Final = Principal(USER, "anonymous")
 #: The first part of a node's name where it proves itself by the cluster's secret. No user has such a name.
 NODE_PREFIX: Final = "node:"
 

@@ -102,6 +102,12 @@ class NodeSettings:
     grpc_listen: Address | None = _row(
         Address("127.0.0.1", 7650), endpoint("off", port_min=0), "Addresses", "Where gRPC clients connect."
     )
+    grpc_tls_listen: Address | None = _row(
+        None,
+        endpoint("off", port_min=0),
+        "Addresses",
+        "Where gRPC clients connect with TLS while `tls_mode` is optional: `grpc_listen` is without it then.",
+    )
     http_listen: Address | None = _row(
         Address("127.0.0.1", 7680),
         endpoint("off", port_min=0),
@@ -158,12 +164,28 @@ class NodeSettings:
         "optional ones.",
     )
 
+    tls_mode: str = _row(
+        "required",
+        choice("optional", "required"),
+        "Encryption",
+        "With a certificate: required refuses whoever does not speak TLS; optional accepts both on the same ports, and "
+        "dials nodes without TLS that do not speak it. For switching TLS on in a running cluster.",
+    )
+
     authentication: bool = _row(
         False,
         switch(),
         "Rights",
         "Ask everybody who connects who they are, and do for them what is granted to them. `flotilla cluster init "
         "--admin-out` makes the first user.",
+        Scope.CLUSTER,
+    )
+    anonymous: bool = _row(
+        False,
+        switch(),
+        "Rights",
+        "With `authentication`: whoever does not log in is the user `anonymous`, who may do what is granted to it. For "
+        "switching `authentication` on in a running cluster, and for topics that everybody may read.",
         Scope.CLUSTER,
     )
     token_keys: str = _row(
@@ -330,18 +352,23 @@ class NodeSettings:
     @property
     def exposed(self) -> tuple[Address, ...]:
         """The addresses at which other machines can connect."""
-        addresses = (self.listen, self.peer_listen, self.grpc_listen, self.http_listen)
+        addresses = (self.listen, self.peer_listen, self.grpc_listen, self.grpc_tls_listen, self.http_listen)
         return tuple(address for address in addresses if address is not None and not address.is_loopback)
 
     @property
     def has_tls(self) -> bool:
-        """Whether the endpoints and links are encrypted."""
+        """Whether the endpoints and links can be encrypted."""
         return bool(self.tls_certificate)
+
+    @property
+    def needs_tls(self) -> bool:
+        """Whether all endpoints and links are encrypted."""
+        return self.has_tls and self.tls_mode == "required"
 
     @property
     def unguarded(self) -> tuple[Address, ...]:
         """The addresses at which other machines can connect without encryption, or without being asked who they are."""
-        return () if self.has_tls and self.authentication else self.exposed
+        return () if self.needs_tls and self.authentication else self.exposed
 
     @property
     def creates_topics(self) -> bool:
@@ -398,6 +425,10 @@ class NodeSettings:
         if self.tls_client_certificates != "off" and not given:
             rule = "clients have certificates only where tls_certificate is set"
             return [(("tls_client_certificates",), rule)]
+        if self.tls_mode == "optional" and not given:
+            return [(("tls_mode",), "TLS is optional only where tls_certificate is set")]
+        if self.grpc_tls_listen is not None and (self.tls_mode != "optional" or self.grpc_listen is None):
+            return [(("grpc_tls_listen",), "it is for nodes with grpc_listen, while tls_mode is optional")]
         return []
 
     def _broken_address_rules(self) -> list[tuple[tuple[str, ...], str]]:
@@ -406,7 +437,7 @@ class NodeSettings:
             broken.append((("peers", "join"), "a node either forms a new cluster or joins a running one"))
         if self.node_id in self.found_without:
             broken.append((("found_without",), "the cluster is founded without this node; start it with `join`"))
-        names = ("listen", "peer_listen", "grpc_listen", "http_listen")
+        names = ("listen", "peer_listen", "grpc_listen", "grpc_tls_listen", "http_listen")
         for at, name in enumerate(names):
             for other in names[at + 1 :]:
                 if _collide(getattr(self, name), getattr(self, other)):

@@ -7,7 +7,7 @@ from flotilla.broker.security.authentication import Authentication, Tokens, node
 from flotilla.broker.security.entrance import Entrance
 from flotilla.broker.security.guard import Guard
 from flotilla.security.join_secret import JoinSecret
-from flotilla.types.access import NODE_PREFIX, Principal
+from flotilla.types.access import ANONYMOUS, ANYONE, NODE_PREFIX, Principal
 from flotilla.types.address import Address
 from flotilla.types.ids import NodeId
 
@@ -21,9 +21,13 @@ class Gate:
         machine: CatalogMachine,
         tokens: Tokens | None = None,
         join_secret: JoinSecret | None = None,
+        *,
+        has_anonymous: bool = False,
     ) -> None:
+        """`has_anonymous`: whoever does not log in is a user, too."""
         self.authentication = Authentication(machine, tokens, join_secret)
         self.guard = Guard(service, machine, Audit(lambda: machine.applied))
+        self.guard.stranger = ANYONE if has_anonymous else ANONYMOUS
 
     def entrance(self, address: Address | None, certificate: Principal | None, is_encrypted: bool) -> Entrance:
         """Of a TCP connection."""

@@ -17,6 +17,7 @@ from flotilla.broker.security.audit import Audit
 from flotilla.types.access import (
     ALL,
     ANONYMOUS,
+    ANYONE,
     DESCRIBE,
     FOUND,
     FOUNDER,
@@ -54,6 +55,8 @@ class Guard:
         self.service = service
         self.audit = audit
         self._machine = machine
+        #: Who a caller is that has not logged in.
+        self.stranger = ANONYMOUS
 
     @property
     def version(self) -> int:
@@ -90,7 +93,7 @@ class Session:
         self._guard = guard
         self.endpoint = endpoint
         self.address = address
-        self._principal = FOUNDER if is_local and not guard.has_users() else ANONYMOUS
+        self._principal = FOUNDER if is_local and not guard.has_users() else guard.stranger
         #: The principal has a password: it ends with its user.
         self._is_listed = False
         #: When the log-in ends; 0: it has no end.
@@ -174,7 +177,7 @@ class Session:
             return UnauthenticatedError(
                 "the cluster has no users yet: `flotilla cluster init --admin-out` makes the first"
             )
-        if self._principal.kind != USER:
+        if self._principal.kind != USER or self._principal is ANYONE:
             return UnauthenticatedError("log in first: this cluster asks who its clients are")
         named = [each.topic for each in resources if each.topic and each.topic != ALL]
         hidden = [topic for topic in named if not self.may(DESCRIBE, Resource(topic))]
@@ -217,7 +220,9 @@ class Session:
         self._version = guard.version
         self._allowed.clear()
         principal = self._principal
-        if (principal.kind == LOCAL and guard.has_users()) or (self._is_listed and not guard.is_user(principal.name)):
+        if principal.kind == LOCAL and guard.has_users():
+            self._principal = guard.stranger
+        elif self._is_listed and not guard.is_user(principal.name):
             self._principal = ANONYMOUS
         self._grants = guard.granted(principal.name) if self._principal.kind == USER else ()
 

@@ -5,10 +5,11 @@ from typing import Final
 
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.ports import Consensus, Done, Outside
+from flotilla.machine import here
 from flotilla.metadata.commands import Command
 from flotilla.metadata.queries import DescribeCluster
-from flotilla.metadata.security.commands import PutAdministrator, PutGrant, PutUser, RemoveGrant, RemoveUser
-from flotilla.metadata.security.users import SecurityTable
+from flotilla.metadata.security.commands import PutAdministrator, PutGrant, PutSecret, PutUser, RemoveGrant, RemoveUser
+from flotilla.metadata.security.users import SECRET_BYTES, SecurityTable
 from flotilla.types.errors import AlreadyExistsError, FlotillaError, UnavailableError
 from flotilla.types.operations import Done as DoneReply
 from flotilla.types.operations import Reply
@@ -53,6 +54,9 @@ class Users:
             raise UnavailableError("the node is not part of a cluster yet")
         command = PutAdministrator(request.name, request.verifier, self._outside.now_ms())
         self._catalog.check(command)
+        if not self._catalog.machine.state.security.secret:
+            # Before any node asks who its clients are: then all of them can prove themselves to the first that does.
+            self._catalog.forward(PutSecret(here().secret(SECRET_BYTES), self._outside.now_ms()))
 
         def look(number: int) -> None:
             table = self._catalog.machine.state.security

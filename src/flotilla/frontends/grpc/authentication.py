@@ -23,13 +23,10 @@ _PEER = re.compile(r"ipv[46]:\[?(?P<host>[^\]]+?)\]?:(?P<port>[0-9]+)")
 
 
 class AuthenticationInterceptor(grpc.aio.ServerInterceptor):
-    def __init__(
-        self, callers: Callers, principal_of: Callable[[Context], Principal | None], *, is_encrypted: bool
-    ) -> None:
+    def __init__(self, callers: Callers, principal_of: Callable[[Context], Principal | None]) -> None:
         """`principal_of` says whom the certificate of a caller names."""
         self._callers = callers
         self._principal_of = principal_of
-        self._is_encrypted = is_encrypted
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
         handler = await continuation(handler_call_details)
@@ -69,12 +66,16 @@ class AuthenticationInterceptor(grpc.aio.ServerInterceptor):
         certificate = self._principal_of(context)
         try:
             session = await self._callers.session(
-                authorization, _address(context.peer()), certificate, is_encrypted=self._is_encrypted
+                authorization, _address(context.peer()), certificate, is_encrypted=_is_encrypted(context)
             )
         except FlotillaError as error:
             await fail(context, error)
         # The task of this call is its own.
         CALLER.set(session)
+
+
+def _is_encrypted(context: Context) -> bool:
+    return b"ssl" in context.auth_context().get("transport_security_type", ())
 
 
 def _address(peer: str) -> Address | None:

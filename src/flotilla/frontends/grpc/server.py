@@ -80,8 +80,11 @@ class GrpcServer:
         #: The memory of calls in flight.
         self.admission = Admission()
 
-    async def start(self, host: str, port: int) -> int:
-        """Listens, and returns the port. Raises OSError."""
+    async def start(self, host: str, port: int, encrypted: Address | None = None) -> int:
+        """Listens, and returns the port. Raises OSError.
+
+        Where TLS is optional this address is without it, because the library cannot tell, and `encrypted` is with it.
+        """
         bounds = (("grpc.max_allowed_incoming_connections", self._connections_max),) if self._connections_max else ()
         server = grpc.aio.server(
             interceptors=self._interceptors(),
@@ -93,8 +96,11 @@ class GrpcServer:
         names = (api.SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)
         address = Address(host, port)
+        tls = self._tls
         try:
-            bound = listen(server, address, self._tls)
+            bound = listen(server, address, None if tls is None or tls.is_optional else tls)
+            if encrypted is not None and tls is not None:
+                listen(server, encrypted, tls)
         except RuntimeError as error:
             raise OSError(f"cannot listen at {address}: {error}") from error
         await server.start()
@@ -112,7 +118,7 @@ class GrpcServer:
         def certified(context: Context) -> Principal | None:
             return None if tls is None else principal_of(context, tls.cluster)
 
-        return [AuthenticationInterceptor(self._callers, certified, is_encrypted=tls is not None)]
+        return [AuthenticationInterceptor(self._callers, certified)]
 
     async def _wait_member(self, is_member: Callable[[], bool]) -> None:
         while not is_member():

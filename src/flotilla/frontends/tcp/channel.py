@@ -70,6 +70,10 @@ class Channel(asyncio.BufferedProtocol):
 
     # What the server calls.
 
+    @property
+    def is_encrypted(self) -> bool:
+        return self._transport is not None and self._transport.get_extra_info("ssl_object") is not None
+
     def flush(self) -> None:
         """Writes the gathered answers, ends the connection if it is due, and reads on where bounds had stopped it."""
         self.is_scheduled = False

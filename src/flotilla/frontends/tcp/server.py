@@ -171,7 +171,7 @@ class TcpServer:
     def entered(self, channel: Channel) -> None:
         if self._entrances is not None:
             channel.connection.entrance = self._entrances(
-                channel.address, channel.connection.peer_principal, self._tls is not None
+                channel.address, channel.connection.peer_principal, channel.is_encrypted
             )
         self._channels[channel] = None
         self._is_empty.clear()
