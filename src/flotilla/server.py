@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from math import ceil
@@ -21,6 +21,8 @@ from flotilla.broker.observability.status import NodeStatus
 from flotilla.broker.ports import Cancel, Service
 from flotilla.broker.security.entrance import Entrances, JoinEntrance
 from flotilla.broker.security.gate import Gate, node_credentials
+from flotilla.broker.security.quotas import Meter
+from flotilla.broker.security.stored_bytes import StoredBytes
 from flotilla.client.credentials import Password
 from flotilla.cluster_entry import ClusterEntry
 from flotilla.codec.batch.facts import facts_of, span_of
@@ -256,17 +258,15 @@ class Server:
         self.membership.members.needs_token = settings.needs_tls
         if settings.authentication:
             self.membership.secret = here().secret(SECRET_BYTES)
-        ports = (self.catalog, self.membership, self._consensus, self._outside)
-        entry = self.entry
-        self.broker = Broker(settings, *ports, entry.found, entry.enter)
-        self.membership.on_cluster_known, self.membership.on_removed = entry.cluster_known, entry.removed
+        self.broker = self._new_broker()
         metered = MeteredService(self.broker, self.membership.produced)
         budget = ConnectionBudget(self.descriptors.clients)
         #: Who may do what; None: everybody may do everything.
-        self._gate = _gate(settings, metered, self._machine, secret)
+        self._gate = self._new_gate(metered, secret) if settings.authentication else None
         entrances = _entrances(self._gate, metered, secret)
         self._tcp = TcpServer(metered, budget=budget, tls=self.tls, entrances=entrances)
         self._machine.on_security_changed = self._security_changed
+        self._stored_bytes = None if self._gate is None else self._new_stored_bytes(self._gate)
         self.status = NodeStatus(
             self.node.runtime,
             self.node.network,
@@ -279,6 +279,7 @@ class Server:
             self.entry.reasons,
             exposure_warnings(settings),
             self._expires_s,
+            self._meters,
         )
         self.node.runtime.on_group_failed = self.membership.group_failed
         self._open_to_all(budget)
@@ -289,6 +290,22 @@ class Server:
         self._event_log = self._new_event_log()
         self._stop_looking: Cancel | None = None
         self._stop_looking_at_certificates: Cancel | None = None
+
+    def _new_broker(self) -> Broker:
+        entry, membership = self.entry, self.membership
+        membership.on_cluster_known, membership.on_removed = entry.cluster_known, entry.removed
+        return Broker(self.settings, self.catalog, membership, self._consensus, self._outside, entry.found, entry.enter)
+
+    def _new_gate(self, service: MeteredService, join_secret: JoinSecret | None) -> Gate:
+        settings, later = self.settings, self._outside.later
+        tokens = _tokens(settings)
+        return Gate(service, self._machine, later, tokens, join_secret, has_anonymous=settings.anonymous)
+
+    def _meters(self) -> Iterable[Meter]:
+        return () if self._gate is None else self._gate.guard.quotas.meters()
+
+    def _new_stored_bytes(self, gate: Gate) -> StoredBytes:
+        return StoredBytes(lambda: gate.guard.quotas, self.catalog, self._consensus, self._outside, self._elsewhere)
 
     def _open_to_all(self, budget: ConnectionBudget) -> None:
         """Makes the endpoints that any node serves for the whole cluster, before the node starts."""
@@ -386,6 +403,8 @@ class Server:
         self._report_recovery()
         self._look()
         self._look_at_certificates()
+        if self._stored_bytes is not None:
+            self._stored_bytes.start()
 
     def _report_recovery(self) -> None:
         """What a power cut or a bad sector took from the end of the journal."""
@@ -428,6 +447,8 @@ class Server:
             self._event_log.look()
         if self._stop_looking_at_certificates is not None:
             self._stop_looking_at_certificates()
+        if self._stored_bytes is not None:
+            self._stored_bytes.close()
         self.broker.close()
         await self.gateway.close()
         await self._elsewhere.close()
@@ -492,13 +513,6 @@ class Server:
             ignored=[flag for flag, is_given in given.items() if is_given],
             advice="to join another cluster, start with an empty data directory",
         )
-
-
-def _gate(settings: NodeSettings, service: Service, machine: CatalogMachine, secret: JoinSecret | None) -> Gate | None:
-    """Raises InvalidArgumentError, UnsupportedError."""
-    if not settings.authentication:
-        return None
-    return Gate(service, machine, _tokens(settings), secret, has_anonymous=settings.anonymous)
 
 
 def _entrances(gate: Gate | None, service: Service, secret: JoinSecret | None) -> Entrances | None:

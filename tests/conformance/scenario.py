@@ -13,6 +13,7 @@ from flotilla.types.access import Grant, Verifier
 from flotilla.types.errors import FlotillaError, NotLeaderError, OverloadedError, UnavailableError
 from flotilla.types.operations import Fetched, Reply, Request
 from flotilla.types.operations.queue import Explanation, LeaseRange, MessageResult, Polled, Start
+from flotilla.types.operations.quotas import Quota
 from flotilla.types.operations.schedules import ScheduleDefinition
 from flotilla.types.operations.stream import GroupAssignment
 from tests.conformance.arrivals import Arrivals
@@ -129,6 +130,8 @@ class Play:
             )
         if "grant" in given:
             given["grant"] = Grant(**given["grant"])
+        if "quota" in given:
+            given["quota"] = Quota(**given["quota"])
         if "keys" in given:
             given["keys"] = [to_bytes(key) for key in given["keys"]]
         if isinstance(given.get("topic"), dict):

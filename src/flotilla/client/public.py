@@ -14,8 +14,10 @@ from flotilla.client.admin.group_info import GroupInfo as GroupInfo
 from flotilla.client.admin.schedules import AsyncSchedules as AsyncSchedules
 from flotilla.client.admin.schedules import Schedules as Schedules
 from flotilla.client.admin.users import AsyncGrants as AsyncGrants
+from flotilla.client.admin.users import AsyncQuotas as AsyncQuotas
 from flotilla.client.admin.users import AsyncUsers as AsyncUsers
 from flotilla.client.admin.users import Grants as Grants
+from flotilla.client.admin.users import Quotas as Quotas
 from flotilla.client.admin.users import Users as Users
 from flotilla.client.app.app import App as App
 from flotilla.client.app.task import Sent as Sent
@@ -77,6 +79,7 @@ from flotilla.types.errors import OutOfWindowError as OutOfWindowError
 from flotilla.types.errors import OverloadedError as OverloadedError
 from flotilla.types.errors import PermissionDeniedError as PermissionDeniedError
 from flotilla.types.errors import ProducerFencedError as ProducerFencedError
+from flotilla.types.errors import QuotaExceededError as QuotaExceededError
 from flotilla.types.errors import ReplicaBehindError as ReplicaBehindError
 from flotilla.types.errors import SequenceGapError as SequenceGapError
 from flotilla.types.errors import StaleGenerationError as StaleGenerationError
@@ -101,6 +104,7 @@ from flotilla.types.operations.queue import Explanation as Explanation
 from flotilla.types.operations.queue import GroupDescription as GroupDescription
 from flotilla.types.operations.queue import GroupReset as GroupReset
 from flotilla.types.operations.queue import MemberInfo as MemberInfo
+from flotilla.types.operations.quotas import Quota as Quota
 from flotilla.types.operations.schedules import ScheduleDefinition as ScheduleDefinition
 from flotilla.types.operations.schedules import ScheduleInfo as ScheduleInfo
 from flotilla.types.operations.security import UserInfo as UserInfo

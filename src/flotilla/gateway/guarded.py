@@ -20,6 +20,7 @@ from flotilla.client.admin.groups import Groups
 from flotilla.client.admin.schedules import AsyncSchedules
 from flotilla.client.admin.trimming import purge, trim
 from flotilla.client.producer.receipt import Receipt
+from flotilla.codec.client.handover import size_of
 from flotilla.gateway.gateway import TIMEOUT_MS_DEFAULT, Gateway
 from flotilla.gateway.produce import PendingRecords
 from flotilla.gateway.subscription import GatewaySubscription
@@ -33,6 +34,7 @@ from flotilla.types.operations import (
     Poll,
     Polled,
     Produce,
+    Pushed,
     Reply,
     Request,
     Subscribe,
@@ -64,6 +66,19 @@ class Session(Protocol):
 
     def audited(self, request: Request) -> Callable[[FlotillaError | None], None] | None:
         """What to call when a change has ended; None: nothing."""
+
+    @property
+    def is_metered(self) -> bool:
+        """A quota may concern the caller."""
+
+    def received(self, topic: str, size_bytes: int) -> None:
+        """Counts a request."""
+
+    def sent(self, topic: str, size_bytes: int) -> None:
+        """Counts an answer."""
+
+    def wait_ms(self, topic: str) -> int:
+        """How long the caller is to wait now, which it does; 0: nothing is owed."""
 
 
 #: The session of whoever is served now. The endpoints set it, for the task that serves.
@@ -110,8 +125,11 @@ class GuardedGateway(Gateway):
     async def ask(self, request: Request[R], *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> R:
         session = _session()
         narrowed = session.checked(request)
+        topic = getattr(request, "topic", "")
+        await _paced(session, topic, size_of(request))
         work = self._inner.ask(narrowed, timeout_ms=timeout_ms)
         reply = await self._audited(session, request, self._watched(session, request, work))
+        session.sent(topic, size_of(reply))
         return cast(R, request.visible(reply, session.may))
 
     async def metadata(self, topics: Sequence[str] = (), *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Metadata:
@@ -161,6 +179,7 @@ class GuardedGateway(Gateway):
         _session().require(MANAGE, Resource(topic, group))
         if redrives:
             _session().require(PRODUCE, Resource(topic))
+        await _paced(_session(), topic)
         async with self._inner.dead_letters(topic, group, timeout_ms=timeout_ms) as letters:
             yield letters
 
@@ -175,19 +194,21 @@ class GuardedGateway(Gateway):
         timeout_ms: int = TIMEOUT_MS_DEFAULT,
         create: bool = True,
     ) -> list[Receipt]:
-        may_create = self._may_produce(topic, create=create)
+        may_create = await self._may_produce(topic, records, create=create)
         return await self._inner.produce(topic, records, partition=partition, timeout_ms=timeout_ms, create=may_create)
 
     async def send(
         self, topic: str, records: Sequence[Record], *, partition: int | None = None, create: bool = True
     ) -> PendingRecords:
-        may_create = self._may_produce(topic, create=create)
+        may_create = await self._may_produce(topic, records, create=create)
         return await self._inner.send(topic, records, partition=partition, create=may_create)
 
-    def _may_produce(self, topic: str, *, create: bool) -> bool:
+    async def _may_produce(self, topic: str, records: Sequence[Record], *, create: bool) -> bool:
         """Whether the topic may be created, too. Raises FlotillaError."""
         session = _session()
         session.checked(Produce(topic, 0, b""))
+        if session.is_metered:
+            await _paced(session, topic, sum([len(record.payload) + len(record.key or b"") for record in records]))
         return create and session.may(MANAGE, Resource(topic))
 
     # Queue groups.
@@ -195,12 +216,22 @@ class GuardedGateway(Gateway):
     async def poll(self, request: Poll, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Polled:
         session = _session()
         session.checked(request)
-        return await self._watched(session, request, self._inner.poll(request, timeout_ms=timeout_ms))
+        await _paced(session, request.topic)
+        polled = await self._watched(session, request, self._inner.poll(request, timeout_ms=timeout_ms))
+        session.sent(request.topic, size_of(polled))
+        return polled
 
     async def subscribe(self, request: Subscribe, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> GatewaySubscription:
         session = _session()
         session.checked(request)
+        await _paced(session, request.topic)
         subscription = await self._inner.subscribe(request, timeout_ms=timeout_ms)
+
+        async def paced(pushed: Pushed) -> None:
+            session.sent(request.topic, size_of(pushed))
+            await _waited(session, request.topic)
+
+        subscription.paced = paced
         self._subscriptions[subscription] = (session, request)
         return subscription
 
@@ -265,6 +296,18 @@ class GuardedSchedules(AsyncSchedules):
         # Before its topic is created.
         _session().checked(CreateSchedule(name, definition, is_update))
         return await super().put(name, definition, is_update=is_update, timeout_ms=timeout_ms)
+
+
+async def _paced(session: Session, topic: str, size_bytes: int = 0) -> None:
+    """Waits until the quotas of the caller allow a request, and counts it."""
+    if session.is_metered:
+        await _waited(session, topic)
+        session.received(topic, size_bytes)
+
+
+async def _waited(session: Session, topic: str) -> None:
+    while wait_ms := session.wait_ms(topic):
+        await asyncio.sleep(wait_ms / 1000)
 
 
 def _session() -> Session:

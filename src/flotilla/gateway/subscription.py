@@ -7,7 +7,7 @@ last delivery may overdraw the credit, a second one never does.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Self
 
 from flotilla.client._core.asyncio_network import Network
@@ -64,6 +64,8 @@ class GatewaySubscription:
         #: Leases of delivered messages, some of which may be settled.
         self._forwarded: list[ForwardedLease] = []
         self._error: FlotillaError | None = None
+        #: Awaited with each Pushed before it is passed on.
+        self.paced: Callable[[Pushed], Awaitable[None]] | None = None
         self._news = asyncio.Event()
         self._is_closed = False
         self._is_scheduled = False
@@ -109,6 +111,8 @@ class GatewaySubscription:
                 if len(self._forwarded) >= _FORWARDED_MAX:
                     self._forwarded = [forwarded for forwarded in self._forwarded if forwarded.lease.unsettled]
                 self._forwarded += self._forward(pushed)
+                if self.paced is not None:
+                    await self.paced(pushed)
                 return pushed
             self._news.clear()
             await self._news.wait()

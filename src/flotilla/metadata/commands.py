@@ -25,9 +25,11 @@ from flotilla.metadata.scheduling.commands import PauseSchedule, PutSchedule, Re
 from flotilla.metadata.security.commands import (
     PutAdministrator,
     PutGrant,
+    PutQuota,
     PutSecret,
     PutUser,
     RemoveGrant,
+    RemoveQuota,
     RemoveUser,
 )
 from flotilla.metadata.security.join_tokens import PutJoinToken, UseJoinToken
@@ -229,6 +231,8 @@ Command: TypeAlias = (
     | PutSecret
     | PutJoinToken
     | UseJoinToken
+    | PutQuota
+    | RemoveQuota
 )
 
 #: The kinds of commands. 9 was never written; 10 was AlterGroup before settings could be texts.
@@ -268,6 +272,8 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     55: PutSecret,
     80: PutJoinToken,
     81: UseJoinToken,
+    56: PutQuota,
+    57: RemoveQuota,
 }
 _KIND_BY_COMMAND: Final = {command: kind for kind, command in _COMMAND_BY_KIND.items()}
 #: All but `now_ms`, which is in the head and the last field of each class.

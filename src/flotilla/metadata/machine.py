@@ -49,9 +49,11 @@ from flotilla.metadata.scheduling.schedules import Schedule
 from flotilla.metadata.security.commands import (
     PutAdministrator,
     PutGrant,
+    PutQuota,
     PutSecret,
     PutUser,
     RemoveGrant,
+    RemoveQuota,
     RemoveUser,
 )
 from flotilla.metadata.security.join_tokens import PutJoinToken, UseJoinToken
@@ -124,6 +126,8 @@ class MetadataMachine:
             PutAdministrator: self._put_administrator,
             PutGrant: lambda command: self.state.security.put_grant(command.grant),
             RemoveGrant: lambda command: self.state.security.remove_grant(command.grant),
+            PutQuota: lambda command: self.state.security.put_quota(command.quota),
+            RemoveQuota: lambda command: self.state.security.remove_quota(command.user, command.namespace),
             PutSecret: lambda command: self.state.security.put_secret(command.secret),
             PutJoinToken: lambda command: self.state.join_tokens.put(command),
             UseJoinToken: lambda command: self.state.join_tokens.use(command),

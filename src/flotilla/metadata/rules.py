@@ -29,9 +29,11 @@ from flotilla.metadata.scheduling.commands import PauseSchedule, PutSchedule, Re
 from flotilla.metadata.security.commands import (
     PutAdministrator,
     PutGrant,
+    PutQuota,
     PutSecret,
     PutUser,
     RemoveGrant,
+    RemoveQuota,
     RemoveUser,
 )
 from flotilla.metadata.security.join_tokens import PutJoinToken, UseJoinToken
@@ -51,11 +53,13 @@ from flotilla.types.errors import (
     InvalidArgumentError,
     NotFoundError,
     OverloadedError,
+    QuotaExceededError,
     TransactionEndedError,
     UnavailableError,
 )
 from flotilla.types.group_settings import GROUP_SETTINGS, resolve_rules
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
+from flotilla.types.operations.quotas import namespace_of
 from flotilla.types.setting_table import SettingTable
 from flotilla.types.topics import (
     BROKER_COUNT_MAX,
@@ -200,7 +204,21 @@ def _create_topic(state: ClusterState, command: CreateTopic) -> None:
         raise OverloadedError(f"a cluster has at most {TOPIC_COUNT_MAX} topics")
     if len(state.tombstones) >= TOMBSTONE_COUNT_MAX:
         raise OverloadedError("too many partitions of deleted topics wait for nodes that are away to remove their data")
+    _check_quota(state, command.name, command.partitions)
     _check_room(state, command.partitions * command.replication_factor)
+
+
+def _check_quota(state: ClusterState, topic: str, partitions: int) -> None:
+    """Whether the namespace of the topic may have so many more partitions."""
+    namespace = namespace_of(topic)
+    quota = state.security.quotas.of_namespaces.get(namespace)
+    if quota is None or not quota.partitions:
+        return
+    held = sum(len(each.partitions) for each in state.topics.values() if namespace_of(each.name) == namespace)
+    if held + partitions > quota.partitions:
+        raise QuotaExceededError(
+            f"namespace {namespace!r} has {held} of {quota.partitions} partitions, and cannot get {partitions} more"
+        )
 
 
 def _check_room(state: ClusterState, replicas: int) -> None:
@@ -223,6 +241,7 @@ def _alter_topic(state: ClusterState, command: AlterTopic) -> None:
         if command.partitions < have:
             raise InvalidArgumentError(f"topic {topic.name} has {have} partitions and can only get more")
         if command.partitions > have:
+            _check_quota(state, topic.name, command.partitions - have)
             _check_room(state, (command.partitions - have) * topic.replication_factor)
 
 
@@ -357,6 +376,14 @@ def _remove_grant(state: ClusterState, command: RemoveGrant) -> None:
     state.security.check_remove_grant(command.grant)
 
 
+def _put_quota(state: ClusterState, command: PutQuota) -> None:
+    state.security.quotas.check_put(command.quota)
+
+
+def _remove_quota(state: ClusterState, command: RemoveQuota) -> None:
+    state.security.quotas.check_remove(command.user, command.namespace)
+
+
 def _put_secret(state: ClusterState, command: PutSecret) -> None:
     state.security.check_secret(command.secret)
 
@@ -430,6 +457,8 @@ _RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
     PutAdministrator: _put_administrator,
     PutGrant: _put_grant,
     RemoveGrant: _remove_grant,
+    PutQuota: _put_quota,
+    RemoveQuota: _remove_quota,
     PutSecret: _put_secret,
     PutJoinToken: _put_join_token,
     UseJoinToken: _use_join_token,

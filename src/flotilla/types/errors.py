@@ -27,6 +27,7 @@
     |- TopicGrownError          the topic has more partitions than the producer knows; nothing was stored
     |- PermissionDeniedError    the caller may not do this; nothing was done
     |- UnauthenticatedError     the caller did not say who it is, or could not prove it; nothing was done
+    |- QuotaExceededError       the quota of the user or of the namespace is used up; nothing was done
     |- DeadlineError            no answer in time, and nothing was done (client)
     |- ConnectionClosedError    the client was closed, or belongs to another process; nothing was done (client)
     |- BufferFullError          a producer holds as many records as it may (client)
@@ -85,6 +86,7 @@ TOPIC_REPLACED = ErrorCode(23, "TOPIC_REPLACED", False, 409, "FAILED_PRECONDITIO
 TOPIC_GROWN = ErrorCode(24, "TOPIC_GROWN", True, 409, "ABORTED")
 PERMISSION_DENIED = ErrorCode(25, "PERMISSION_DENIED", False, 403, "PERMISSION_DENIED")
 UNAUTHENTICATED = ErrorCode(26, "UNAUTHENTICATED", False, 401, "UNAUTHENTICATED")
+QUOTA_EXCEEDED = ErrorCode(27, "QUOTA_EXCEEDED", False, 429, "RESOURCE_EXHAUSTED")
 #: From 32 on: raised by client libraries, never by a broker.
 DEADLINE = ErrorCode(32, "DEADLINE", True, 504, "DEADLINE_EXCEEDED")
 CONNECTION_CLOSED = ErrorCode(33, "CONNECTION_CLOSED", False, 503, "CANCELLED")
@@ -242,6 +244,10 @@ class PermissionDeniedError(FlotillaError):
 
 class UnauthenticatedError(FlotillaError):
     row = UNAUTHENTICATED
+
+
+class QuotaExceededError(FlotillaError):
+    row = QUOTA_EXCEEDED
 
 
 class DeadlineError(FlotillaError, TimeoutError):

@@ -122,6 +122,11 @@ GRANT_COUNT_MAX = 20_000
 #: Join tokens that are good at a time, and for how long.
 JOIN_TOKEN_COUNT_MAX = 64
 JOIN_TOKEN_MS_MAX = 86_400_000
+#: Quotas of a cluster; the lowest rate of bytes, at which the largest small request still passes in a few seconds.
+QUOTA_COUNT_MAX = 1_000
+QUOTA_RATE_BYTES_MIN = 16 * KIB
+#: How long a quota keeps a connection unread at a time: half of what clients wait for an answer.
+QUOTA_PAUSE_MS_MAX = 5_000
 #: Times and durations in records: the largest integer that every SDK's number holds exactly.
 TIME_MS_MAX = 2**53 - 1
 #: Partitions that a node names in one warning.

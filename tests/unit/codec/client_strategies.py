@@ -8,6 +8,7 @@ from flotilla.types import access as access
 from flotilla.types import operations as op
 from flotilla.types.operations import cluster as cluster
 from flotilla.types.operations import queue as queue
+from flotilla.types.operations import quotas as quota
 from flotilla.types.operations import schedules as schedules
 from flotilla.types.operations import security as security
 from flotilla.types.operations import stream as streams
@@ -61,6 +62,7 @@ verifiers = st.builds(
     server_key=st.binary(max_size=40),
 )
 grants = st.builds(access.Grant, user=text, action=text, topic=text, group=text)
+quotas = st.builds(quota.Quota, text, text, u64, u64, u64, u64, u64, u64)
 users = st.builds(security.UserInfo, name=text, created_ms=u64, password_ms=u64)
 polls = {
     "topic": text,
@@ -241,6 +243,9 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     security.GrantAccess: st.builds(security.GrantAccess, grant=grants),
     security.RevokeAccess: st.builds(security.RevokeAccess, grant=grants),
     security.ListGrants: st.builds(security.ListGrants, user=text),
+    quota.SetQuota: st.builds(quota.SetQuota, quota=quotas),
+    quota.RemoveQuota: st.builds(quota.RemoveQuota, user=text, namespace=text),
+    quota.ListQuotas: st.just(quota.ListQuotas()),
 }
 
 REPLIES: dict[type, st.SearchStrategy[Any]] = {
@@ -381,6 +386,7 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     op.Challenge: st.builds(op.Challenge, data=st.binary(max_size=40), is_done=flags),
     security.UserList: st.builds(security.UserList, users=st.lists(users, max_size=2)),
     security.GrantList: st.builds(security.GrantList, grants=st.lists(grants, max_size=2)),
+    quota.QuotaList: st.builds(quota.QuotaList, quotas=st.lists(quotas, max_size=2)),
 }
 
 requests = st.one_of(*REQUESTS.values())

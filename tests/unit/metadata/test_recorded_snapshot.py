@@ -20,9 +20,11 @@ from flotilla.metadata.scheduling.commands import PauseSchedule, PutSchedule, Re
 from flotilla.metadata.security.commands import (
     PutAdministrator,
     PutGrant,
+    PutQuota,
     PutSecret,
     PutUser,
     RemoveGrant,
+    RemoveQuota,
     RemoveUser,
 )
 from flotilla.metadata.security.join_tokens import PutJoinToken, UseJoinToken
@@ -35,6 +37,7 @@ from flotilla.metadata.stream_commands import (
 )
 from flotilla.types.access import Grant, Verifier
 from flotilla.types.errors import CorruptionError, FlotillaError
+from flotilla.types.operations.quotas import Quota
 from flotilla.types.operations.stream import ROUND_ROBIN
 from tests.unit.metadata.entries import Log, cluster, register
 from tests.unit.metadata.plans import plan
@@ -97,6 +100,10 @@ def full_log() -> Log:
     accept(log, PutJoinToken(b"t" * 32, 9_000, 1_020))
     accept(log, PutJoinToken(b"u" * 32, 9_001, 1_021))
     accept(log, UseJoinToken(b"u" * 32, 4, 1_004, 1_022))
+    accept(log, PutQuota(Quota("anna", "", 20_000, 30_000, 5, 6), 1_020))
+    accept(log, PutQuota(Quota("", "team-a", partitions=7, stored_bytes=1 << 40), 1_021))
+    accept(log, PutQuota(Quota("gone", requests_per_second=1), 1_022))
+    accept(log, RemoveQuota("gone", "", 1_023))
     return log
 
 
@@ -127,6 +134,7 @@ def test_the_example_fills_every_table():
     assert state.security.grants
     assert state.security.secret
     assert len(state.join_tokens.tokens) == 2
+    assert state.security.quotas.all()
 
 
 def test_the_bytes_are_recorded():

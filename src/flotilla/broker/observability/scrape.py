@@ -5,7 +5,7 @@ to the loop in between, so that it delays other work by a slice at most.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from flotilla.broker.catalog import Catalog
@@ -13,6 +13,7 @@ from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.group_names import UNASSIGNED_TOPIC, GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.replica_warnings import ReplicaWarnings, Trouble
+from flotilla.broker.security.quotas import Meter
 from flotilla.machine import now_ms, steady_ms
 from flotilla.raft import reasons
 from flotilla.raft.roles import LEADER
@@ -102,6 +103,8 @@ class Build(NamedTuple):
     is_exposed: bool
     #: When the certificate in use expires, in seconds since 1970; None: there is none.
     expires_s: Callable[[], int | None] = lambda: None
+    #: Of users and namespaces with a quota.
+    meters: Callable[[], Iterable[Meter]] = tuple
 
 
 class Measurements:
@@ -138,6 +141,7 @@ class Measurements:
         await self._add_queues(out)
         self._add_storage(out)
         self._add_network(out)
+        self._add_quotas(out)
         self._add_clock(out)
         self._add_process(out)
         return out.render()
@@ -286,6 +290,14 @@ class Measurements:
         out.add(metrics.CLOCKS_AGREE, int(clock.has_agreement))
         behind_ms = max([host.retention_behind_ms for host in self._hosts.values()], default=0)
         out.add(metrics.RETENTION_BEHIND_SECONDS, behind_ms / 1000)
+
+    def _add_quotas(self, out: Exposition) -> None:
+        for meter in self._build.meters():
+            subject = label("subject", meter.quota.subject)
+            out.add(metrics.QUOTA_WAITED_SECONDS, meter.waited_ms / 1000, subject)
+            out.add(metrics.QUOTA_REFUSED, meter.refused, subject)
+            if meter.quota.stored_bytes:
+                out.add(metrics.QUOTA_STORED_BYTES, meter.stored_bytes, subject)
 
     def _add_process(self, out: Exposition) -> None:
         build = self._build

@@ -5,7 +5,7 @@ whether requests should be sent here. *Metrics* judge nothing. All are computed 
 """
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
@@ -17,6 +17,7 @@ from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.scrape import Build, Measurements, Peers, QueueMeter
 from flotilla.broker.replica_warnings import ReplicaWarnings
 from flotilla.broker.retention_holds import hold_warnings
+from flotilla.broker.security.quotas import Meter
 from flotilla.machine import steady_ms
 from flotilla.replica.replica import Replica
 from flotilla.runtime.node import NodeRuntime
@@ -61,12 +62,14 @@ class NodeStatus:
         entry: Callable[[], list[Wait]] = list,
         exposure: Sequence[NodeWarning] = (),
         expires_s: Callable[[], int | None] = lambda: None,
+        meters: Callable[[], Iterable[Meter]] = tuple,
     ) -> None:
         """`clients` is TcpServer.statistics; `hosts` are the partitions with queue groups.
 
         `is_registered`: whether the cluster has registered this start of the node. `entry` says why the node has not
         entered its cluster, or has no place in it. `exposure` are warnings about addresses that anybody can connect to.
-        `expires_s`: when the certificate in use expires, in seconds since 1970; None: there is none.
+        `expires_s`: when the certificate in use expires, in seconds since 1970; None: there is none. `meters` are those
+        of users and namespaces with a quota.
         """
         self._exposure = exposure
         self._is_registered = is_registered
@@ -79,7 +82,7 @@ class NodeStatus:
         self._is_stopping = False
         self._warnings = ReplicaWarnings(catalog, self._names, peers.is_up)
         python = platform.python_version()
-        build = Build(__version__, python, runtime.node, self._started_ms, bool(exposure), expires_s)
+        build = Build(__version__, python, runtime.node, self._started_ms, bool(exposure), expires_s, meters)
         self._clock = clock
         self._hosts = hosts
         self._measurements = Measurements(

@@ -15,6 +15,9 @@ from flotilla.types.ids import Index
 from flotilla.types.operations import Authenticate, Challenge, InitCluster, JoinCluster, Request
 from flotilla.types.operations.cluster import EnterCluster
 
+#: Calls a function after so many milliseconds: broker.ports.Outside.later.
+Later: TypeAlias = Callable[[int, Callable[[], None]], Cancel]
+
 
 class Entrance:
     """Implements frontends.tcp.connection.Entrance."""
@@ -26,10 +29,14 @@ class Entrance:
         endpoint: str,
         address: Address | None,
         certificate: Principal | None,
+        later: Later,
         *,
         is_encrypted: bool,
     ) -> None:
-        """`address` is the caller's, if it is known; `certificate` whom its certificate names, if it showed one."""
+        """`address` is the caller's, if it is known; `certificate` whom its certificate names, if it showed one.
+
+        `later` sets a timer.
+        """
         is_local = address is not None and address.is_loopback
         # Where there is a join secret, it takes more than an address to found a cluster.
         may_found = is_local and authentication.join_secret is None
@@ -38,6 +45,9 @@ class Entrance:
         self.refused = self.session.refused
         self.allows = self.session.allows
         self._guard = guard
+        self._later = later
+        #: Who holds the connection's place; None: nobody has entered.
+        self._holder: Principal | None = None
         self._log_in = LogIn(authentication, self._logged_in)
         self._has_entered = False
         self._mechanism = ""
@@ -59,6 +69,50 @@ class Entrance:
         """The caller had entered, and was removed since, or its token has expired."""
         self.session.expire(now_ms() // 1_000)
         return self._has_entered and not self.session.is_open
+
+    # How much.
+
+    @property
+    def is_metered(self) -> bool:
+        """What the caller sends and gets is counted."""
+        return self.session.is_metered
+
+    def enter(self) -> None:
+        """The caller has said who it is. Raises QuotaExceededError."""
+        if self._holder != self.session.principal:
+            self.leave()
+            self._holder = self.session.enter()
+
+    def leave(self) -> None:
+        """The connection has ended."""
+        holder, self._holder = self._holder, None
+        if holder is not None:
+            self.session.leave(holder)
+
+    def received(self, request: Request, size_bytes: int, resume: Callable[[], None]) -> bool:
+        """Counts a request. True: the caller is not to be read until `resume` is called."""
+        topic = getattr(request, "topic", "")
+        self.session.received(topic, size_bytes)
+        return self._pause(topic, resume)
+
+    def sent(self, request: Request, size_bytes: int, resume: Callable[[], None] | None) -> bool:
+        """Counts an answer; the same. `resume` is None while the caller is not read anyway."""
+        topic = getattr(request, "topic", "")
+        self.session.sent(topic, size_bytes)
+        return resume is not None and self._pause(topic, resume)
+
+    def _pause(self, topic: str, resume: Callable[[], None]) -> bool:
+        wait_ms = self.session.wait_ms(topic)
+        if not wait_ms:
+            return False
+
+        def waited() -> None:
+            # Others of the same user may have used what has come meanwhile.
+            if not self._pause(topic, resume):
+                resume()
+
+        self._later(wait_ms, waited)
+        return True
 
     def step(self, request: Authenticate) -> Challenge:
         """Raises UnauthenticatedError."""
@@ -90,11 +144,24 @@ class JoinEntrance:
 
     has_ended = False
     is_open = True
+    is_metered = False
 
     def __init__(self, service: Service, secret: JoinSecret) -> None:
         self.mechanisms: list[str] = []
         self._service = service
         self._log_in = JoinLogIn(secret)
+
+    def enter(self) -> None:
+        """There are no users, so nothing is counted."""
+
+    def leave(self) -> None:
+        """The same."""
+
+    def received(self, request: Request, size_bytes: int, resume: Callable[[], None]) -> bool:
+        return False
+
+    def sent(self, request: Request, size_bytes: int, resume: Callable[[], None] | None) -> bool:
+        return False
 
     def step(self, request: Authenticate) -> Challenge:
         """Raises UnauthenticatedError."""

@@ -4,7 +4,7 @@ from flotilla.broker.catalog import CatalogMachine
 from flotilla.broker.ports import Service
 from flotilla.broker.security.audit import Audit
 from flotilla.broker.security.authentication import Authentication, Tokens, node_password
-from flotilla.broker.security.entrance import Entrance
+from flotilla.broker.security.entrance import Entrance, Later
 from flotilla.broker.security.guard import Guard
 from flotilla.security.join_secret import JoinSecret
 from flotilla.types.access import ANONYMOUS, ANYONE, NODE_PREFIX, Principal
@@ -19,19 +19,23 @@ class Gate:
         self,
         service: Service,
         machine: CatalogMachine,
+        later: Later,
         tokens: Tokens | None = None,
         join_secret: JoinSecret | None = None,
         *,
         has_anonymous: bool = False,
     ) -> None:
         """`has_anonymous`: whoever does not log in is a user, too."""
+        self._later = later
         self.authentication = Authentication(machine, tokens, join_secret)
         self.guard = Guard(service, machine, Audit(lambda: machine.applied))
         self.guard.stranger = ANYONE if has_anonymous else ANONYMOUS
 
     def entrance(self, address: Address | None, certificate: Principal | None, is_encrypted: bool) -> Entrance:
         """Of a TCP connection."""
-        return Entrance(self.guard, self.authentication, "tcp", address, certificate, is_encrypted=is_encrypted)
+        return Entrance(
+            self.guard, self.authentication, "tcp", address, certificate, self._later, is_encrypted=is_encrypted
+        )
 
 
 def node_credentials(machine: CatalogMachine, node: NodeId) -> tuple[str, str] | None:

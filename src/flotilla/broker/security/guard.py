@@ -14,6 +14,8 @@ from typing import Any, Final
 from flotilla.broker.catalog import CatalogMachine
 from flotilla.broker.ports import Cancel, Done, Service
 from flotilla.broker.security.audit import Audit
+from flotilla.broker.security.quotas import Meter, Quotas
+from flotilla.machine import steady_ms
 from flotilla.types.access import (
     ALL,
     ANONYMOUS,
@@ -31,15 +33,25 @@ from flotilla.types.access import (
     Right,
     allows,
 )
-from flotilla.types.errors import FlotillaError, NotFoundError, PermissionDeniedError, UnauthenticatedError
+from flotilla.types.errors import (
+    FlotillaError,
+    NotFoundError,
+    PermissionDeniedError,
+    QuotaExceededError,
+    UnauthenticatedError,
+)
 from flotilla.types.ids import Index
-from flotilla.types.operations import OPERATIONS, CreateTopic, Reply, Request
+from flotilla.types.operations import OPERATIONS, CreateTopic, Produce, Reply, Request
 from flotilla.types.operations import Done as Acknowledged
+from flotilla.types.operations.quotas import namespace_of
+from flotilla.types.operations.transactions import Stage
 
 #: Decisions that one session remembers.
 DECISION_COUNT_MAX: Final = 1_024
 #: Changes that somebody makes to topics and to the cluster. Each is in the audit log, so none is decided in advance.
 _AUDITED: Final = (MANAGE, OPERATE, FOUND)
+#: What makes a topic larger.
+_STORING: Final = (Produce, Stage)
 #: What an operation is about, for kinds whose right follows from that alone.
 _ABOUT: Final[dict[type[Request], Callable[[Any], object]]] = {
     kind: attrgetter(*kind.resource_fields) if kind.resource_fields else (lambda _: "")
@@ -57,6 +69,8 @@ class Guard:
         self._machine = machine
         #: Who a caller is that has not logged in.
         self.stranger = ANONYMOUS
+        self._quotas = Quotas(steady_ms)
+        self._quota_version = -1
 
     @property
     def version(self) -> int:
@@ -64,6 +78,14 @@ class Guard:
 
     def granted(self, user: str) -> tuple[Grant, ...]:
         return self._machine.state.security.granted(user)
+
+    @property
+    def quotas(self) -> Quotas:
+        security = self._machine.state.security
+        if security.version != self._quota_version:
+            self._quota_version = security.version
+            self._quotas.set(security.quotas.of_users, security.quotas.of_namespaces)
+        return self._quotas
 
     def has_users(self) -> bool:
         """False: nobody can log in yet."""
@@ -82,10 +104,12 @@ class Session:
         "_grants",
         "_guard",
         "_is_listed",
+        "_meters",
         "_principal",
         "_version",
         "address",
         "endpoint",
+        "is_metered",
     )
 
     def __init__(self, guard: Guard, endpoint: str, address: str, *, is_local: bool = False) -> None:
@@ -102,6 +126,10 @@ class Session:
         self._grants: tuple[Grant, ...] = ()
         #: Requests that are allowed, by kind and what they are about.
         self._allowed: dict[tuple[type[Request], object], None] = {}
+        #: A quota may concern the caller. False: it is not counted what the caller does.
+        self.is_metered = False
+        #: The meters of what the caller does to each topic.
+        self._meters: dict[str, tuple[Meter, ...]] = {}
 
     @property
     def principal(self) -> Principal:
@@ -136,6 +164,9 @@ class Session:
         if self._version != guard.version:
             self._renew()
         kind = type(request)
+        if self.is_metered and isinstance(request, _STORING) and (full := self._full(request)) is not None:
+            done(full)
+            return None
         about = _ABOUT.get(kind)
         if about is not None and (kind, about(request)) in self._allowed:
             return guard.service.handle(request, done, metadata_index)
@@ -188,6 +219,8 @@ class Session:
     def checked(self, request: Request) -> Request:
         """The request, narrowed to what the caller may ask for. Raises the error that refuses it."""
         if self.allows(request):
+            if self.is_metered and isinstance(request, _STORING) and (full := self._full(request)) is not None:
+                raise full
             return request.narrowed(self.may) if type(request).is_narrowed else request
         error = self.refused(request)
         assert error is not None
@@ -214,8 +247,67 @@ class Session:
     def may(self, right: Right, resource: Resource) -> bool:
         return allows(self._grants, self._principal, right, (resource,))
 
+    # How much.
+
+    def enter(self) -> Principal:
+        """A connection of the caller, or one request of it in flight. Raises QuotaExceededError.
+
+        Returns who is to `leave`.
+        """
+        if self._principal.kind == USER:
+            self._guard.quotas.enter(self._principal.name)
+        return self._principal
+
+    def leave(self, principal: Principal) -> None:
+        """The connection of whoever entered has ended."""
+        if principal.kind == USER:
+            self._guard.quotas.leave(principal.name)
+
+    def received(self, topic: str, size_bytes: int) -> None:
+        """Counts a request; `topic` is empty where it names none."""
+        for meter in self._meters_of(topic):
+            meter.received(size_bytes)
+
+    def sent(self, topic: str, size_bytes: int) -> None:
+        """Counts an answer."""
+        for meter in self._meters_of(topic):
+            meter.sent(size_bytes)
+
+    def wait_ms(self, topic: str) -> int:
+        """How long the caller is to wait now, which it does; 0: nothing is owed."""
+        longest_ms = 0
+        for meter in self._meters_of(topic):
+            wait_ms = meter.wait_ms()
+            meter.waited_ms += wait_ms
+            longest_ms = max(longest_ms, wait_ms)
+        return longest_ms
+
+    def _meters_of(self, topic: str) -> tuple[Meter, ...]:
+        if not self.is_metered:
+            return ()
+        found = self._meters.get(topic)
+        if found is None:
+            quotas = self._guard.quotas
+            own = quotas.of_users.get(self._principal.name)
+            shared = quotas.of_namespaces.get(namespace_of(topic))
+            found = tuple([meter for meter in (own, shared) if meter is not None])
+            if len(self._meters) >= DECISION_COUNT_MAX:
+                self._meters.clear()
+            self._meters[topic] = found
+        return found
+
+    def _full(self, request: Produce | Stage) -> QuotaExceededError | None:
+        """The error of a request whose namespace can store nothing more."""
+        try:
+            for meter in self._meters_of(request.topic):
+                meter.check_stored()
+        except QuotaExceededError as error:
+            self._guard.audit.denied(self, request, error)
+            return error
+        return None
+
     def _renew(self) -> None:
-        """Users or grants have changed."""
+        """Users, grants or quotas have changed."""
         guard = self._guard
         self._version = guard.version
         self._allowed.clear()
@@ -224,7 +316,12 @@ class Session:
             self._principal = guard.stranger
         elif self._is_listed and not guard.is_user(principal.name):
             self._principal = ANONYMOUS
-        self._grants = guard.granted(principal.name) if self._principal.kind == USER else ()
+        is_user = self._principal.kind == USER
+        name = self._principal.name
+        self._grants = guard.granted(name) if is_user else ()
+        self._meters.clear()
+        quotas = guard.quotas
+        self.is_metered = is_user and (name in quotas.of_users or bool(quotas.of_namespaces))
 
     def _remember(self, decision: tuple[type[Request], object]) -> None:
         if len(self._allowed) >= DECISION_COUNT_MAX:

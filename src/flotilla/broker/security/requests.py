@@ -1,4 +1,4 @@
-"""The operations on users and grants, at the metadata's leader."""
+"""The operations on users, grants and quotas, at the metadata's leader."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,11 +8,21 @@ from flotilla.broker.ports import Consensus, Done, Outside
 from flotilla.machine import here
 from flotilla.metadata.commands import Command
 from flotilla.metadata.queries import DescribeCluster
-from flotilla.metadata.security.commands import PutAdministrator, PutGrant, PutSecret, PutUser, RemoveGrant, RemoveUser
+from flotilla.metadata.security.commands import (
+    PutAdministrator,
+    PutGrant,
+    PutQuota,
+    PutSecret,
+    PutUser,
+    RemoveGrant,
+    RemoveUser,
+)
+from flotilla.metadata.security.commands import RemoveQuota as RemoveQuotaCommand
 from flotilla.metadata.security.users import SECRET_BYTES, SecurityTable
 from flotilla.types.errors import AlreadyExistsError, FlotillaError, UnavailableError
 from flotilla.types.operations import Done as DoneReply
 from flotilla.types.operations import Reply
+from flotilla.types.operations.quotas import ListQuotas, QuotaList, RemoveQuota, SetQuota
 from flotilla.types.operations.security import (
     CreateAdministrator,
     CreateUser,
@@ -79,6 +89,15 @@ class Users:
 
     def revoke_access(self, request: RevokeAccess, done: Done) -> None:
         self._propose(RemoveGrant(request.grant, self._outside.now_ms()), done)
+
+    def set_quota(self, request: SetQuota, done: Done) -> None:
+        self._propose(PutQuota(request.quota, self._outside.now_ms()), done)
+
+    def remove_quota(self, request: RemoveQuota, done: Done) -> None:
+        self._propose(RemoveQuotaCommand(request.user, request.namespace, self._outside.now_ms()), done)
+
+    def list_quotas(self, _: ListQuotas, done: Done) -> None:
+        self._read(lambda table: QuotaList(table.quotas.all()), done)
 
     def list_users(self, _: ListUsers, done: Done) -> None:
         def listed(table: SecurityTable) -> Reply:

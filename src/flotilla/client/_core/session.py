@@ -35,6 +35,7 @@ from flotilla.types.errors import (
     InvalidArgumentError,
     NotFoundError,
     NotLeaderError,
+    QuotaExceededError,
     ReplicaBehindError,
     UnauthenticatedError,
     UnavailableError,
@@ -652,6 +653,6 @@ def _stranger(address: Address) -> UnavailableError:
 
 def _refused(address: Address, error: FlotillaError) -> FlotillaError:
     """The error with which a broker ends a connection, as one that allows a retry: it is not about the call."""
-    if error.retryable or isinstance(error, UnauthenticatedError):
+    if error.retryable or isinstance(error, QuotaExceededError | UnauthenticatedError):
         return error
     return UnavailableError(f"the broker at {address} ended the connection: {error}")

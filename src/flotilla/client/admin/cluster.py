@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from flotilla.client._blocking import BlockingShell, blocking
 from flotilla.client._core.asyncio_network import R
 from flotilla.client._duration import Duration, milliseconds
-from flotilla.client.admin.users import AsyncGrants, AsyncUsers, Grants, Users
+from flotilla.client.admin.users import AsyncGrants, AsyncQuotas, AsyncUsers, Grants, Quotas, Users
 from flotilla.machine import here
 from flotilla.types.ids import NO_NODE, NodeId
 from flotilla.types.operations import (
@@ -172,6 +172,11 @@ class AsyncAdmin:
         """What users may do."""
         return AsyncGrants(self._call)
 
+    @property
+    def quotas(self) -> AsyncQuotas:
+        """How much users and namespaces may use."""
+        return AsyncQuotas(self._call)
+
 
 class Admin(BlockingShell[AsyncAdmin]):
     """The attribute `admin` of a Client: administration of the cluster."""
@@ -202,3 +207,8 @@ class Admin(BlockingShell[AsyncAdmin]):
     def grants(self) -> Grants:
         """What users may do."""
         return Grants(self._inner.grants, self._run)
+
+    @property
+    def quotas(self) -> Quotas:
+        """How much users and namespaces may use."""
+        return Quotas(self._inner.quotas, self._run)

@@ -1,4 +1,4 @@
-"""Users and grants of the cluster: who may use it, and for what."""
+"""Users, grants and quotas of the cluster: who may use it, for what, and how much."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,6 +10,7 @@ from flotilla.machine import here
 from flotilla.security.scram import SALT_BYTES, derive
 from flotilla.types.access import ALL, ITERATIONS, Action, Grant, Verifier
 from flotilla.types.operations import Request
+from flotilla.types.operations.quotas import ListQuotas, Quota, RemoveQuota, SetQuota
 from flotilla.types.operations.security import (
     CreateAdministrator,
     CreateUser,
@@ -80,6 +81,25 @@ class AsyncGrants:
         return (await self._call(ListGrants(user), timeout_ms)).grants
 
 
+class AsyncQuotas:
+    """The attribute `admin.quotas` of an AsyncClient: how much users and namespaces may use."""
+
+    def __init__(self, call: _Call) -> None:
+        self._call = call
+
+    async def set(self, quota: Quota, *, timeout_ms: Duration | None = None) -> None:
+        """Limits a user or a namespace, in place of the quota that it had."""
+        await self._call(SetQuota(quota), timeout_ms)
+
+    async def remove(self, *, user: str = "", namespace: str = "", timeout_ms: Duration | None = None) -> None:
+        """Raises NotFoundError."""
+        await self._call(RemoveQuota(user, namespace), timeout_ms)
+
+    async def list(self, *, timeout_ms: Duration | None = None) -> Sequence[Quota]:
+        """All quotas, those of namespaces first."""
+        return (await self._call(ListQuotas(), timeout_ms)).quotas
+
+
 class Users(BlockingShell[AsyncUsers]):
     """The attribute `admin.users` of a Client: users with passwords."""
 
@@ -96,6 +116,14 @@ class Grants(BlockingShell[AsyncGrants]):
     add = blocking(AsyncGrants.add)
     remove = blocking(AsyncGrants.remove)
     list = blocking(AsyncGrants.list)
+
+
+class Quotas(BlockingShell[AsyncQuotas]):
+    """The attribute `admin.quotas` of a Client: how much users and namespaces may use."""
+
+    set = blocking(AsyncQuotas.set)
+    remove = blocking(AsyncQuotas.remove)
+    list = blocking(AsyncQuotas.list)
 
 
 def _verifier(password: str) -> Verifier:

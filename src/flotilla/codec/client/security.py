@@ -1,7 +1,8 @@
-"""Rows of log-ins, users and grants, as in `messages`."""
+"""Rows of log-ins, users, grants and quotas, as in `messages`."""
 
 from flotilla.codec.client.rows import Row, derived
 from flotilla.types.operations.handshake import Authenticate, Challenge
+from flotilla.types.operations.quotas import ListQuotas, QuotaList, RemoveQuota, SetQuota
 from flotilla.types.operations.security import (
     CreateAdministrator,
     CreateUser,
@@ -25,6 +26,9 @@ REQUEST_ROWS: tuple[Row, ...] = (
     derived(GrantAccess),
     derived(RevokeAccess),
     derived(ListGrants),
+    derived(SetQuota),
+    derived(RemoveQuota),
+    derived(ListQuotas),
 )
 
-REPLY_ROWS: tuple[Row, ...] = (derived(Challenge), derived(UserList), derived(GrantList))
+REPLY_ROWS: tuple[Row, ...] = (derived(Challenge), derived(UserList), derived(GrantList), derived(QuotaList))

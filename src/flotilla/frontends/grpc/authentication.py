@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import grpc
 
+from flotilla.broker.security.guard import Session
 from flotilla.frontends.caller import Callers
 from flotilla.frontends.grpc.errors import Context, fail
 from flotilla.gateway.guarded import CALLER
@@ -49,18 +50,24 @@ class AuthenticationInterceptor(grpc.aio.ServerInterceptor):
 
     def _call(self, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         async def call(request: Any, context: Context) -> Any:
-            await self._enter(context)
-            return await inner(request, context)
+            session, caller = await self._enter(context)
+            try:
+                return await inner(request, context)
+            finally:
+                session.leave(caller)
 
         async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
-            await self._enter(context)
-            async for reply in inner(request, context):
-                yield reply
+            session, caller = await self._enter(context)
+            try:
+                async for reply in inner(request, context):
+                    yield reply
+            finally:
+                session.leave(caller)
 
         return stream if inspect.isasyncgenfunction(inner) else call
 
-    async def _enter(self, context: Context) -> None:
-        """Ends the call of a caller who cannot prove who it is."""
+    async def _enter(self, context: Context) -> tuple[Session, Principal]:
+        """Ends the call of a caller who cannot prove who it is, or who has as many calls in flight as it may."""
         found = [value for name, value in context.invocation_metadata() or () if name == "authorization"]
         authorization = found[0] if len(found) == 1 and isinstance(found[0], str) else ""
         certificate = self._principal_of(context)
@@ -68,10 +75,12 @@ class AuthenticationInterceptor(grpc.aio.ServerInterceptor):
             session = await self._callers.session(
                 authorization, _address(context.peer()), certificate, is_encrypted=_is_encrypted(context)
             )
+            caller = session.enter()
         except FlotillaError as error:
             await fail(context, error)
         # The task of this call is its own.
         CALLER.set(session)
+        return session, caller
 
 
 def _is_encrypted(context: Context) -> bool:

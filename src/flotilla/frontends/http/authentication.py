@@ -36,6 +36,7 @@ class AuthenticationLayer:
                     session.require(DESCRIBE, EVERYTHING)
                 except NotFoundError:
                     raise PermissionDeniedError(f"{session.principal} may not describe all topics") from None
+            caller = session.enter()
         except FlotillaError as error:
             if path in _PROBES:
                 await self._probe(scope, receive, send)
@@ -50,6 +51,7 @@ class AuthenticationLayer:
             await self._app(scope, receive, send)
         finally:
             CALLER.reset(token)
+            session.leave(caller)
 
     async def _probe(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The status without the reasons."""

@@ -36,6 +36,7 @@ from flotilla.types.errors import (
     FlotillaError,
     InvalidArgumentError,
     OverloadedError,
+    QuotaExceededError,
     UnauthenticatedError,
     UnavailableError,
 )
@@ -159,6 +160,22 @@ class Entrance(Protocol):
     def refused(self, request: Request) -> FlotillaError | None:
         """Why it may not; None: it may."""
 
+    @property
+    def is_metered(self) -> bool:
+        """What the client sends and gets is counted."""
+
+    def enter(self) -> None:
+        """The client has said who it is. Raises QuotaExceededError."""
+
+    def leave(self) -> None:
+        """The connection has ended."""
+
+    def received(self, request: Request, size_bytes: int, resume: Callable[[], None]) -> bool:
+        """Counts a request. True: the client is not to be read until `resume` is called."""
+
+    def sent(self, request: Request, size_bytes: int, resume: Callable[[], None] | None) -> bool:
+        """Counts an answer; the same. `resume` is None while the client is not read anyway."""
+
 
 class RequestTicket:
     """A request in flight. `answer` is its Done; a second answer, or one that comes too late, is dropped."""
@@ -232,6 +249,8 @@ class Connection:
         self._frame_bytes = 0
         #: The next frame waits for room in a budget.
         self._is_waiting = False
+        #: The client has used up a quota for the moment.
+        self._is_paused = False
         #: Requests that the service has not answered, with the function that cancels each.
         self._tickets: dict[RequestTicket, Cancel | None] = {}
         #: The subscriptions among them, by correlation id.
@@ -266,6 +285,7 @@ class Connection:
         bounds = self._limits
         return (
             not self._is_waiting
+            and not self._is_paused
             and len(self._tickets) + self._output_count < bounds.requests_max
             and self._batch_bytes < bounds.request_bytes_max
             and self.output_bytes + self._unwritten_bytes < bounds.output_bytes_max
@@ -362,7 +382,15 @@ class Connection:
         except InvalidArgumentError:
             self._release(held)
             raise
+        entrance = self.entrance
+        if entrance is not None and entrance.is_metered and isinstance(request, Request):
+            self._is_paused = entrance.received(request, len(frame), self._resume)
         return self._admit(correlation_id, request, held, metadata_index)
+
+    def _resume(self) -> None:
+        """The quota allows more."""
+        self._is_paused = False
+        self._wake()
 
     def _admit(self, correlation_id: int, request: Incoming, held: int, metadata_index: Index) -> RequestTicket | None:
         """The ticket of a request that took `held` bytes from the budgets. None: the connection has answered it."""
@@ -466,6 +494,8 @@ class Connection:
         entrance = self.entrance
         if entrance is None or entrance.is_open:
             self.frames.frame_bytes_max = self._limits.frame_bytes_max
+        if not self._has_entered(correlation_id):
+            return
         host = self._host
         frame_bytes_max, requests_max = self._limits.frame_bytes_max, self._limits.requests_max
         mechanisms = [] if entrance is None else entrance.mechanisms
@@ -483,7 +513,18 @@ class Connection:
             return
         if self.entrance.is_open:
             self.frames.frame_bytes_max = self._limits.frame_bytes_max
-        self._send(correlation_id, challenge)
+        if self._has_entered(correlation_id):
+            self._send(correlation_id, challenge)
+
+    def _has_entered(self, correlation_id: int) -> bool:
+        """False: the client has as many connections as it may, and this one ends."""
+        try:
+            if self.entrance is not None and self.entrance.is_open:
+                self.entrance.enter()
+        except QuotaExceededError as error:
+            self.fail(error, correlation_id)
+            return False
+        return True
 
     def reconsider(self) -> None:
         """Users or grants have changed: ends what waits and is allowed no more."""
@@ -504,7 +545,7 @@ class Connection:
         if ticket not in self._tickets:
             return
         if type(answer) is Pushed:
-            self._send(ticket.correlation_id, answer)
+            self._reply(ticket, answer)
             return
         self._forget(ticket)
         if self.state == CLOSING:
@@ -513,7 +554,15 @@ class Connection:
             answer = _overloaded("too many answers on this connection are unread")
         elif type(answer) is Fetched and not self._has_output_room(sum(map(len, answer.batches))):
             answer = _overloaded("too many answers of this node are unread")
+        self._reply(ticket, answer)
+
+    def _reply(self, ticket: RequestTicket, answer: Reply | FlotillaError) -> None:
+        before = self.output_bytes
         self._send(ticket.correlation_id, answer)
+        entrance = self.entrance
+        if entrance is not None and entrance.is_metered:
+            resume = None if self._is_paused else self._resume
+            self._is_paused |= entrance.sent(ticket.request, self.output_bytes - before, resume)
 
     def take_output(self) -> list[Any]:
         """Everything there is to write. The requests that it answers are no longer in flight."""
@@ -598,6 +647,8 @@ class Connection:
             if cancel is not None and ticket in self._tickets:
                 self._forget(ticket)
                 cancel()
+        if self.entrance is not None:
+            self.entrance.leave()
         if self._members:
             self._host.lost(tuple(self._members))
             self._members.clear()

@@ -1,8 +1,9 @@
-"""The commands of users and grants. `commands` knows their bytes."""
+"""The commands of users, grants and quotas. `commands` knows their bytes."""
 
 from dataclasses import dataclass
 
 from flotilla.types.access import Grant, Verifier
+from flotilla.types.operations.quotas import Quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,22 @@ class PutGrant:
 @dataclass(frozen=True, slots=True)
 class RemoveGrant:
     grant: Grant
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutQuota:
+    """The only quota of its user or namespace: one that was there before is replaced."""
+
+    quota: Quota
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveQuota:
+    #: One of the two is empty.
+    user: str
+    namespace: str
     now_ms: int
 
 

@@ -1,4 +1,4 @@
-"""The users of the cluster and what is granted to them.
+"""The users of the cluster, what is granted to them, and how much they may use.
 
 Every change raises the version: whoever has decided something by an earlier one decides again. Values are frozen and
 the tuples of grants are replaced, never changed.
@@ -7,9 +7,17 @@ the tuples of grants are replaced, never changed.
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from flotilla.metadata.security.quotas import QuotaTable
 from flotilla.types.access import ACTIONS, OPERATE, Grant, Verifier, check_grant, check_user_name, check_verifier
-from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, OverloadedError
+from flotilla.types.errors import (
+    AlreadyExistsError,
+    FlotillaError,
+    InvalidArgumentError,
+    NotFoundError,
+    OverloadedError,
+)
 from flotilla.types.limits import GRANT_COUNT_MAX, USER_COUNT_MAX, USER_GRANT_COUNT_MAX
+from flotilla.types.operations.quotas import Quota
 
 SECRET_BYTES: Final = 32
 
@@ -31,10 +39,11 @@ class FrozenSecurity(NamedTuple):
     secret: bytes
     users: tuple[User, ...]
     grants: tuple[Grant, ...]
+    quotas: tuple[Quota, ...]
 
 
 class SecurityTable:
-    __slots__ = ("_grant_count", "grants", "secret", "users", "version")
+    __slots__ = ("_grant_count", "grants", "quotas", "secret", "users", "version")
 
     def __init__(self) -> None:
         #: Rises with each change of a user or a grant; 0: there never was one.
@@ -45,6 +54,7 @@ class SecurityTable:
         #: By user, in order, none empty.
         self.grants: dict[str, tuple[Grant, ...]] = {}
         self._grant_count = 0
+        self.quotas = QuotaTable()
 
     def granted(self, user: str) -> tuple[Grant, ...]:
         return self.grants.get(user, ())
@@ -146,6 +156,19 @@ class SecurityTable:
         else:
             del self.grants[grant.user]
 
+    def put_quota(self, quota: Quota) -> Quota:
+        self._quota_changed()
+        return self.quotas.put(quota)
+
+    def remove_quota(self, user: str, namespace: str) -> None:
+        self._quota_changed()
+        self.quotas.remove(user, namespace)
+
+    def _quota_changed(self) -> None:
+        """Without a user or a grant nobody has decided anything, and the first administrator can still come."""
+        if self.version:
+            self.version += 1
+
     def put_secret(self, secret: bytes) -> None:
         self.secret = self.secret or secret
 
@@ -153,7 +176,7 @@ class SecurityTable:
 
     def freeze(self) -> FrozenSecurity:
         users = tuple([user for _, user in sorted(self.users.items())])
-        return FrozenSecurity(self.version, self.secret, users, tuple(self.all_grants()))
+        return FrozenSecurity(self.version, self.secret, users, tuple(self.all_grants()), tuple(self.quotas.all()))
 
     def put(self, frozen: FrozenSecurity) -> None:
         """Raises AssertionError for tables that no commands make."""
@@ -163,6 +186,12 @@ class SecurityTable:
         for grant in frozen.grants:
             assert grant not in self.granted(grant.user), "a grant is there once"
             self.put_grant(grant)
+        for quota in frozen.quotas:
+            try:
+                self.quotas.check_put(quota)
+            except FlotillaError as error:
+                raise AssertionError(str(error)) from error
+            self.quotas.put(quota)
         assert not frozen.secret or len(frozen.secret) == SECRET_BYTES, "a secret has its length"
         self.secret = frozen.secret
         self.version = frozen.version

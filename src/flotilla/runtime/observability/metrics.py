@@ -267,6 +267,19 @@ CLIENT_REQUESTS_IN_FLIGHT = _network(
 CLIENT_RECEIVED_BYTES = _network(COUNTER, "flotilla_client_received_bytes_total", "Bytes received from clients.")
 CLIENT_SENT_BYTES = _network(COUNTER, "flotilla_client_sent_bytes_total", "Bytes sent to clients.")
 
+QUOTA_WAITED_SECONDS = _network(
+    COUNTER,
+    "flotilla_quota_waited_seconds_total",
+    "Time for which connections were not read because of a quota, by the user or namespace that has it.",
+    "subject",
+)
+QUOTA_REFUSED = _network(
+    COUNTER, "flotilla_quota_refused_total", "Requests and connections that a quota refused.", "subject"
+)
+QUOTA_STORED_BYTES = _network(
+    GAUGE, "flotilla_quota_stored_bytes", "What a namespace with a bound on it stores, without replicas.", "subject"
+)
+
 CLOCK_OFFSET_SECONDS = _process(
     GAUGE,
     "flotilla_clock_offset_seconds",

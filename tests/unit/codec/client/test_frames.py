@@ -231,7 +231,9 @@ def decoded(decode, frame):
         return
     assert isinstance(correlation_id, int)
     assert isinstance(metadata_index, int)
-    assert isinstance(value, op.Request | op.Reply | op.Hello | op.Welcome | FlotillaError)
+    assert isinstance(
+        value, op.Request | op.Reply | op.Hello | op.Welcome | op.Authenticate | op.Challenge | FlotillaError
+    )
 
 
 @given(st.binary(max_size=200))
