@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from flotilla.client.app.environment import LogInFiles, environment_log_in
@@ -37,6 +38,10 @@ _LATEST_NUMBER: Final = -1
 TRANSACTIONAL: Final = "transactional"
 IDEMPOTENT: Final = "idempotent"
 AT_LEAST_ONCE: Final = "atLeastOnce"
+
+JSON: Final = "json"
+AVRO: Final = "avro"
+PROTOBUF: Final = "protobuf"
 
 #: Offsets by topic and partition.
 OffsetTable: TypeAlias = dict[str, dict[int, int]]
@@ -89,6 +94,11 @@ class Options:
     fail_on_data_loss: bool = True
     include_headers: bool = False
     columns: tuple[str, ...] = ()
+    value_format: str = ""
+    #: The content, where the option names a file.
+    value_schema: bytes = b""
+    value_message: str = ""
+    bad_value_topic: str = ""
     push_filters: bool = False
     fetch_bytes: int = 4 * MIB
     group: str = ""
@@ -139,6 +149,16 @@ def _text(text: str) -> str:
     if not text.strip():
         raise ValueError
     return text.strip()
+
+
+def _content(text: str) -> bytes:
+    """Of the file, if it is one."""
+    path = Path(_text(text))
+    try:
+        return path.read_bytes() if path.is_file() else text.encode()
+    except OSError:
+        # Too long for a name, for example.
+        return text.encode()
 
 
 def _pattern(text: str) -> str:
@@ -292,6 +312,23 @@ TABLE: Final[tuple[Option, ...]] = (
         "Only these columns. Spark does not pass the columns of a query to the source, so this saves work.",
     ),
     Option(
+        "valueFormat", "value_format", _one_of(JSON, AVRO, PROTOBUF), "json, avro or protobuf", READING,
+        "Decode values: the column value is a struct, and bytes that do not fit stand in the column _corrupt_record.",
+    ),
+    Option(
+        "valueSchema", "value_schema", _content, "text or a path", READING,
+        "The fields of values: columns as in SQL (json), a schema (avro), a file with a descriptor set (protobuf). A "
+        "file is read on the driver.",
+    ),
+    Option(
+        "valueMessage", "value_message", _text, "the full name of a message", READING,
+        "The type of values in the descriptor set.",
+    ),
+    Option(
+        "badValueTopic", "bad_value_topic", _text, "the name of a topic", READING,
+        "Values that do not fit go to this topic, with their place and the reason in headers, and not into the table.",
+    ),
+    Option(
         "pushFilters", "push_filters", _flag, "true or false", (READ,),
         "Fetch only what filters on partition, offset and timestamp allow. Needs the session setting "
         "spark.sql.python.filterPushdown.enabled=true.",
@@ -405,6 +442,12 @@ def _check_reading(options: Options) -> None:
     for side in ("starting", "ending"):
         if getattr(options, f"{side}_offsets") is not None and getattr(options, f"{side}_timestamp_ms") is not None:
             raise OptionError(f"give one of the options {side}Offsets and {side}Timestamp, not both")
+    if bool(options.value_format) != bool(options.value_schema):
+        raise OptionError("options valueFormat and valueSchema go together")
+    if (options.value_format == PROTOBUF) != bool(options.value_message):
+        raise OptionError("option valueMessage goes with valueFormat=protobuf, and with it alone")
+    if options.bad_value_topic and not options.value_format:
+        raise OptionError("option badValueTopic goes with valueFormat")
     if options.ending_offsets == EARLIEST:
         raise OptionError("option endingOffsets cannot be earliest: nothing would be read")
     for side in ("starting", "ending"):

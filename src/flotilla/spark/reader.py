@@ -15,6 +15,7 @@ from flotilla.spark.client_cache import borrowed_client
 from flotilla.spark.gc_tuning import spare_collections
 from flotilla.spark.offset_range import OffsetRange, Position, split
 from flotilla.spark.options import EARLIEST, Options
+from flotilla.spark.values.columns import ValueColumns
 from flotilla.types.errors import OffsetOutOfRangeError
 
 
@@ -43,6 +44,7 @@ class FlotillaReader(DataSourceReader):
 def read_range(wanted: OffsetRange, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
     """The records of a range, on an executor. failOnDataLoss decides about records that are gone."""
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
+    values = ValueColumns(options, arrow_schema) if options.value_format else None
     with borrowed_client(options.servers, options.timeout_ms, options.tls, options.log_in) as client:
         while len(wanted):
             stored = StoredBatches(
@@ -55,7 +57,8 @@ def read_range(wanted: OffsetRange, options: Options, schema: StructType) -> Ite
                 timeout_ms=options.timeout_ms,
             )
             try:
-                yield from record_batches(stored, wanted, arrow_schema)
+                rows = record_batches(stored, wanted, values.stored if values else arrow_schema)
+                yield from values.batches(rows, wanted, client) if values else rows
                 break
             except OffsetOutOfRangeError:
                 wanted = _remaining(client, wanted, stored.position, options)

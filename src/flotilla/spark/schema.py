@@ -37,22 +37,44 @@ COLUMNS: Final[dict[str, DataType]] = {
 
 #: Columns of bytes that may be read as text.
 _TEXTS: Final = ("key", "value")
+_NEEDS_VALUE: Final = "with valueFormat the column value is read"
 
 
 def schema_of(options: Options) -> StructType:
-    """The schema of a read with these options. Raises OptionError."""
-    names = options.columns or tuple(name for name in COLUMNS if name != "headers" or options.include_headers)
+    """The schema of a read of plain bytes with these options. Raises OptionError."""
+    return StructType([StructField(name, COLUMNS[name]) for name in _names(options, ())])
+
+
+def decoded_schema_of(options: Options) -> str:
+    """The same with decoded values, as Spark writes it: only Spark itself can read the types. Raises OptionError."""
+    from flotilla.spark.values.columns import CORRUPT, value_type
+
+    if options.columns and "value" not in options.columns:
+        raise OptionError(_NEEDS_VALUE)
+    added = () if options.bad_value_topic else (CORRUPT,)
+    types = {name: kind.simpleString() for name, kind in COLUMNS.items()}
+    types |= {"value": value_type(options), CORRUPT: "binary"}
+    return ", ".join([f"`{name}` {types[name]}" for name in _names(options, added)])
+
+
+def _names(options: Options, added: tuple[str, ...]) -> tuple[str, ...]:
+    names = options.columns or (*(name for name in COLUMNS if name != "headers" or options.include_headers), *added)
     for name in names:
-        if name not in COLUMNS:
+        if name not in COLUMNS and name not in added:
             raise OptionError(f"option columns names {name!r}; there are {', '.join(COLUMNS)}")
         if name == "headers" and not options.include_headers:
             raise OptionError("option columns names 'headers', which comes only with includeHeaders=true")
-    return StructType([StructField(name, COLUMNS[name]) for name in names])
+    return names
 
 
-def check_schema(schema: StructType) -> None:
+def check_schema(schema: StructType, options: Options) -> None:
     """Checks a schema of the user: any of our columns, each with its type. Raises OptionError."""
+    if options.value_format and "value" not in schema.fieldNames():
+        raise OptionError(_NEEDS_VALUE)
     for field in schema.fields:
+        if options.value_format and field.name in ("value", "_corrupt_record"):
+            # Spark has read the types from ours, or the task says what does not fit.
+            continue
         known = COLUMNS.get(field.name)
         if known is None:
             raise OptionError(f"there is no column {field.name!r}; there are {', '.join(COLUMNS)}")

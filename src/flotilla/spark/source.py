@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from flotilla.spark.options import READ, READ_STREAM, WRITE, WRITE_STREAM, OptionError, check_place, read_options
-from flotilla.spark.schema import check_schema, schema_of
+from flotilla.spark.schema import check_schema, decoded_schema_of, schema_of
 
 
 class FlotillaSource(DataSource):
@@ -28,14 +28,14 @@ class FlotillaSource(DataSource):
     def name(cls) -> str:
         return "flotilla"
 
-    def schema(self) -> StructType:
-        return schema_of(self._options)
+    def schema(self) -> StructType | str:
+        return decoded_schema_of(self._options) if self._options.value_format else schema_of(self._options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from flotilla.spark.reader import FlotillaReader
 
         check_place(self.options, self._options, READ)
-        check_schema(schema)
+        check_schema(schema, self._options)
         if self._options.push_filters:
             from flotilla.spark.filters import FilteringReader
 
@@ -46,7 +46,7 @@ class FlotillaSource(DataSource):
         from flotilla.spark.stream_reader import FlotillaStreamReader
 
         check_place(self.options, self._options, READ_STREAM)
-        check_schema(schema)
+        check_schema(schema, self._options)
         return FlotillaStreamReader(self._options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
