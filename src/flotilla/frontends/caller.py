@@ -9,7 +9,7 @@ until the password changes.
 """
 
 import asyncio
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from contextlib import suppress
 from hashlib import sha256
@@ -66,6 +66,26 @@ class Callers:
         if scheme.lower() == "bearer" and self._gate.authentication.tokens is not None:
             return self._by_token(value.strip(), address)
         raise UnauthenticatedError(f"the Authorization {scheme[:32]!r} is not known here")
+
+    @property
+    def stranger(self) -> Principal:
+        """Who a caller is that does not log in."""
+        return self._gate.guard.stranger
+
+    async def log_in(
+        self, user: str, password: str, address: Address | None, *, is_encrypted: bool
+    ) -> tuple[Session, Verifier]:
+        """A session of its own, for more than one request. Raises UnauthenticatedError, OverloadedError."""
+        value = b64encode(f"{user}:{password}".encode()).decode()
+        found = await self.session(f"Basic {value}", address, None, is_encrypted=is_encrypted)
+        verifier = self._gate.authentication.known_verifier(user)
+        if verifier is None:
+            raise UnauthenticatedError(_REFUSED)
+        return self._session(found.principal, address, is_listed=True), verifier
+
+    def is_current(self, user: str, verifier: Verifier) -> bool:
+        """Whether the user still has the password of the verifier."""
+        return self._gate.authentication.known_verifier(user) == verifier
 
     def _session(self, principal: Principal, address: Address | None, *, is_listed: bool = False) -> Session:
         session = Session(self._gate.guard, self._endpoint, str(address or ""))

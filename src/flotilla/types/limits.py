@@ -119,6 +119,11 @@ SCHEDULE_BYTES_MAX = 32 * MIB
 USER_COUNT_MAX = 10_000
 USER_GRANT_COUNT_MAX = 1_000
 GRANT_COUNT_MAX = 20_000
+#: Sessions of browsers at one node: all of them, those of one user, how long they may be idle, and last.
+HTTP_SESSION_COUNT_MAX = 1_024
+HTTP_SESSION_USER_COUNT_MAX = 32
+HTTP_SESSION_IDLE_MS_MAX = 900_000
+HTTP_SESSION_MS_MAX = 43_200_000
 #: Join tokens that are good at a time, and for how long.
 JOIN_TOKEN_COUNT_MAX = 64
 JOIN_TOKEN_MS_MAX = 86_400_000

@@ -156,6 +156,11 @@ class Session:
             self._expires_s = 0
             self._version = -1
 
+    def end(self) -> None:
+        """The caller has logged out."""
+        self._principal = ANONYMOUS
+        self._version = -1
+
     # Every request.
 
     def handle(self, request: Request, done: Done, metadata_index: Index = 0) -> Cancel | None:

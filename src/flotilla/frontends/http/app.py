@@ -12,7 +12,6 @@ The answers come from the node's status, or from the cluster through a gateway.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from importlib import resources
 
 from flotilla.broker.observability.status import METRICS_TYPE, NodeStatus, Reason
 from flotilla.frontends.caller import Callers
@@ -35,15 +34,12 @@ from flotilla.frontends.http.framework.response import Response
 from flotilla.frontends.http.framework.router import Router
 from flotilla.frontends.http.framework.site_guard import SiteGuard
 from flotilla.frontends.http.http1.asgi import App
+from flotilla.frontends.http.log_in_pages import no_session
 from flotilla.frontends.http.metadata_index import MetadataIndexHeader
+from flotilla.frontends.http.pages import file_page
 from flotilla.gateway.gateway import Gateway
+from flotilla.gateway.guarded import GuardedGateway
 from flotilla.types.operations.cluster import NodeWarning
-
-#: The page at /docs runs its own script and connects to this node only.
-_PAGE_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
-    "frame-ancestors 'none'"
-)
 
 
 def make_app(
@@ -66,7 +62,9 @@ def make_app(
         rows += [*table, *_description_pages(table)]
     router = Router(rows)
     app: App = router if gateway is None else MetadataIndexHeader(router, gateway)
-    return Guard(SiteGuard(app if callers is None else AuthenticationLayer(app, callers), hosts))
+    if callers is not None:
+        app = AuthenticationLayer(app, callers, gateway.reconsider if isinstance(gateway, GuardedGateway) else None)
+    return Guard(SiteGuard(app, hosts))
 
 
 def operations(gateway: Gateway) -> list[Operation]:
@@ -125,15 +123,12 @@ def _readiness(reasons: Sequence[Reason], warnings: Sequence[NodeWarning] = ()) 
 
 def _description_pages(table: Sequence[Operation]) -> list[Operation]:
     document = make_document(table)
-    page = resources.files(__package__).joinpath("docs.html").read_bytes()
 
     async def openapi(_: Call) -> Answer:
         return Answer(document)
 
-    async def docs(_: Call) -> Response:
-        return Response(page, "text/html; charset=utf-8", headers={"Content-Security-Policy": _PAGE_POLICY})
-
     async def index(_: Call) -> Response:
         return Response(b"", "text/plain", 302, headers={"Location": "/docs"})
 
-    return [_page("/openapi.json", openapi), _page("/docs", docs), _page("/", index)]
+    files = [file_page("/docs", "docs.html"), file_page("/docs.js", "docs.js"), file_page("/pages.css", "pages.css")]
+    return [_page("/openapi.json", openapi), *files, _page("/session", no_session), _page("/", index)]
