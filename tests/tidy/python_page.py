@@ -20,8 +20,8 @@ _HEAD = """\
 
 Everything below is imported from `flotilla`. Each blocking class has a twin for coroutines with the same methods: \
 `AsyncClient`, `AsyncProducer`, `AsyncReader`, `AsyncQueueConsumer`, `AsyncStreamConsumer`, `AsyncQueueMessage`, \
-`AsyncTransaction`, `AsyncDeadLetters`, `AsyncSchedules`, `AsyncAdmin`, `AsyncUsers`, \
-`AsyncGrants`, `AsyncQuotas`, `AsyncDelivery`. Arguments that end in `_ms` take milliseconds or a `timedelta`.
+`AsyncTransaction`, `AsyncDeadLetters`, `AsyncSchedules`, `AsyncAdmin`, `AsyncUsers`, `AsyncGrants`, \
+`AsyncQuotas`, `AsyncRoles`, `AsyncDelivery`. Arguments that end in `_ms` take milliseconds or a `timedelta`.
 """
 
 #: The order of the page; every other name follows by the alphabet.
@@ -43,7 +43,7 @@ _FIRST = (
         "Reject",
     ),
     *("StreamConsumer", "Reader", "Message", "AnyMessage", "Transaction", "DeadLetters", "Schedules", "Admin"),
-    *("Users", "Grants", "Grant", "Quotas", "Quota", "Password", "Token"),
+    *("Users", "Grants", "Grant", "Roles", "Quotas", "Quota", "Password", "Token"),
 )
 #: Methods that classes share with each other, not with applications.
 _INTERNAL = {

@@ -41,6 +41,7 @@ VERBS = {
     "transaction": "transaction:transaction_app",
     "user": "security.user:user_app",
     "acl": "security.acl:acl_app",
+    "role": "security.role:role_app",
     "quota": "security.quota:quota_app",
     "peek": "message:peek",
     "why": "message:why",

@@ -15,9 +15,11 @@ from flotilla.client.admin.schedules import AsyncSchedules as AsyncSchedules
 from flotilla.client.admin.schedules import Schedules as Schedules
 from flotilla.client.admin.users import AsyncGrants as AsyncGrants
 from flotilla.client.admin.users import AsyncQuotas as AsyncQuotas
+from flotilla.client.admin.users import AsyncRoles as AsyncRoles
 from flotilla.client.admin.users import AsyncUsers as AsyncUsers
 from flotilla.client.admin.users import Grants as Grants
 from flotilla.client.admin.users import Quotas as Quotas
+from flotilla.client.admin.users import Roles as Roles
 from flotilla.client.admin.users import Users as Users
 from flotilla.client.app.app import App as App
 from flotilla.client.app.task import Sent as Sent

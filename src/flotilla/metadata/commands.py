@@ -26,10 +26,12 @@ from flotilla.metadata.security.commands import (
     PutAdministrator,
     PutGrant,
     PutQuota,
+    PutRole,
     PutSecret,
     PutUser,
     RemoveGrant,
     RemoveQuota,
+    RemoveRole,
     RemoveUser,
 )
 from flotilla.metadata.security.join_tokens import PutJoinToken, UseJoinToken
@@ -233,6 +235,8 @@ Command: TypeAlias = (
     | UseJoinToken
     | PutQuota
     | RemoveQuota
+    | PutRole
+    | RemoveRole
 )
 
 #: The kinds of commands. 9 was never written; 10 was AlterGroup before settings could be texts.
@@ -274,6 +278,8 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     81: UseJoinToken,
     56: PutQuota,
     57: RemoveQuota,
+    58: PutRole,
+    59: RemoveRole,
 }
 _KIND_BY_COMMAND: Final = {command: kind for kind, command in _COMMAND_BY_KIND.items()}
 #: All but `now_ms`, which is in the head and the last field of each class.

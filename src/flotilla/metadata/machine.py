@@ -50,10 +50,12 @@ from flotilla.metadata.security.commands import (
     PutAdministrator,
     PutGrant,
     PutQuota,
+    PutRole,
     PutSecret,
     PutUser,
     RemoveGrant,
     RemoveQuota,
+    RemoveRole,
     RemoveUser,
 )
 from flotilla.metadata.security.join_tokens import PutJoinToken, UseJoinToken
@@ -126,6 +128,8 @@ class MetadataMachine:
             PutAdministrator: self._put_administrator,
             PutGrant: lambda command: self.state.security.put_grant(command.grant),
             RemoveGrant: lambda command: self.state.security.remove_grant(command.grant),
+            PutRole: lambda command: self.state.security.put_role(command.user, command.role),
+            RemoveRole: lambda command: self.state.security.remove_role(command.user, command.role),
             PutQuota: lambda command: self.state.security.put_quota(command.quota),
             RemoveQuota: lambda command: self.state.security.remove_quota(command.user, command.namespace),
             PutSecret: lambda command: self.state.security.put_secret(command.secret),

@@ -30,10 +30,12 @@ from flotilla.metadata.security.commands import (
     PutAdministrator,
     PutGrant,
     PutQuota,
+    PutRole,
     PutSecret,
     PutUser,
     RemoveGrant,
     RemoveQuota,
+    RemoveRole,
     RemoveUser,
 )
 from flotilla.metadata.security.join_tokens import PutJoinToken, UseJoinToken
@@ -376,6 +378,14 @@ def _remove_grant(state: ClusterState, command: RemoveGrant) -> None:
     state.security.check_remove_grant(command.grant)
 
 
+def _put_role(state: ClusterState, command: PutRole) -> None:
+    state.security.check_put_role(command.user, command.role)
+
+
+def _remove_role(state: ClusterState, command: RemoveRole) -> None:
+    state.security.check_remove_role(command.user, command.role)
+
+
 def _put_quota(state: ClusterState, command: PutQuota) -> None:
     state.security.quotas.check_put(command.quota)
 
@@ -457,6 +467,8 @@ _RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
     PutAdministrator: _put_administrator,
     PutGrant: _put_grant,
     RemoveGrant: _remove_grant,
+    PutRole: _put_role,
+    RemoveRole: _remove_role,
     PutQuota: _put_quota,
     RemoveQuota: _remove_quota,
     PutSecret: _put_secret,

@@ -1,8 +1,9 @@
 """Who may do what: principals, actions, grants, and the decision whether grants allow a request.
 
 A grant lets one user do one thing to the topics, and to the groups of them, that its two patterns match: an exact name,
-a prefix followed by `*`, or `*` for all. There are no denials, no order and no roles: what no grant allows is refused,
-and the one grant that allows something can be named.
+a prefix followed by `*`, or `*` for all. There are no denials and no order: what no grant allows is refused, and the
+one grant that allows something can be named. A role is a name that grants are given to in place of a user; they count
+for the users who have the role.
 
     produce     store messages in a topic
     consume     read a topic, and take, settle and commit messages of its groups
@@ -78,6 +79,8 @@ ANONYMOUS: Final = Principal("anonymous")
 FOUNDER: Final = Principal(LOCAL)
 #: Somebody who did not say, where that is a user with grants of its own.
 ANYONE: Final = Principal(USER, "anonymous")
+#: The first part of a role's name where a grant is given to it. No user has such a name.
+ROLE_PREFIX: Final = "role:"
 #: The first part of a node's name where it proves itself by the cluster's secret. No user has such a name.
 NODE_PREFIX: Final = "node:"
 
@@ -116,6 +119,7 @@ _PATTERN = re.compile(r"[A-Za-z0-9._-]{0,200}\*|[A-Za-z0-9._-]{1,200}", re.ASCII
 
 @dataclass(frozen=True, slots=True, order=True)
 class Grant:
+    #: Or a role: ROLE_PREFIX and its name.
     user: str
     action: str
     topic: str = ALL
@@ -152,7 +156,7 @@ def check_verifier(verifier: Verifier) -> None:
 
 def check_grant(grant: Grant) -> None:
     """Raises InvalidArgumentError for a grant that means nothing, or less than it seems to."""
-    check_user_name(grant.user)
+    check_user_name(grant.user.removeprefix(ROLE_PREFIX))
     if grant.action not in ACTIONS:
         raise InvalidArgumentError(f"an action is one of {', '.join(ACTIONS)}, not {grant.action[:80]!r}")
     for noun, pattern in (("topic", grant.topic), ("group", grant.group)):

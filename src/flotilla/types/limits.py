@@ -119,6 +119,8 @@ SCHEDULE_BYTES_MAX = 32 * MIB
 USER_COUNT_MAX = 10_000
 USER_GRANT_COUNT_MAX = 1_000
 GRANT_COUNT_MAX = 20_000
+#: Roles of one user.
+USER_ROLE_COUNT_MAX = 16
 #: Sessions of browsers at one node: all of them, those of one user, how long they may be idle, and last.
 HTTP_SESSION_COUNT_MAX = 1_024
 HTTP_SESSION_USER_COUNT_MAX = 32

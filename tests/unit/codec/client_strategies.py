@@ -62,6 +62,7 @@ verifiers = st.builds(
     server_key=st.binary(max_size=40),
 )
 grants = st.builds(access.Grant, user=text, action=text, topic=text, group=text)
+roles = st.builds(security.RoleOfUser, user=text, role=text)
 quotas = st.builds(quota.Quota, text, text, u64, u64, u64, u64, u64, u64)
 users = st.builds(security.UserInfo, name=text, created_ms=u64, password_ms=u64)
 polls = {
@@ -243,6 +244,9 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     security.GrantAccess: st.builds(security.GrantAccess, grant=grants),
     security.RevokeAccess: st.builds(security.RevokeAccess, grant=grants),
     security.ListGrants: st.builds(security.ListGrants, user=text),
+    security.AssignRole: st.builds(security.AssignRole, user=text, role=text),
+    security.UnassignRole: st.builds(security.UnassignRole, user=text, role=text),
+    security.ListRoles: st.just(security.ListRoles()),
     quota.SetQuota: st.builds(quota.SetQuota, quota=quotas),
     quota.RemoveQuota: st.builds(quota.RemoveQuota, user=text, namespace=text),
     quota.ListQuotas: st.just(quota.ListQuotas()),
@@ -386,6 +390,7 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     op.Challenge: st.builds(op.Challenge, data=st.binary(max_size=40), is_done=flags),
     security.UserList: st.builds(security.UserList, users=st.lists(users, max_size=2)),
     security.GrantList: st.builds(security.GrantList, grants=st.lists(grants, max_size=2)),
+    security.RoleList: st.builds(security.RoleList, roles=st.lists(roles, max_size=2)),
     quota.QuotaList: st.builds(quota.QuotaList, quotas=st.lists(quotas, max_size=2)),
 }
 

@@ -21,10 +21,12 @@ from flotilla.metadata.security.commands import (
     PutAdministrator,
     PutGrant,
     PutQuota,
+    PutRole,
     PutSecret,
     PutUser,
     RemoveGrant,
     RemoveQuota,
+    RemoveRole,
     RemoveUser,
 )
 from flotilla.metadata.security.join_tokens import PutJoinToken, UseJoinToken
@@ -100,6 +102,11 @@ def full_log() -> Log:
     accept(log, PutJoinToken(b"t" * 32, 9_000, 1_020))
     accept(log, PutJoinToken(b"u" * 32, 9_001, 1_021))
     accept(log, UseJoinToken(b"u" * 32, 4, 1_004, 1_022))
+    accept(log, PutGrant(Grant("role:readers", "consume"), 1_018))
+    accept(log, PutRole("ben", "readers", 1_019))
+    accept(log, PutRole("anna", "readers", 1_019))
+    accept(log, PutRole("anna", "gone", 1_019))
+    accept(log, RemoveRole("anna", "gone", 1_019))
     accept(log, PutQuota(Quota("anna", "", 20_000, 30_000, 5, 6), 1_020))
     accept(log, PutQuota(Quota("", "team-a", partitions=7, stored_bytes=1 << 40), 1_021))
     accept(log, PutQuota(Quota("gone", requests_per_second=1), 1_022))
@@ -135,6 +142,7 @@ def test_the_example_fills_every_table():
     assert state.security.secret
     assert len(state.join_tokens.tokens) == 2
     assert state.security.quotas.all()
+    assert state.security.roles
 
 
 def test_the_bytes_are_recorded():

@@ -1,19 +1,39 @@
 """Users and grants in the metadata: what each command does, what is refused, and that the version moves."""
 
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.security.commands import (
     PutAdministrator,
     PutGrant,
+    PutQuota,
+    PutRole,
     PutSecret,
     PutUser,
     RemoveGrant,
+    RemoveQuota,
+    RemoveRole,
     RemoveUser,
 )
-from flotilla.types.access import ACTIONS, ALL, CONSUME, MANAGE, OPERATE, PRODUCE, Grant, Verifier
+from flotilla.metadata.security.users import SecurityTable
+from flotilla.types.access import (
+    ACTIONS,
+    ALL,
+    CONSUME,
+    MANAGE,
+    OPERATE,
+    PRODUCE,
+    Grant,
+    Principal,
+    Resource,
+    Verifier,
+    allows,
+)
 from flotilla.types.errors import (
     AlreadyExistsError,
     FlotillaError,
@@ -21,7 +41,9 @@ from flotilla.types.errors import (
     NotFoundError,
     OverloadedError,
 )
+from flotilla.types.operations.quotas import Quota
 from tests.unit.metadata.entries import Log, cluster
+from tests.unit.types.test_access import GRANTS, says
 
 VERIFIER = Verifier(b"0123456789abcdef", 4_096, b"s" * 32, b"k" * 32)
 OTHER = VERIFIER._replace(iterations=9_999)
@@ -142,3 +164,95 @@ def test_a_snapshot_has_all_of_it(log):
     # Counts are restored, too.
     version_after(log, RemoveUser("anna", 5))
     assert restored.state.security._grant_count == 6
+
+
+def test_a_user_has_the_grants_of_its_roles(log):
+    own, shared = Grant("anna", PRODUCE, "orders"), Grant("role:readers", CONSUME, "team-a.*")
+    version_after(log, PutGrant(own, 1))
+    version = version_after(log, PutGrant(shared, 2))
+    assert version_after(log, PutRole("anna", "readers", 3)) > version
+    version_after(log, PutRole("ben", "readers", 4))
+    assert table(log).in_force("anna") == (own, shared)
+    assert table(log).in_force("ben") == (shared,)
+    version_after(log, RemoveRole("anna", "readers", 5))
+    assert table(log).in_force("anna") == (own,)
+    version_after(log, RemoveUser("role:readers", 6))
+    assert table(log).in_force("ben") == ()
+    assert table(log).roles == {}
+    assert isinstance(log.command(RemoveUser("role:readers", 7)), NotFoundError)
+
+
+def test_the_last_operator_may_be_one_by_a_role(log):
+    version_after(log, PutGrant(Grant("root", OPERATE), 1))
+    version_after(log, PutGrant(Grant("role:operators", OPERATE), 2))
+    # A role that nobody has operates nothing.
+    assert isinstance(log.command(RemoveGrant(Grant("root", OPERATE), 3)), InvalidArgumentError)
+    version_after(log, PutRole("anna", "operators", 4))
+    version_after(log, RemoveGrant(Grant("root", OPERATE), 5))
+    for last in (
+        RemoveRole("anna", "operators", 6),
+        RemoveUser("anna", 6),
+        RemoveUser("role:operators", 6),
+        RemoveGrant(Grant("role:operators", OPERATE), 6),
+    ):
+        assert isinstance(log.command(last), InvalidArgumentError), last
+    version_after(log, PutRole("ben", "operators", 7))
+    version_after(log, RemoveUser("anna", 8))
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        (PutRole("", "readers", 1), InvalidArgumentError),
+        (PutRole("anna", "role:readers", 1), InvalidArgumentError),
+        (PutRole("role:x", "readers", 1), InvalidArgumentError),
+        (RemoveRole("anna", "readers", 1), NotFoundError),
+        (PutGrant(Grant("role:", PRODUCE), 1), InvalidArgumentError),
+        (PutGrant(Grant("role:role:x", PRODUCE), 1), InvalidArgumentError),
+        (PutUser("role:x", VERIFIER, True, 1), InvalidArgumentError),
+        (RemoveQuota("anna", "", 1), NotFoundError),
+        (RemoveQuota("", "", 1), InvalidArgumentError),
+        (PutQuota(Quota("anna"), 1), InvalidArgumentError),
+    ],
+)
+def test_what_is_refused_of_roles_and_quotas(log, command, kind):
+    assert isinstance(log.command(command), kind)
+    assert table(log).version == 0
+
+
+def test_roles_and_quotas_have_bounds(log):
+    with patch("flotilla.metadata.security.users.USER_ROLE_COUNT_MAX", 1):
+        version_after(log, PutRole("anna", "one", 1))
+        version_after(log, PutRole("anna", "one", 2))
+        assert isinstance(log.command(PutRole("anna", "two", 3)), OverloadedError)
+    with patch("flotilla.metadata.security.quotas.QUOTA_COUNT_MAX", 1):
+        version_after(log, PutQuota(Quota("anna", connections=1), 4))
+        version_after(log, PutQuota(Quota("anna", connections=2), 5))
+        assert isinstance(log.command(PutQuota(Quota("ben", connections=1), 6)), OverloadedError)
+
+
+def test_a_quota_alone_leaves_room_for_the_first_administrator(log):
+    log.command(PutQuota(Quota(namespace="team-a", partitions=1), 1))
+    assert version_after(log, PutAdministrator("root", VERIFIER, 2)) > 0
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(("anna", "role:a", "role:b")), GRANTS), max_size=6),
+    st.sets(st.tuples(st.sampled_from(("anna", "ben")), st.sampled_from(("a", "b"))), max_size=3),
+    st.sampled_from(ACTIONS),
+    st.sampled_from(("a", "ab", "b.c")),
+)
+def test_a_second_evaluator_agrees_about_roles(given_to, members, right, topic):
+    """By the words of docs/security.md: what a role is granted counts for all who have it, beside their own grants."""
+    security = SecurityTable()
+    for holder, grant in given_to:
+        security.put_grant(replace(grant, user=holder))
+    for user, role in members:
+        security.put_role(user, role)
+    for user in ("anna", "ben"):
+        holders = [user, *[f"role:{role}" for member, role in members if member == user]]
+        expected = any(
+            holder in holders and says(grant.action, grant.topic, grant.group, right, topic, "")
+            for holder, grant in given_to
+        )
+        assert allows(security.in_force(user), Principal("user", user), right, [Resource(topic)]) is expected

@@ -132,7 +132,7 @@ def _matches(pattern: str, name: str) -> bool:
     return name[: len(pattern) - 1] + "*" == pattern if pattern[-1] == "*" else pattern == name
 
 
-def _says(action: str, topic: str, group: str, right: str, on_topic: str, on_group: str) -> bool:
+def says(action: str, topic: str, group: str, right: str, on_topic: str, on_group: str) -> bool:
     if not _matches(topic, on_topic):
         return False
     if right == "describe":
@@ -166,5 +166,5 @@ GRANTS = st.builds(
     st.sampled_from((*NAMES, ALL)),
 )
 def test_a_second_evaluator_agrees(grants, right, topic, group):
-    expected = [grant for grant in grants if _says(grant.action, grant.topic, grant.group, right, topic, group)]
+    expected = [grant for grant in grants if says(grant.action, grant.topic, grant.group, right, topic, group)]
     assert deciding(grants, right, Resource(topic, group)) == (expected[0] if expected else None)

@@ -96,7 +96,7 @@ def _about(caller: Caller, request: Request) -> dict[str, object]:
         "endpoint": caller.endpoint,
         "address": caller.address,
     }
-    for name in ("topic", "group", "node", "name", "grant", "quota", "user", "namespace"):
+    for name in ("topic", "group", "node", "name", "grant", "quota", "user", "namespace", "role"):
         value = getattr(request, name, None)
         if value is not None:
             facts[name] = str(value)

@@ -77,7 +77,7 @@ class Guard:
         return self._machine.state.security.version
 
     def granted(self, user: str) -> tuple[Grant, ...]:
-        return self._machine.state.security.granted(user)
+        return self._machine.state.security.in_force(user)
 
     @property
     def quotas(self) -> Quotas:

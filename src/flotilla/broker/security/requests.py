@@ -12,9 +12,11 @@ from flotilla.metadata.security.commands import (
     PutAdministrator,
     PutGrant,
     PutQuota,
+    PutRole,
     PutSecret,
     PutUser,
     RemoveGrant,
+    RemoveRole,
     RemoveUser,
 )
 from flotilla.metadata.security.commands import RemoveQuota as RemoveQuotaCommand
@@ -24,15 +26,20 @@ from flotilla.types.operations import Done as DoneReply
 from flotilla.types.operations import Reply
 from flotilla.types.operations.quotas import ListQuotas, QuotaList, RemoveQuota, SetQuota
 from flotilla.types.operations.security import (
+    AssignRole,
     CreateAdministrator,
     CreateUser,
     DeleteUser,
     GrantAccess,
     GrantList,
     ListGrants,
+    ListRoles,
     ListUsers,
     RevokeAccess,
+    RoleList,
+    RoleOfUser,
     SetPassword,
+    UnassignRole,
     UserInfo,
     UserList,
 )
@@ -90,6 +97,15 @@ class Users:
     def revoke_access(self, request: RevokeAccess, done: Done) -> None:
         self._propose(RemoveGrant(request.grant, self._outside.now_ms()), done)
 
+    def assign_role(self, request: AssignRole, done: Done) -> None:
+        self._propose(PutRole(request.user, request.role, self._outside.now_ms()), done)
+
+    def unassign_role(self, request: UnassignRole, done: Done) -> None:
+        self._propose(RemoveRole(request.user, request.role, self._outside.now_ms()), done)
+
+    def list_roles(self, _: ListRoles, done: Done) -> None:
+        self._read(lambda table: RoleList([RoleOfUser(*each) for each in table.all_roles()]), done)
+
     def set_quota(self, request: SetQuota, done: Done) -> None:
         self._propose(PutQuota(request.quota, self._outside.now_ms()), done)
 
@@ -108,7 +124,7 @@ class Users:
 
     def list_grants(self, request: ListGrants, done: Done) -> None:
         def listed(table: SecurityTable) -> Reply:
-            return GrantList(list(table.granted(request.user)) if request.user else table.all_grants())
+            return GrantList(list(table.in_force(request.user)) if request.user else table.all_grants())
 
         self._read(listed, done)
 

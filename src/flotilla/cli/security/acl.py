@@ -29,10 +29,7 @@ def grant(
 
     Example: `flotilla acl grant anna consume "orders*" --group billing`
     """
-    made = Grant(user, _checked(action), topic, group)
-    with cluster.connect() as client:
-        client.admin.grants.add(user, _checked(action), topic, group)
-    print_done(as_plain(made), f"granted: {made}", as_json=as_json)
+    change_grant(cluster, user, action, topic, group, is_given=True, as_json=as_json)
 
 
 @acl_app.command("revoke")
@@ -44,10 +41,7 @@ def revoke(
 
     Example: `flotilla acl revoke anna consume "orders*" --group billing`
     """
-    gone = Grant(user, _checked(action), topic, group)
-    with cluster.connect() as client:
-        client.admin.grants.remove(user, _checked(action), topic, group)
-    print_done(as_plain(gone), f"revoked: {gone}", as_json=as_json)
+    change_grant(cluster, user, action, topic, group, is_given=False, as_json=as_json)
 
 
 @acl_app.command("list")
@@ -57,7 +51,7 @@ def list_grants(
     user: Annotated[str, typer.Argument(metavar="USER", help="Only of this user.", show_default=False)] = "",
     as_json: AsJson = False,
 ) -> None:
-    """List the grants of a user, or of all.
+    """List the grants of a user and its roles, or of all users and roles.
 
     Example: `flotilla acl list anna`
     """
@@ -95,6 +89,17 @@ def why(
     print_done({"is_allowed": found is not None, "grant": answer}, text, as_json=as_json)
     if found is None:
         raise typer.Exit(FAILED.code)
+
+
+def change_grant(
+    cluster: Cluster, holder: str, action: str, topic: str, group: str, *, is_given: bool, as_json: bool
+) -> None:
+    """Gives a grant to a user or a role, or takes it back."""
+    grant = Grant(holder, _checked(action), topic, group)
+    with cluster.connect() as client:
+        change = client.admin.grants.add if is_given else client.admin.grants.remove
+        change(holder, _checked(action), topic, group)
+    print_done(as_plain(grant), f"{'granted' if is_given else 'revoked'}: {grant}", as_json=as_json)
 
 
 def _checked(action: str) -> Action:

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from flotilla.client._blocking import BlockingShell, blocking
 from flotilla.client._core.asyncio_network import R
 from flotilla.client._duration import Duration, milliseconds
-from flotilla.client.admin.users import AsyncGrants, AsyncQuotas, AsyncUsers, Grants, Quotas, Users
+from flotilla.client.admin.users import AsyncGrants, AsyncQuotas, AsyncRoles, AsyncUsers, Grants, Quotas, Roles, Users
 from flotilla.machine import here
 from flotilla.types.ids import NO_NODE, NodeId
 from flotilla.types.operations import (
@@ -173,6 +173,11 @@ class AsyncAdmin:
         return AsyncGrants(self._call)
 
     @property
+    def roles(self) -> AsyncRoles:
+        """Named sets of grants that users have."""
+        return AsyncRoles(self._call)
+
+    @property
     def quotas(self) -> AsyncQuotas:
         """How much users and namespaces may use."""
         return AsyncQuotas(self._call)
@@ -207,6 +212,11 @@ class Admin(BlockingShell[AsyncAdmin]):
     def grants(self) -> Grants:
         """What users may do."""
         return Grants(self._inner.grants, self._run)
+
+    @property
+    def roles(self) -> Roles:
+        """Named sets of grants that users have."""
+        return Roles(self._inner.roles, self._run)
 
     @property
     def quotas(self) -> Quotas:

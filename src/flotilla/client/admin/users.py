@@ -8,18 +8,22 @@ from flotilla.client._core.asyncio_network import R
 from flotilla.client._duration import Duration
 from flotilla.machine import here
 from flotilla.security.scram import SALT_BYTES, derive
-from flotilla.types.access import ALL, ITERATIONS, Action, Grant, Verifier
+from flotilla.types.access import ALL, ITERATIONS, ROLE_PREFIX, Action, Grant, Verifier
 from flotilla.types.operations import Request
 from flotilla.types.operations.quotas import ListQuotas, Quota, RemoveQuota, SetQuota
 from flotilla.types.operations.security import (
+    AssignRole,
     CreateAdministrator,
     CreateUser,
     DeleteUser,
     GrantAccess,
     ListGrants,
+    ListRoles,
     ListUsers,
     RevokeAccess,
+    RoleOfUser,
     SetPassword,
+    UnassignRole,
     UserInfo,
 )
 
@@ -77,8 +81,47 @@ class AsyncGrants:
         await self._call(RevokeAccess(Grant(user, action, topic, group)), timeout_ms)
 
     async def list(self, user: str = "", *, timeout_ms: Duration | None = None) -> Sequence[Grant]:
-        """The grants of a user, or of all."""
+        """The grants of a user and its roles, or of all users and roles: a role has `role:` in front of its name."""
         return (await self._call(ListGrants(user), timeout_ms)).grants
+
+
+class AsyncRoles:
+    """The attribute `admin.roles` of an AsyncClient: named sets of grants that users have.
+
+    A role is there as long as it has a grant or a user.
+    """
+
+    def __init__(self, call: _Call) -> None:
+        self._call = call
+        self._grants = AsyncGrants(call)
+
+    async def grant(
+        self, role: str, action: Action, topic: str = ALL, group: str = ALL, *, timeout_ms: Duration | None = None
+    ) -> None:
+        """Lets all users who have the role do something, as `admin.grants.add`."""
+        await self._grants.add(ROLE_PREFIX + role, action, topic, group, timeout_ms=timeout_ms)
+
+    async def revoke(
+        self, role: str, action: Action, topic: str = ALL, group: str = ALL, *, timeout_ms: Duration | None = None
+    ) -> None:
+        """Takes a grant back, exactly as it was given. Raises NotFoundError."""
+        await self._grants.remove(ROLE_PREFIX + role, action, topic, group, timeout_ms=timeout_ms)
+
+    async def assign(self, role: str, user: str, *, timeout_ms: Duration | None = None) -> None:
+        """The user has the role from now on."""
+        await self._call(AssignRole(user, role), timeout_ms)
+
+    async def unassign(self, role: str, user: str, *, timeout_ms: Duration | None = None) -> None:
+        """The user does not have the role any more. Raises NotFoundError."""
+        await self._call(UnassignRole(user, role), timeout_ms)
+
+    async def delete(self, role: str, *, timeout_ms: Duration | None = None) -> None:
+        """Removes a role with its grants, and takes it from all users. Raises NotFoundError."""
+        await self._call(DeleteUser(ROLE_PREFIX + role), timeout_ms)
+
+    async def list(self, *, timeout_ms: Duration | None = None) -> Sequence[RoleOfUser]:
+        """Which user has which role, by user."""
+        return (await self._call(ListRoles(), timeout_ms)).roles
 
 
 class AsyncQuotas:
@@ -116,6 +159,17 @@ class Grants(BlockingShell[AsyncGrants]):
     add = blocking(AsyncGrants.add)
     remove = blocking(AsyncGrants.remove)
     list = blocking(AsyncGrants.list)
+
+
+class Roles(BlockingShell[AsyncRoles]):
+    """The attribute `admin.roles` of a Client: named sets of grants that users have."""
+
+    grant = blocking(AsyncRoles.grant)
+    revoke = blocking(AsyncRoles.revoke)
+    assign = blocking(AsyncRoles.assign)
+    unassign = blocking(AsyncRoles.unassign)
+    delete = blocking(AsyncRoles.delete)
+    list = blocking(AsyncRoles.list)
 
 
 class Quotas(BlockingShell[AsyncQuotas]):

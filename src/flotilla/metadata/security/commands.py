@@ -18,7 +18,7 @@ class PutUser:
 
 @dataclass(frozen=True, slots=True)
 class RemoveUser:
-    """Removes a user and its grants."""
+    """Removes a user, its grants and its roles; or a role, its grants, and itself from all users."""
 
     name: str
     now_ms: int
@@ -44,6 +44,22 @@ class PutGrant:
 @dataclass(frozen=True, slots=True)
 class RemoveGrant:
     grant: Grant
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutRole:
+    """A user has a role. One that has it already keeps it."""
+
+    user: str
+    role: str
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveRole:
+    user: str
+    role: str
     now_ms: int
 
 

@@ -27,7 +27,7 @@ class SetPassword(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE
 
 @dataclass(slots=True)
 class DeleteUser(Request[Done], to=CONTROLLER, effect=ONCE, needs=OPERATE):
-    """Removes the user and all its grants. Its connections end."""
+    """Removes the user with its grants and roles, and ends its connections; or a role, named `role:` and its name."""
 
     name: str
 
@@ -61,7 +61,7 @@ class ListUsers(Request[UserList], to=CONTROLLER, effect=READ, needs=OPERATE):
 
 @dataclass(slots=True)
 class GrantAccess(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
-    """Gives a right to a user, who need not have a password: certificates and tokens name users, too."""
+    """Gives a right to a role, or to a user, who need not have a password: certificates and tokens name users, too."""
 
     grant: Grant
 
@@ -81,5 +81,38 @@ class GrantList(Reply):
 
 @dataclass(slots=True)
 class ListGrants(Request[GrantList], to=CONTROLLER, effect=READ, needs=OPERATE):
-    #: Only of this user; empty: all.
+    #: Only of this user and its roles, or of this role; empty: all.
     user: str = ""
+
+
+@dataclass(slots=True)
+class AssignRole(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
+    """A user has the grants of a role from now on. Neither need exist otherwise."""
+
+    user: str
+    role: str
+
+
+@dataclass(slots=True)
+class UnassignRole(Request[Done], to=CONTROLLER, effect=ONCE, needs=OPERATE):
+    """NOT_FOUND: the user does not have the role."""
+
+    user: str
+    role: str
+
+
+@dataclass(slots=True)
+class RoleOfUser:
+    user: str
+    role: str
+
+
+@dataclass(slots=True)
+class RoleList(Reply):
+    #: By user and role.
+    roles: list[RoleOfUser]
+
+
+@dataclass(slots=True)
+class ListRoles(Request[RoleList], to=CONTROLLER, effect=READ, needs=OPERATE):
+    """Which user has which role. Roles that nobody has show up among the grants only."""
