@@ -11,6 +11,7 @@ import errno
 import os
 import socket
 import sys
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,10 +19,11 @@ import uvloop
 
 from flotilla.cli.terminal.exit_codes import EXPELLED, FAILED, OK
 from flotilla.cli.terminal.output import complain
+from flotilla.cli.terminal.service_manager import READY, STOPPING, notify
 from flotilla.cli.terminal.settings_flags import setting_flags
 from flotilla.cli.terminal.stop_signals import StopSignals
 from flotilla.runtime.descriptors import raise_descriptor_limit
-from flotilla.runtime.observability.logs import configure_logs, get_logger, remove_logs
+from flotilla.runtime.observability.logs import configure_logs, get_logger, remove_logs, set_level
 from flotilla.runtime.process import tune_process
 from flotilla.security.grpc_environment import prepare_grpc
 from flotilla.types.address import Address
@@ -47,7 +49,7 @@ def serve(
     """Run a broker: alone, with --peers, or into a running cluster with --join.
 
     SIGTERM and Ctrl-C stop it in order, with exit code 0; a second one ends it at once, with 1. SIGHUP has
-    certificates read again.
+    certificates and the log level read again.
     The exit code is 7 when the cluster has removed the node.
 
     Example: `flotilla serve --data-dir /var/lib/flotilla --listen 127.0.0.1:7600`
@@ -60,13 +62,14 @@ def serve(
     raise_descriptor_limit()
     try:
         with StopSignals() as signals, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            code = runner.run(_run(settings, signals, stop_with_stdin=stop_with_stdin))
+            code = runner.run(_run(loaded, signals, stop_with_stdin=stop_with_stdin))
     finally:
         remove_logs()
     raise typer.Exit(code)
 
 
-async def _run(settings: NodeSettings, signals: StopSignals, *, stop_with_stdin: bool) -> int:
+async def _run(loaded: LoadedSettings, signals: StopSignals, *, stop_with_stdin: bool) -> int:
+    settings = loaded.settings
     if settings.has_tls:
         prepare_grpc()
     # Imported late: a broker takes longer to load than most commands run.
@@ -88,15 +91,17 @@ async def _run(settings: NodeSettings, signals: StopSignals, *, stop_with_stdin:
         complain(reason)
         return FAILED.code
     tune_process()
-    return await _serve_until_stopped(server, signals, stop_with_stdin=stop_with_stdin)
+    notify(READY)
+    return await _serve_until_stopped(server, loaded, signals, stop_with_stdin=stop_with_stdin)
 
 
-async def _serve_until_stopped(server: "Server", signals: StopSignals, *, stop_with_stdin: bool) -> int:
+async def _serve_until_stopped(
+    server: "Server", loaded: LoadedSettings, signals: StopSignals, *, stop_with_stdin: bool
+) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     signals.notify(loop, stopping.set)
-    if server.tls is not None:
-        signals.notify_hangup(loop, server.reload_certificates)
+    signals.notify_hangup(loop, lambda: _reload(server, loaded))
     server.entry.on_expelled = stopping.set
     if server.entry.expulsion is not None:
         stopping.set()
@@ -110,9 +115,27 @@ async def _serve_until_stopped(server: "Server", signals: StopSignals, *, stop_w
         log.error("the broker failed and stops as in a crash", error=broken.exception())
         broken.result()
     log.info("stopping", signal=signals.asked_by or "none")
+    notify(STOPPING)
     code = await _stop(server)
     signals.done()
     return EXPELLED.code if server.entry.expulsion is not None else code
+
+
+def _reload(server: "Server", loaded: LoadedSettings) -> None:
+    """SIGHUP: certificates and the log level are taken over; of other changed settings the log tells."""
+    if server.tls is not None:
+        server.reload_certificates()
+    if loaded.reload is None:
+        return
+    try:
+        settings = loaded.reload().settings
+    except FlotillaError as error:
+        log.error("the settings are as before", error=str(error))
+        return
+    set_level(settings.log_level)
+    before = asdict(replace(loaded.settings, log_level=settings.log_level))
+    changed = [name for name, value in asdict(settings).items() if value != before[name]]
+    log.info("settings read again", log_level=settings.log_level, need_restart=changed)
 
 
 async def _stop(server: "Server") -> int:

@@ -11,7 +11,7 @@ and the environment.
 # ruff: noqa: RUF009 - a row is a dataclass field, made by a function.
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, Final, NamedTuple
@@ -469,6 +469,8 @@ class LoadedSettings:
     settings: NodeSettings
     #: Where the value of each setting came from.
     origins: Mapping[str, Origin]
+    #: Reads the sources again; None: they cannot change.
+    reload: Callable[[], "LoadedSettings"] | None = None
 
 
 #: The table, in the order in which it is shown.

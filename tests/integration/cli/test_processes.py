@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import flotilla
 from flotilla.cli.app import app
 from flotilla.cli.local_cluster import LAYOUT_FILE, LocalCluster, LocalNode
+from tests.integration.testing.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -83,6 +84,30 @@ def test_a_second_signal_ends_a_broker_at_once(single: LocalCluster):
     assert "ended by a second signal" in node.log.read_text()
     single.restart_node(1)
     single.wait_ready()
+
+
+def test_a_broker_tells_systemd_and_reads_its_log_level_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    config = tmp_path / "node.toml"
+    config.write_text('log_level = "warning"\n')
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(60)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        with LocalCluster.on_free_ports(tmp_path / "one", node_count=1, flags=("--config", str(config))) as started:
+            started.start()
+            assert manager.recv(100) == b"READY=1"
+            node = started.nodes[1]
+            # Written only if the new level counts.
+            config.write_text('log_level = "info"\ndefault_partitions = 3\n')
+            os.kill(node.pid, signal.SIGHUP)
+            eventually(lambda: "settings read again" in node.log.read_text())
+            assert '"need_restart":["default_partitions"]' in node.log.read_text()
+            config.write_text("nonsense = 1\n")
+            os.kill(node.pid, signal.SIGHUP)
+            eventually(lambda: "the settings are as before" in node.log.read_text())
+            node.terminate()
+            assert manager.recv(100) == b"STOPPING=1"
+            assert node.wait_gone(30) == 0
 
 
 def test_a_broker_refuses_to_run_without_asserts():

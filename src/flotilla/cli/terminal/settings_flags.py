@@ -5,6 +5,8 @@ A decorated command receives the loaded settings as its first argument.
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from inspect import Parameter
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +31,8 @@ def _load(config: Path | None, **flags: object) -> LoadedSettings:
     # These are for clients and often set for a whole machine; they are no settings of a node.
     of_clients = (SERVERS_VARIABLE, *VARIABLES)
     environ = {name: value for name, value in os.environ.items() if name not in of_clients}
-    return load_settings(flags, environ, config)
+    loaded = load_settings(flags, environ, config)
+    return replace(loaded, reload=partial(_load, config, **flags))
 
 
 def _config_flag() -> Parameter:

@@ -1,8 +1,8 @@
 """Signals of a process that stops in order.
 
     SIGTERM, SIGINT   the first asks for the stop, the second ends the process at once
-    SIGHUP            has certificates read again; without TLS it is logged and ignored: a closed terminal or a log
-                      rotation must not end a broker
+    SIGHUP            has certificates and settings read again; before the process listens it is logged and ignored: a
+                      closed terminal or a log rotation must not end a broker
 
 The handlers are installed before the process listens and stay until it is gone, so the exit code always says what
 happened. A signal that comes while the process starts is kept until `notify` is called; one that comes after `done` is
@@ -86,4 +86,4 @@ class StopSignals:
 
 
 def log_hangup(*_: object) -> None:
-    log.info("SIGHUP is ignored: settings are read at the start only")
+    log.info("SIGHUP is ignored")

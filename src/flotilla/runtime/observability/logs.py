@@ -105,6 +105,11 @@ def configure_logs(*, level: str, format: str, stream: TextIO) -> None:  # noqa:
         assert format in ("auto", "json")
         handler.setFormatter(JsonFormatter())
     logging.getLogger().addHandler(handler)
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Events from this level on are written from now on."""
     logging.getLogger(_ROOT).setLevel(level.upper())
 
 
