@@ -27,6 +27,11 @@ _RIGHTS = {"explain_message": "`describe`; `consume` with the message itself"}
 _RESOURCES = {
     "commit_transaction": "each topic that it names; all topics if it names none",
     "abort_transaction": "each topic that it names; all topics if it names none",
+    "create_schedule": "the topic of the schedule, and of the one that it replaces",
+    "pause_schedule": "the topic of the schedule",
+    "delete_schedule": "the topic of the schedule",
+    "run_schedule": "the topic of the schedule",
+    "list_schedules": "the topic of each schedule shown",
     "alter_group": "topic and group, and the topic of its dead letters",
     "get_metadata": "each topic shown; `manage` to create one",
     "list_groups": "topic, and each group shown",

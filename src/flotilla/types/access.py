@@ -35,6 +35,8 @@ ACTIONS: Final[tuple[Action, ...]] = (PRODUCE, CONSUME, DESCRIBE, MANAGE, OPERAT
 
 #: What an operation may need, beside an action. Of a transaction: its topics may be produced to or consumed from.
 TAKE_PART: Final = "produce or consume"
+#: Of a schedule: its topic may be managed, and produced to.
+SCHEDULE: Final = "manage and produce"
 #: Everybody who has said who they are; the answer shows only what they may describe.
 ANYBODY: Final = "anybody"
 #: Only nodes of the cluster.
@@ -42,7 +44,16 @@ NODES: Final = "nodes"
 #: Whoever may operate; and while the cluster has no users, whoever connects from the node's own machine.
 FOUND: Final = "found"
 Right: TypeAlias = Literal[
-    "produce", "consume", "describe", "manage", "operate", "produce or consume", "anybody", "nodes", "found"
+    "produce",
+    "consume",
+    "describe",
+    "manage",
+    "operate",
+    "produce or consume",
+    "manage and produce",
+    "anybody",
+    "nodes",
+    "found",
 ]
 
 #: The actions whose grants give each right.
@@ -205,7 +216,8 @@ def allows(grants: Iterable[Grant], principal: Principal, right: Right, resource
     if right == ANYBODY:
         return True
     held = tuple(grants)
-    return all(deciding(held, right, resource) is not None for resource in resources)
+    rights: tuple[Right, ...] = (MANAGE, PRODUCE) if right == SCHEDULE else (right,)
+    return all(deciding(held, each, resource) is not None for each in rights for resource in resources)
 
 
 def _letters_of(name: str) -> Resource | None:

@@ -116,7 +116,8 @@ class Schedules:
             wanted = [each for each in result if each.name > request.after and request.name in ("", each.name)]
             wanted.sort(key=lambda each: each.name)
             page = [self._describe(each, request.upcoming) for each in wanted[:SCHEDULES_PER_PAGE]]
-            done(ScheduleList(page))
+            has_more = len(wanted) > SCHEDULES_PER_PAGE
+            done(ScheduleList(page, page[-1].name if has_more else ""))
 
         self._consensus.read(METADATA_GROUP, AllSchedules(), found)
 

@@ -7,7 +7,7 @@ everything is decided anew, and requests that wait are reconsidered (`refused`).
 Nobody learns of what he may not describe: a topic that exists and one that does not are refused alike.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from flotilla.types.access import (
     LOCAL,
     MANAGE,
     OPERATE,
+    SCHEDULE,
     USER,
     Grant,
     Principal,
@@ -44,12 +45,13 @@ from flotilla.types.ids import Index
 from flotilla.types.operations import OPERATIONS, CreateTopic, Produce, Reply, Request
 from flotilla.types.operations import Done as Acknowledged
 from flotilla.types.operations.quotas import namespace_of
+from flotilla.types.operations.schedules import OF_SCHEDULES, CreateSchedule
 from flotilla.types.operations.transactions import Stage
 
 #: Decisions that one session remembers.
 DECISION_COUNT_MAX: Final = 1_024
 #: Changes that somebody makes to topics and to the cluster. Each is in the audit log, so none is decided in advance.
-_AUDITED: Final = (MANAGE, OPERATE, FOUND)
+_AUDITED: Final = (MANAGE, SCHEDULE, OPERATE, FOUND)
 #: What makes a topic larger.
 _STORING: Final = (Produce, Stage)
 #: What an operation is about, for kinds whose right follows from that alone.
@@ -86,6 +88,16 @@ class Guard:
             self._quota_version = security.version
             self._quotas.set(security.quotas.of_users, security.quotas.of_namespaces)
         return self._quotas
+
+    def resources(self, request: Request) -> Sequence[Resource]:
+        """What its right is needed on. A schedule belongs to its topic, which only the metadata know."""
+        if isinstance(request, OF_SCHEDULES):
+            known = self._machine.state.schedules.find(request.name)
+            if known is not None:
+                own = Resource(known.plan.topic)
+                # One that is replaced by a schedule of another topic needs the right on both.
+                return (own, *request.resources) if isinstance(request, CreateSchedule) else (own,)
+        return request.resources
 
     def has_users(self) -> bool:
         """False: nobody can log in yet."""
@@ -206,7 +218,7 @@ class Session:
         """Why the caller may not do this now; None: it may."""
         if self._version != self._guard.version:
             self._renew()
-        resources = request.resources
+        resources = self._guard.resources(request)
         if allows(self._grants, self._principal, request.needs, resources):
             return None
         if self._principal.kind == LOCAL:
@@ -217,9 +229,15 @@ class Session:
             return UnauthenticatedError("log in first: this cluster asks who its clients are")
         named = [each.topic for each in resources if each.topic and each.topic != ALL]
         hidden = [topic for topic in named if not self.may(DESCRIBE, Resource(topic))]
+        if isinstance(request, OF_SCHEDULES) and resources[0].topic in (*hidden, ALL):
+            # Its topic is not to be named.
+            if not isinstance(request, CreateSchedule):
+                return NotFoundError(f"there is no schedule {request.name!r}")
+            if len(resources) > 1:
+                return PermissionDeniedError(f"schedule {request.name!r} belongs to another topic")
         if hidden and not isinstance(request, CreateTopic):
             return NotFoundError(f"there is no topic {hidden[0]!r}")
-        return PermissionDeniedError(f"{self._principal} may not {request.operation}: {_missing(request)}")
+        return PermissionDeniedError(f"{self._principal} may not {request.operation}: {_missing(request, resources)}")
 
     def checked(self, request: Request) -> Request:
         """The request, narrowed to what the caller may ask for. Raises the error that refuses it."""
@@ -340,7 +358,7 @@ class Session:
         return answered
 
 
-def _missing(request: Request) -> str:
-    topic, group = request.resources[0] if request.resources else Resource()
+def _missing(request: Request, resources: Sequence[Resource]) -> str:
+    topic, group = resources[0] if resources else Resource()
     where = f" on topic {topic!r}" if topic else ""
     return f"no grant to {request.needs}{where}{f', group {group!r}' if group else ''}"

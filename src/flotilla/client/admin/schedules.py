@@ -1,6 +1,6 @@
 """Schedules: recurring messages that the cluster produces by itself."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Final, Literal, TypeAlias, TypeVar
 
@@ -14,7 +14,6 @@ from flotilla.client.producer.record_fields import RecordFields, make_record
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 from flotilla.types.operations import Reply, Request
 from flotilla.types.operations.schedules import (
-    SCHEDULES_PER_PAGE,
     CreateSchedule,
     DeleteSchedule,
     ListSchedules,
@@ -22,6 +21,7 @@ from flotilla.types.operations.schedules import (
     RunSchedule,
     ScheduleDefinition,
     ScheduleInfo,
+    ScheduleList,
     ScheduleReply,
 )
 from flotilla.types.schedules import INTERVAL_MS_MAX, MISSED_COUNT, MISSED_COUNT_MAX, ONE
@@ -102,16 +102,16 @@ class AsyncSchedules:
 
     async def list(self, *, upcoming: int = 1, timeout_ms: Duration | None = None) -> list[ScheduleInfo]:
         """All schedules by name, each with its `upcoming` next occurrences."""
-        found: list[ScheduleInfo] = []
-        while True:
-            page = await self.page(found[-1].name if found else "", upcoming, timeout_ms=timeout_ms)
-            found += page
-            if len(page) < SCHEDULES_PER_PAGE:
-                return found
+        page = await self.page("", upcoming, timeout_ms=timeout_ms)
+        found = list(page.schedules)
+        while page.next:
+            page = await self.page(page.next, upcoming, timeout_ms=timeout_ms)
+            found += page.schedules
+        return found
 
-    async def page(self, after: str, upcoming: int, *, timeout_ms: Duration | None = None) -> Sequence[ScheduleInfo]:
+    async def page(self, after: str, upcoming: int, *, timeout_ms: Duration | None = None) -> ScheduleList:
         """Some of them, with later names than `after`."""
-        return (await self._ask(ListSchedules("", after, upcoming), timeout_ms)).schedules
+        return await self._ask(ListSchedules("", after, upcoming), timeout_ms)
 
     async def get(self, name: str, *, upcoming: int = _UPCOMING, timeout_ms: Duration | None = None) -> ScheduleInfo:
         """One schedule. Raises NotFoundError."""

@@ -1695,10 +1695,12 @@ class RunSchedule(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class ScheduleList(_message.Message):
-    __slots__ = ("schedules",)
+    __slots__ = ("schedules", "next")
     SCHEDULES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     schedules: _containers.RepeatedCompositeFieldContainer[ScheduleInfo]
-    def __init__(self, schedules: _Optional[_Iterable[_Union[ScheduleInfo, _Mapping]]] = ...) -> None: ...
+    next: str
+    def __init__(self, schedules: _Optional[_Iterable[_Union[ScheduleInfo, _Mapping]]] = ..., next: _Optional[str] = ...) -> None: ...
 
 class ListSchedules(_message.Message):
     __slots__ = ("name", "after", "upcoming")

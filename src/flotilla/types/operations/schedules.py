@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from flotilla.types.access import DESCRIBE, EVERYTHING, MANAGE, Resource
-from flotilla.types.operations.request import CONTROLLER, ONCE, READ, REPEATABLE, Effect, Reply, Request
+from flotilla.types.access import ALL, ANYBODY, DESCRIBE, MANAGE, SCHEDULE, Resource
+from flotilla.types.operations.request import CONTROLLER, ONCE, READ, REPEATABLE, Effect, May, Reply, Request
 from flotilla.types.schedules import MISSED_COUNT, ONE
 
 #: Schedules of one reply.
 SCHEDULES_PER_PAGE = 100
 #: The most coming occurrences that a reply names for each schedule.
 UPCOMING_COUNT_MAX = 20
-#: A schedule belongs to the cluster: its name says nothing about its topic.
-_ALL = (EVERYTHING,)
+#: A schedule belongs to its topic, which its name does not say: brokers look it up.
+_ALL = (Resource(ALL),)
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class ScheduleReply(Reply):
 
 
 @dataclass(slots=True)
-class CreateSchedule(Request[ScheduleReply], to=CONTROLLER, needs=MANAGE):
+class CreateSchedule(Request[ScheduleReply], to=CONTROLLER, needs=SCHEDULE):
     name: str
     definition: ScheduleDefinition
     #: A schedule of that name gets this definition, or stays as it is if it has it already.
@@ -82,7 +82,7 @@ class CreateSchedule(Request[ScheduleReply], to=CONTROLLER, needs=MANAGE):
 
     @property
     def resources(self) -> Sequence[Resource]:
-        return _ALL
+        return (Resource(self.definition.topic),)
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class DeleteSchedule(Request[ScheduleReply], to=CONTROLLER, effect=ONCE, needs=M
 
 
 @dataclass(slots=True)
-class RunSchedule(Request[ScheduleReply], to=CONTROLLER, effect=ONCE, needs=MANAGE):
+class RunSchedule(Request[ScheduleReply], to=CONTROLLER, effect=ONCE, needs=SCHEDULE):
     """Produces its message now, once more than it would be. Answered when readers see it."""
 
     name: str
@@ -121,18 +121,24 @@ class RunSchedule(Request[ScheduleReply], to=CONTROLLER, effect=ONCE, needs=MANA
 class ScheduleList(Reply):
     #: By name, at most SCHEDULES_PER_PAGE.
     schedules: list[ScheduleInfo]
+    #: Where the next page goes on (`after`); empty: there is none.
+    next: str = ""
 
 
 @dataclass(slots=True)
-class ListSchedules(Request[ScheduleList], to=CONTROLLER, effect=READ, needs=DESCRIBE):
-    """Schedules in the order of their names."""
+class ListSchedules(Request[ScheduleList], to=CONTROLLER, effect=READ, needs=ANYBODY):
+    """Schedules in the order of their names, without those of topics that the caller may not describe."""
 
     #: Only this one; empty: all.
     name: str = ""
-    #: Only later names: the last one of the page before.
+    #: Only later names: `next` of the page before.
     after: str = ""
     upcoming: int = 1
 
-    @property
-    def resources(self) -> Sequence[Resource]:
-        return _ALL
+    def visible(self, reply: ScheduleList, may: May) -> ScheduleList:
+        shown = [each for each in reply.schedules if may(DESCRIBE, Resource(each.definition.topic))]
+        return ScheduleList(shown, reply.next)
+
+
+#: Requests about a schedule that may exist.
+OF_SCHEDULES = (CreateSchedule, PauseSchedule, DeleteSchedule, RunSchedule)

@@ -7,6 +7,7 @@ import pytest
 from flotilla.broker.catalog import CatalogMachine
 from flotilla.broker.security.audit import Audit
 from flotilla.broker.security.guard import DECISION_COUNT_MAX, Guard, Session
+from flotilla.metadata.scheduling.schedules import Schedule
 from flotilla.types import operations as ops
 from flotilla.types.access import (
     ALL,
@@ -16,6 +17,7 @@ from flotilla.types.access import (
     NODES,
     OPERATE,
     PRODUCE,
+    SCHEDULE,
     TAKE_PART,
     Grant,
     Principal,
@@ -23,6 +25,7 @@ from flotilla.types.access import (
 )
 from flotilla.types.errors import NotFoundError, PermissionDeniedError, UnauthenticatedError
 from tests.unit.codec.samples import samples
+from tests.unit.metadata.plans import plan
 
 VERIFIER = Verifier(b"0123456789abcdef", 4_096, b"s" * 32, b"k" * 32)
 ANNA = Principal("user", "anna")
@@ -93,6 +96,8 @@ def grants_for(request: ops.Request, user: str = "anna") -> list[Grant]:
     right = request.needs
     if right in (OPERATE, FOUND):
         return [Grant(user, OPERATE)]
+    if right == SCHEDULE:
+        return [Grant(user, action, resource.topic) for action in (MANAGE, PRODUCE) for resource in request.resources]
     if right == TAKE_PART:
         right = PRODUCE
     group_of = (lambda resource: ALL) if right == PRODUCE else (lambda resource: resource.group or ALL)
@@ -132,7 +137,32 @@ def test_what_may_not_be_described_is_not_found_whether_it_exists_or_not(node):
     assert isinstance(asked(node, session, ops.DeleteTopic("other")), NotFoundError)
     assert isinstance(asked(node, session, ops.DeleteTopic("mine")), PermissionDeniedError)
     assert isinstance(asked(node, session, ops.CreateTopic("other")), PermissionDeniedError)
-    assert isinstance(asked(node, session, ops.PauseSchedule("x")), PermissionDeniedError)
+    assert isinstance(asked(node, session, ops.PauseSchedule("x")), NotFoundError)
+
+
+def test_a_schedule_belongs_to_its_topic(node):
+    node.machine.state.schedules.put(Schedule(1, "nightly", plan(topic="other"), 0, 0))
+    for action in (MANAGE, PRODUCE):
+        node.table.put_grant(Grant("anna", action, "mine"))
+    session = node.session(ANNA)
+    mine, other = ops.ScheduleDefinition("mine"), ops.ScheduleDefinition("other")
+    assert asked(node, session, ops.CreateSchedule("new", mine)) == ops.Done()
+    assert isinstance(asked(node, session, ops.CreateSchedule("new", other)), NotFoundError)
+    # Nor is the schedule of another topic taken over.
+    taken = asked(node, session, ops.CreateSchedule("nightly", mine, is_update=True))
+    assert isinstance(taken, PermissionDeniedError)
+    assert "other" not in str(taken).split()
+    for request in (ops.PauseSchedule("nightly"), ops.DeleteSchedule("nightly"), ops.RunSchedule("nightly")):
+        refused = asked(node, session, request)
+        assert isinstance(refused, NotFoundError)
+        assert str(refused) == "there is no schedule 'nightly'"
+    node.table.put_grant(Grant("anna", MANAGE, "other"))
+    assert asked(node, session, ops.PauseSchedule("nightly")) == ops.Done()
+    assert asked(node, session, ops.DeleteSchedule("nightly")) == ops.Done()
+    assert isinstance(asked(node, session, ops.RunSchedule("nightly")), PermissionDeniedError)
+    node.table.put_grant(Grant("anna", PRODUCE, "other"))
+    assert asked(node, session, ops.RunSchedule("nightly")) == ops.Done()
+    assert asked(node, session, ops.CreateSchedule("nightly", mine, is_update=True)) == ops.Done()
 
 
 def test_a_decision_is_remembered_until_users_or_grants_change(node, monkeypatch):

@@ -98,7 +98,7 @@ def test_an_operation_without_its_facts_cannot_be_defined():
         (ops.GetMetadata(["t"]), ANYBODY, [("", "")]),
         (ops.DrainNode(1), OPERATE, [("", "")]),
         (ops.TakeTokens("t", "g", 1), NODES, [("t", "g")]),
-        (ops.PauseSchedule("nightly"), MANAGE, [("*", "*")]),
+        (ops.PauseSchedule("nightly"), MANAGE, [("*", "")]),
         (ops.ExplainMessage("t", 0, 1, "g"), DESCRIBE, [("t", "g")]),
         (ops.ExplainMessage("t", 0, 1, "g", has_record=True), CONSUME, [("t", "g")]),
         (ops.CommitTransaction("x", [("t", 0), ("t", 1), ("u", 0)]), TAKE_PART, [("t", ""), ("u", "")]),

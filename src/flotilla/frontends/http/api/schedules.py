@@ -77,7 +77,11 @@ _SHOWN: Final = obj(
     upcoming_ms={"type": "array", "items": INTEGER, "description": "The next occurrences."},
     error={"type": "string", "description": "Why the newest attempt failed; it is repeated."},
 )
-_LIST: Final = obj(("schedules",), schedules={"type": "array", "items": _SHOWN})
+_LIST: Final = obj(
+    ("schedules", "next"),
+    schedules={"type": "array", "items": _SHOWN},
+    next=text(0, 1_000, "`after` of the next page; empty: there is none."),
+)
 
 
 class ScheduleApi:
@@ -89,7 +93,7 @@ class ScheduleApi:
         path, of = "/v1/schedules/{schedule}", {"schedule": _NAME}
         shown = {200: _SHOWN}
         upcoming = Parameter("upcoming", integer(0, UPCOMING_COUNT_MAX, "Next occurrences of each.", default=1))
-        after = Parameter("after", text(0, 1_000, "The last name of the page before.", default=""))
+        after = Parameter("after", text(0, 1_000, "`next` of the page before.", default=""))
         return [
             Operation("listSchedules", "GET", "/v1/schedules", tag, "Schedules by name, 100 at a time.",
                       self.list_all, query=(after, upcoming), answers={200: _LIST}),
@@ -112,7 +116,7 @@ class ScheduleApi:
 
     async def list_all(self, call: Call) -> Answer:
         found = await self._gateway.schedules().page(call.query["after"], call.query["upcoming"])
-        return Answer({"schedules": [show_schedule(each) for each in found]})
+        return Answer({"schedules": [show_schedule(each) for each in found.schedules], "next": found.next})
 
     async def create(self, call: Call) -> Answer:
         made = await self._gateway.schedules().put(call.body["name"], _read(call.body), is_update=False)

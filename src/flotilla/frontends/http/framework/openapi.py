@@ -10,12 +10,13 @@ from flotilla.types.errors import ALL_ERRORS
 from flotilla.types.version import __version__
 
 #: Errors that every operation can return.
-_COMMON_ERRORS: Final = (400, 403, 421, 429, 431, 500, 503, 504, 507)
+_COMMON_ERRORS: Final = (400, 401, 403, 421, 429, 431, 500, 503, 504, 507)
 #: Errors that every operation with a body can return, too.
 _BODY_ERRORS: Final = (408, 413, 415)
 _REASONS: Final = {
     400: "The request is malformed, or a value is out of bounds.",
-    403: "A web page of another site asked.",
+    401: "The caller did not say who it is, or could not prove it.",
+    403: "A web page of another site asked, or no grant allows it.",
     404: "Not found.",
     408: "The body did not come in time.",
     409: "The state does not allow it.",
@@ -30,6 +31,19 @@ _REASONS: Final = {
     503: "Not available now; retry later.",
     504: "Not done in time; nothing has changed.",
     507: "A disk is full.",
+}
+_SECURITY_SCHEMES: Final = {
+    "basic": {
+        "type": "http",
+        "scheme": "basic",
+        "description": "A user and a password, where the setting `authentication` is on.",
+    },
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "A token of the issuer whose keys the node has (`token_keys`).",
+    },
 }
 _ERROR: Final = {"$ref": "#/components/schemas/Error"}
 _TAGS: Final = {
@@ -62,7 +76,9 @@ def make_document(operations: Sequence[Operation]) -> dict[str, Any]:
         },
         "tags": [{"name": tag, "description": _TAGS[tag]} for tag in used],
         "paths": paths,
-        "components": {"schemas": {"Error": _error_schema()}},
+        "components": {"schemas": {"Error": _error_schema()}, "securitySchemes": _SECURITY_SCHEMES},
+        # One of them, or none where nobody is asked; a client certificate takes the place of both.
+        "security": [{"basic": []}, {"bearer": []}, {}],
     }
 
 
