@@ -1,10 +1,10 @@
-"""Simulated time per processor time: the whole product on simulated disks and links, with faults."""
+"""Simulated time per processor time: consensus and storage on simulated disks and links, with faults."""
 
 from time import process_time
 
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
-from flotilla.sim.plans.run import draw_plan
+from flotilla.sim.plan import draw_plan
 from flotilla.sim.run import simulate
 
 

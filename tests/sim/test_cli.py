@@ -18,7 +18,7 @@ from flotilla.cli.app import app
         ("--seeds", "0", "no seed in 0"),
         ("--seeds", "some", "FIRST:END or a count"),
         ("--mutant", "absent", "unknown mutant"),
-        ("--workload", "none", "unknown workload"),
+        ("--workload", "queue", "needs --whole"),
         ("--faults", "rust", "unknown"),
     ],
 )

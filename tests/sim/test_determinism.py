@@ -1,12 +1,12 @@
 """The same seed takes the same path: twice in a process, and in processes with different hash seeds."""
 
-from flotilla.sim.plans.run import FAULTS, draw_plan
+from flotilla.sim.plan import FAULTS, draw_plan
 from flotilla.sim.run import Result, simulate
 from tests.hash_seeds import HASH_SEEDS, printed
 
 SEEDS = (3, 7, 12)
 PROGRAM = """
-from flotilla.sim.plans.run import FAULTS, draw_plan
+from flotilla.sim.plan import FAULTS, draw_plan
 from flotilla.sim.run import simulate
 for seed in (3, 7, 12):
     print(simulate(draw_plan(seed, ticks=400, faults=tuple(FAULTS))).digest)

@@ -27,6 +27,8 @@ QUICK = {
 }
 #: Faults that bring about what a mutant takes, where the drawn ones seldom do.
 AIMED = {
+    "drop-doubtful": ("rot", "crash"),
+    "count-forgotten": ("put-back",),
     "forget-truncation": ("one-way", "isolate", "blackout"),
     "half-joint": ("membership", "isolate"),
 }

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flotilla.sim.plans.run import draw_plan
+from flotilla.sim.plan import draw_plan
 from flotilla.sim.run import simulate
 
 LINES = [line for line in (Path(__file__).parent / "seeds.txt").read_text().splitlines() if line[:1].isdigit()]

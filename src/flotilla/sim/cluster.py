@@ -1,11 +1,6 @@
-"""The nodes of a run, the network between them and the observers beside them.
+"""The nodes of a run, the network between them and the observers beside them."""
 
-Which application the nodes run is chosen by the run; the cluster knows none by name.
-"""
-
-from collections.abc import Callable
 from random import Random
-from typing import TypeAlias
 
 from flotilla.raft.messages import Configuration
 from flotilla.raft.node import RaftNode
@@ -14,32 +9,28 @@ from flotilla.sim.coverage import Sometimes
 from flotilla.sim.devices.clock import NodeClock
 from flotilla.sim.devices.network import Network
 from flotilla.sim.devices.world import World
-from flotilla.sim.node import DOWN, RUNNING, Application, SimNode, Surroundings
+from flotilla.sim.node import DOWN, RUNNING, SimNode, Surroundings
 from flotilla.sim.observer import GroupObserver
-from flotilla.sim.plans.run import Plan
+from flotilla.sim.plan import Plan
 from flotilla.sim.trace import Trace
 from flotilla.types.ids import GroupId, NodeId
-
-#: Makes the application of a run: what the nodes replicate, and what they serve.
-MakeApplication: TypeAlias = Callable[[World, Network, Plan, Sometimes, Trace], Application]
 
 
 class Cluster:
     """Everything in a run besides its clients and its faults."""
 
-    __slots__ = ("application", "network", "nodes", "observers", "plan", "sometimes", "trace", "world")
+    __slots__ = ("network", "nodes", "observers", "plan", "sometimes", "trace", "world")
 
-    def __init__(self, world: World, plan: Plan, make_application: MakeApplication, *, is_traced: bool) -> None:
+    def __init__(self, world: World, plan: Plan, *, is_traced: bool) -> None:
         self.world = world
         self.plan = plan
-        self.sometimes = Sometimes(plan.workload)
+        self.sometimes = Sometimes()
         self.trace = Trace(world, is_traced=is_traced)
         self.network = Network(world, plan.weather, self._deliver, self._hint)
         members = Configuration(voters=tuple(range(1, plan.nodes + 1)))
         self.observers: dict[GroupId, GroupObserver] = {
             group: GroupObserver(group, members, self.sometimes, self.trace) for group in range(1, plan.groups + 1)
         }
-        self.application = make_application(world, self.network, plan, self.sometimes, self.trace)
         around = Surroundings(
             world,
             self.network,
@@ -48,7 +39,7 @@ class Cluster:
             self.trace,
             DriverOptions(replica=plan.replica),
             plan.store,
-            self.application,
+            plan.kept_entries,
         )
         random = world.stream("clocks")
         self.nodes: dict[NodeId, SimNode] = {}

@@ -1,11 +1,9 @@
 """Coverage: rare states that a swarm should reach. A state that no run reaches is a hole in the test, and is printed.
 
-A counter says how often a state was reached in a run. The list is closed: a misspelt name is an error. Some states
-belong to one workload, the others to every run.
+A counter says how often a state was reached in a run. The list is closed: a misspelt name is an error.
 """
 
 from flotilla.runtime.crash_points import CRASH_POINTS
-from flotilla.sim.plans.run import LEDGER, QUEUE, STREAM
 
 
 def crashed_at(point: str) -> str:
@@ -70,11 +68,7 @@ NAMES = (
     "leader isolated",
     "frame lost",
     "frame repeated",
-    "clock jumped",
     "peer reported down",
-)
-
-LEDGER_NAMES = (
     "append acknowledged",
     "append refused",
     "append of unknown outcome",
@@ -83,78 +77,20 @@ LEDGER_NAMES = (
     "read at a follower",
 )
 
-QUEUE_NAMES = (
-    "delivered",
-    "delivered again",
-    "duplicate recognised",
-    "duplicate joined the first copy",
-    "known key recognised",
-    "answered batch sent again",
-    "produce of unknown outcome",
-    "acked before it left",
-    "message expired",
-    "message cancelled",
-    "message unreadable",
-    "lease extended",
-    "lease refused as expired",
-    "lease of an earlier leader settled",
-    "lease adopted from an earlier leader",
-    "settlement refused",
-    "leases handed over",
-    "leases taken back",
-    "consumer crashed",
-    "consumer paused",
-    "message forgotten by its consumer",
-    "group reset",
-    "log trimmed",
-    "garbage in the log",
-    "transaction committed",
-    "transaction aborted",
-    "transaction abandoned",
-    "transaction shown",
-    "version committed again",
-    "commit refused after an abort",
-    "stage refused after the decision",
-    "acks staged",
-    "acks staged again",
-    "acks not staged",
-    "half a transaction finished by another leader",
-)
-
-STREAM_NAMES = (
-    "member joined",
-    "member left",
-    "member crashed",
-    "member paused",
-    "member fell silent",
-    "member found itself out",
-    "partition given up",
-    "partition declined",
-    "renewal put off",
-    "late commit refused",
-    "late heartbeat",
-)
-
-_NAMES_OF = {LEDGER: LEDGER_NAMES, QUEUE: QUEUE_NAMES, STREAM: STREAM_NAMES}
-
 
 class Sometimes:
     """Counts of one run."""
 
     __slots__ = ("counts",)
 
-    def __init__(self, workload: str) -> None:
-        self.counts: dict[str, int] = dict.fromkeys(names_of(workload), 0)
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = dict.fromkeys(NAMES, 0)
 
     def seen(self, name: str) -> None:
         self.counts[name] += 1
 
     def reached(self) -> list[str]:
         return [name for name, count in self.counts.items() if count]
-
-
-def names_of(workload: str) -> tuple[str, ...]:
-    return NAMES + _NAMES_OF[workload]
 
 
 def missing(totals: dict[str, int]) -> list[str]:

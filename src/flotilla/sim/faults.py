@@ -18,11 +18,9 @@ from flotilla.sim.devices.disk import UNLIMITED_BYTES
 from flotilla.sim.devices.network import Weather
 from flotilla.sim.devices.world import MS, SECOND
 from flotilla.sim.good_copies import can_heal, last_block, read_disk
-from flotilla.sim.ledger.workload import Workload
 from flotilla.sim.node import DOWN, PAUSED, RUNNING, SimNode
-from flotilla.sim.plans.run import FAULTS, draw_weather
-from flotilla.sim.queue.workload import QueueWorkload
-from flotilla.sim.stream.workload import StreamWorkload
+from flotilla.sim.plan import FAULTS, draw_weather
+from flotilla.sim.workload import Workload
 from flotilla.types.errors import CorruptionError, StorageFailedError
 from flotilla.types.ids import GroupId, Index, NodeId
 
@@ -75,7 +73,7 @@ class FaultInjector:
 
     __slots__ = ("_ambush", "_backups", "_cluster", "_is_over", "_kinds", "_random", "_weights", "_workload", "count")
 
-    def __init__(self, cluster: Cluster, workload: Workload | QueueWorkload | StreamWorkload) -> None:
+    def __init__(self, cluster: Cluster, workload: Workload) -> None:
         self._cluster = cluster
         self._workload = workload
         self._random: Random = cluster.world.stream("faults")
@@ -230,7 +228,7 @@ class FaultInjector:
         node.resume()
 
     def _clock(self) -> None:
-        """Another drift. The jumps of the wall clock come in every run (`clock_jumps`)."""
+        """Another drift."""
         node = self._target()
         most = self._cluster.plan.drift_ppm_max
         node.clock.drift(self._random.randint(-most, most), self._cluster.world.now_us)

@@ -11,6 +11,7 @@ from random import Random
 from flotilla.replica.ports import GroupLog
 from flotilla.sim.cluster import Cluster
 from flotilla.sim.devices.disk import SimDisk
+from flotilla.sim.ledger.watched import describe
 from flotilla.sim.node import SimNode
 from flotilla.storage.journal_scan import JournalScan, list_journal
 from flotilla.storage.store import NodeStore
@@ -51,7 +52,7 @@ def _is_state_lost(log: GroupLog) -> bool:
 
 def read_disk(cluster: Cluster, node: SimNode) -> dict[GroupId, LogCopy]:
     """What a node would find on its disk after a power loss. Raises CorruptionError when its store does not open."""
-    store = NodeStore.open(_copy_disk(node), cluster.plan.store, cluster.application.describe)
+    store = NodeStore.open(_copy_disk(node), cluster.plan.store, describe)
     return {group: LogCopy(log) for group, log in store.groups.items()}
 
 

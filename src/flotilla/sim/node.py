@@ -11,32 +11,26 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from flotilla.broker.cluster_clock import ClusterClock
-from flotilla.codec.peer.clock_frames import CLOCK_BYTES, decode_clock, encode_clock
 from flotilla.codec.peer.frames import decode_frame, encode_frame
-from flotilla.raft.messages import Configuration, Entry, Message
+from flotilla.raft.messages import Configuration, Message
 from flotilla.raft.node import RaftNode
-from flotilla.raft.quorum import has_quorum
 from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job, Load, Remains
-from flotilla.runtime.confirmations import Confirmations
 from flotilla.runtime.driver import THRIFTY_PATIENCE_MS, Driver, DriverOptions
-from flotilla.runtime.pause_detector import PauseDetector
 from flotilla.sim.coverage import Sometimes
-from flotilla.sim.devices.clock import EPOCH_MS, NodeClock
+from flotilla.sim.devices.clock import NodeClock
 from flotilla.sim.devices.crash import SimulatedCrash
 from flotilla.sim.devices.disk import Rot, SimDisk
 from flotilla.sim.devices.network import Network
 from flotilla.sim.devices.world import MS, SECOND, World
+from flotilla.sim.ledger.watched import WatchedLedger, describe
 from flotilla.sim.observer import GroupObserver
 from flotilla.sim.trace import Trace
-from flotilla.sim.watch import WatchedMachine, WatchedStore
+from flotilla.sim.watch import WatchedStore
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import DiskFullError, FlotillaError, StorageFailedError
 from flotilla.types.ids import GroupId, NodeId
-from flotilla.types.span import Span
-from flotilla.types.timing import Timing
 
 DOWN = 0
 RUNNING = 1
@@ -47,8 +41,6 @@ RETRY_US = 10 * SECOND
 
 #: The real ticker makes up for at most this many ticks after a pause.
 CATCH_UP_TICKS_MAX = 3
-#: Between two readings of its clock that a node sends to all others.
-CLOCK_US = 2 * SECOND
 
 
 class Token(Protocol):
@@ -57,37 +49,12 @@ class Token(Protocol):
     def answered(self, node: "SimNode", result: object) -> None: ...
 
 
-class Application(Protocol):
-    """The application of a run: what its groups replicate."""
-
-    def describe(self, entry: Entry) -> Span | None:
-        """What an entry holds for readers."""
-
-    def machine(self, node: "SimNode", group: GroupId, observer: GroupObserver) -> WatchedMachine:
-        """The state machine of a replica that a process begins with."""
-
-    def observed(self, node: "SimNode") -> None:
-        """Something has happened at the node, and is done."""
-
-
-class Callback:
-    """Passes an answer of the driver on to a callback."""
-
-    __slots__ = ("_callback",)
-
-    def __init__(self, callback: Callable[[object], None]) -> None:
-        self._callback = callback
-
-    def answered(self, node: "SimNode", result: object) -> None:
-        self._callback(result)
-
-
 class Surroundings:
     """What all nodes of a run share."""
 
     __slots__ = (
-        "application",
         "driver_options",
+        "kept_entries",
         "network",
         "observers",
         "sometimes",
@@ -105,9 +72,10 @@ class Surroundings:
         trace: Trace,
         driver_options: DriverOptions,
         store_options: StoreOptions,
-        application: Application,
+        kept_entries: int,
     ) -> None:
-        self.application = application
+        """`kept_entries`: so many stay in every log, whatever snapshots cover; 0: snapshots shorten it."""
+        self.kept_entries = kept_entries
         self.world = world
         self.network = network
         self.observers = observers
@@ -125,13 +93,11 @@ class SimNode:
         "_block",
         "_busy_until_us",
         "_deferred",
-        "_down_peers",
         "_driver_random",
         "_is_patient",
         "_is_ticking",
         "_jobs",
         "_last_tick_us",
-        "_pause_detector",
         "_paused_at_us",
         "_rafts",
         "_random",
@@ -139,8 +105,6 @@ class SimNode:
         "armed_after",
         "armed_point",
         "clock",
-        "cluster_clock",
-        "confirmations",
         "disk",
         "driver",
         "id",
@@ -162,16 +126,10 @@ class SimNode:
         self._random = around.world.stream(f"machine {node_id}")
         #: The random stream that the product draws from.
         self._driver_random = around.world.stream(f"driver {node_id}")
-        #: Cluster time, as the process knows it.
-        self.cluster_clock = ClusterClock(self, self._cluster_size)
         self.status = DOWN
         #: Rises with every start and crash: events scheduled for an earlier process are void.
         self.incarnation = 0
         self.driver: Driver | None = None
-        self.confirmations: Confirmations | None = None
-        self._pause_detector = PauseDetector(Timing().pause_ms, self._awake_ns)
-        #: Peers that the process was told to be down.
-        self._down_peers: set[NodeId] = set()
         self.store: WatchedStore | None = None
         self._rafts: list[tuple[GroupObserver, RaftNode]] = []
         #: Groups this node should host, and the configuration each begins with.
@@ -233,18 +191,13 @@ class SimNode:
     def _open(self) -> None:
         around = self._around
         self.incarnation += 1
-        real = NodeStore.open(self.disk, around.store_options, around.application.describe)
+        real = NodeStore.open(self.disk, around.store_options, describe)
         self.store = WatchedStore(self.id, real, around.observers, around.sometimes)
         for group, configuration in self.memberships.items():
             if group not in real.groups:
                 self.store.create_group(group, configuration)
         self.driver = Driver(self.id, self.store, self, self._driver_random, around.driver_options)
-        self._pause_detector = PauseDetector(Timing().pause_ms, self._awake_ns)
-        self.confirmations = Confirmations(self.driver, self._pause_detector, self._ask_quorum)
-        self._down_peers.clear()
         self.status = RUNNING
-        self.cluster_clock = ClusterClock(self, self._cluster_size)
-        self._after(0, self._tell_clock)
         self._is_patient = False
         self._rafts = []
         for group in sorted(real.groups):
@@ -258,7 +211,7 @@ class SimNode:
         assert self.driver is not None
         assert self.store is not None
         observer = self._around.observers[group]
-        machine = self._around.application.machine(self, group, observer)
+        machine = WatchedLedger(self.id, observer)
         replica = self.driver.add_replica(group, machine)
         machine.raft = replica.raft
         self.store.machines[group] = machine
@@ -367,7 +320,6 @@ class SimNode:
 
     def pause(self) -> None:
         if self.status == RUNNING:
-            self._note_awake()
             self.status = PAUSED
             self._paused_at_us = self._around.world.now_us
             self._around.trace.note(self.id, "is paused")
@@ -404,7 +356,6 @@ class SimNode:
         if driver is None:
             return
         if not self._is_ticking:
-            self._note_awake()
             self._tick_again()
         try:
             action(*arguments)
@@ -427,7 +378,16 @@ class SimNode:
     def _observe(self) -> None:
         for observer, raft in self._rafts:
             observer.observe(self.id, raft)
-        self._around.application.observed(self)
+        if self._around.kept_entries:
+            self._release()
+
+    def _release(self) -> None:
+        """The log is the data: no snapshot shortens it, but retention does, here by count."""
+        assert self.driver is not None
+        keep = self._around.kept_entries
+        for replica in self.driver.replicas.values():
+            if replica.applied > replica.log.first_index() + 2 * keep:
+                replica.release_below(replica.applied - keep)
 
     def _count_failed_reads(self) -> None:
         self.disk.failed_reads = 0
@@ -445,11 +405,6 @@ class SimNode:
     def _fire(self, incarnation: int, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
         if incarnation == self.incarnation:
             action(*arguments)
-
-    def _note_awake(self) -> None:
-        """A real node ticks also while all its groups sleep, so that time is no pause."""
-        if not self._is_ticking:
-            self._pause_detector.tick()
 
     def _tick(self, number: int) -> None:
         if self.status != RUNNING or number != self._tick_number:
@@ -474,7 +429,6 @@ class SimNode:
     def _tick_driver(self) -> None:
         assert self.driver is not None
         assert self.store is not None
-        self._pause_detector.tick()
         self.driver.tick()
         if self._block is None:
             self.store.mark_block()
@@ -484,12 +438,8 @@ class SimNode:
             self._enter(self._receive, frame)
 
     def _receive(self, frame: bytes) -> None:
-        """Every frame begins with a reading of the sender's clock, and some are nothing else."""
         assert self.driver is not None
-        sender, _, wall_ms = decode_clock(frame[:CLOCK_BYTES])
-        self.cluster_clock.heard(sender, wall_ms)
-        if len(frame) > CLOCK_BYTES:
-            self.driver.receive(decode_frame(frame[CLOCK_BYTES:]))
+        self.driver.receive(decode_frame(frame))
 
     def peer_changed(self, peer: NodeId, is_up: bool) -> None:
         self._around.sometimes.seen("peer reported down") if not is_up else None
@@ -497,28 +447,10 @@ class SimNode:
 
     def _report_peer(self, peer: NodeId, is_up: bool) -> None:
         assert self.driver is not None
-        assert self.confirmations is not None
         if is_up:
-            self._down_peers.discard(peer)
             self.driver.peer_up(peer)
         else:
-            self._down_peers.add(peer)
             self.driver.peer_down(peer)
-            self.confirmations.link_lost()
-
-    def is_cut_off(self, group: GroupId) -> bool:
-        """Whether nothing can come from a quorum of the group's voters, and the process was told so."""
-        configuration = self._around.observers[group].newest_configuration
-        raft = next((raft for observer, raft in self._rafts if observer.group == group), None)
-        if raft is None or configuration.is_joint or raft.configuration != configuration:
-            return False
-        network = self._around.network
-        gone = {peer for peer in self._down_peers if network.is_cut(peer, self.id)}
-        return not has_quorum(configuration, set(configuration.voters) - gone)
-
-    def _ask_quorum(self, group: GroupId, answered: Callable[[object], None]) -> None:
-        assert self.driver is not None
-        self.driver.confirm(group, Callback(answered))
 
     def call(self, action: Callable[[Driver], None]) -> bool:
         """A client's or an operator's request. False: the process is down, so it was certainly not received."""
@@ -541,32 +473,7 @@ class SimNode:
         observers = self._around.observers
         for group, message in messages:
             observers[group].sent(message)
-        self._around.network.send(self.id, to, b"".join([self._reading(to), *encode_frame(messages)]))
-
-    # Clocks. Implements `MachineClocks`.
-
-    def now_ms(self) -> int:
-        """The wall clock."""
-        return EPOCH_MS + self.clock.wall_us(self._around.world.now_us) // MS
-
-    def uptime_ms(self) -> int:
-        return self.clock.steady_us(self._around.world.now_us) // MS
-
-    def _awake_ns(self) -> int:
-        return self.clock.steady_us(self._around.world.now_us) * 1_000
-
-    def _cluster_size(self) -> int:
-        return self._around.network.node_count
-
-    def _reading(self, to: NodeId) -> bytes:
-        return encode_clock(self.id, to, self.now_ms())
-
-    def _tell_clock(self) -> None:
-        """A real node sends a reading first on every connection; here it goes before every frame, and now and then."""
-        self._after(CLOCK_US, self._tell_clock)
-        if self.status == RUNNING:
-            for other in self._around.network.others(self.id):
-                self._around.network.send(self.id, other, self._reading(other))
+        self._around.network.send(self.id, to, b"".join(encode_frame(messages)))
 
     def write(self, block: Block) -> None:
         self._block = block

@@ -5,27 +5,20 @@ result, with one command that finds it again.
 """
 
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from flotilla.sim.checkers.violation import Violation
-from flotilla.sim.clock_jumps import ClockJumps
-from flotilla.sim.cluster import Cluster, MakeApplication
+from flotilla.sim.cluster import Cluster
 from flotilla.sim.devices.clock import TICK_US
 from flotilla.sim.devices.crash import SimulatedCrash
 from flotilla.sim.devices.world import SECOND, World
 from flotilla.sim.faults import FaultInjector
 from flotilla.sim.good_copies import can_heal
-from flotilla.sim.ledger.application import LedgerApplication
-from flotilla.sim.ledger.workload import Workload
 from flotilla.sim.node import SimNode
 from flotilla.sim.operator import Operator
-from flotilla.sim.plans.run import DEFAULT_TICKS, LEDGER, QUEUE, STREAM, Plan
-from flotilla.sim.queue.host import QueueApplication
-from flotilla.sim.queue.workload import QueueWorkload
-from flotilla.sim.stream.host import StreamApplication
-from flotilla.sim.stream.workload import StreamWorkload
+from flotilla.sim.plan import DEFAULT_TICKS, Plan
 from flotilla.sim.trace import EVERYONE
+from flotilla.sim.workload import Workload
 from flotilla.types.ids import GroupId, NodeId
 
 #: After the last fault every group must acknowledge an append within this time,
@@ -60,26 +53,16 @@ class Result:
         return not self.failure
 
 
-#: For each workload: what the nodes run, and the clients that use it.
-_WORKLOADS: dict[str, tuple[MakeApplication, Callable[[Cluster], Workload | QueueWorkload | StreamWorkload]]] = {
-    LEDGER: (LedgerApplication, Workload),
-    QUEUE: (QueueApplication, QueueWorkload),
-    STREAM: (StreamApplication, StreamWorkload),
-}
-
-
 class Run:
     """A cluster with its clients, its operator and its faults."""
 
     def __init__(self, plan: Plan, *, is_traced: bool = False) -> None:
         self.plan = plan
         self.world = World(plan.seed)
-        make_application, make_workload = _WORKLOADS[plan.workload]
-        self.cluster = Cluster(self.world, plan, make_application, is_traced=is_traced)
-        self.workload = make_workload(self.cluster)
+        self.cluster = Cluster(self.world, plan, is_traced=is_traced)
+        self.workload = Workload(self.cluster)
         self.operator = Operator(self.cluster)
         self.faults = FaultInjector(self.cluster, self.workload)
-        self.jumps = ClockJumps(self.cluster)
 
     def go(self) -> None:
         """Raises Violation, or the assertion of the product that did not hold."""
@@ -87,7 +70,6 @@ class Run:
         self.workload.start()
         self.operator.start()
         self.faults.start()
-        self.jumps.start()
         self.world.run_until(self.plan.chaos_us)
         self._heal()
         absent = self._hold_back()
@@ -99,7 +81,6 @@ class Run:
     def _heal(self) -> None:
         self.cluster.trace.note(EVERYONE, "all faults end")
         self.faults.heal()
-        self.jumps.end()
         self.operator.calm()
         self.workload.calm()
 
@@ -214,4 +195,4 @@ def repeat_command(plan: Plan) -> str:
     ticks = plan.chaos_us // TICK_US
     options = "" if ticks == DEFAULT_TICKS else f" --ticks {ticks}"
     faults = ",".join(plan.faults) or "none"
-    return f"flotilla sim --workload {plan.workload} --seed {plan.seed} --nodes {plan.nodes} --faults {faults}{options}"
+    return f"flotilla sim --seed {plan.seed} --nodes {plan.nodes} --faults {faults}{options}"

@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.mutants.mutants import MUTANTS, applied
-from flotilla.sim.plans.run import DEFAULT_TICKS, LEDGER, Plan, draw_plan, draw_workload
+from flotilla.sim.plan import DEFAULT_TICKS, Plan, draw_plan
 from flotilla.sim.run import Result, simulate
 
 
@@ -54,13 +54,10 @@ class Order:
     ticks: int = DEFAULT_TICKS
     faults: tuple[str, ...] | None = None
     mutant: str = ""
-    #: One of WORKLOADS; empty: each seed draws its own.
-    workload: str = LEDGER
 
     def plan(self, seed: int) -> Plan:
-        workload = self.workload or draw_workload(seed)
         faults = MUTANTS[self.mutant].faults if self.mutant and self.faults is None else self.faults
-        return draw_plan(seed, workload=workload, nodes=self.nodes, ticks=self.ticks, faults=faults)
+        return draw_plan(seed, nodes=self.nodes, ticks=self.ticks, faults=faults)
 
 
 @dataclass(slots=True)

@@ -236,6 +236,9 @@ class SegmentedLog:
                 if max_bytes < 0 and found:
                     break
                 found.append(entry)
+                if max_bytes <= 0:
+                    # Nothing more fits: entries without records behind it are not walked in vain.
+                    break
         except NotLoadedError:
             if not found:
                 raise

@@ -6,8 +6,8 @@ from flotilla.sim.backups import Backup, may_put_back, put_back, tail_of
 from flotilla.sim.devices.network import Weather
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.good_copies import can_heal, last_block, read_disk
-from flotilla.sim.node import Callback, SimNode
-from flotilla.sim.plans.run import LEDGER, draw_plan
+from flotilla.sim.node import SimNode
+from flotilla.sim.plan import draw_plan
 from flotilla.sim.run import Run
 from flotilla.storage.block import HEADER_BYTES
 from flotilla.storage.framing import SECTOR_BYTES
@@ -17,16 +17,22 @@ from flotilla.types.limits import MIB
 
 def working_run(journal_bytes: int = 0) -> Run:
     """Three nodes, some entries committed, nothing in flight."""
-    plan = draw_plan(4, workload=LEDGER, nodes=3, faults=())
+    plan = draw_plan(4, nodes=3, faults=())
     if journal_bytes:
         plan = replace(plan, store=replace(plan.store, journal_bytes=journal_bytes))
-    run = Run(replace(plan, groups=1, weather=Weather(), padding_bytes_max=200, snapshot_entries=200))
+    run = Run(replace(plan, groups=1, weather=Weather(), padding_bytes_max=200, snapshot_entries=200, kept_entries=0))
     run.cluster.start()
     run.workload.start()
     run.world.run_until(40 * SECOND)
     run.workload.stop()
     run.world.run_until(60 * SECOND)
     return run
+
+
+class Unheard:
+    """Nobody waits for the answer."""
+
+    def answered(self, node: SimNode, result: object) -> None: ...
 
 
 def damage_entries(node: SimNode) -> None:
@@ -94,7 +100,7 @@ def test_the_tail_of_a_leader_that_was_cut_off() -> None:
     assert not tail_of(cluster, leader, 1)
     cluster.network.isolate(leader.id)
     for _ in range(3):
-        leader.call(lambda driver: driver.propose(1, b"never committed", Callback(lambda _: None)))
+        leader.call(lambda driver: driver.propose(1, b"never committed", Unheard()))
     run.world.run_until(run.world.now_us + SECOND // 2)
     assert tail_of(cluster, leader, 1) == range(commit + 1, commit + 4)
     run.world.run_until(run.world.now_us + 10 * SECOND)

@@ -19,7 +19,7 @@ from flotilla.cli.terminal.servers import AsJson
 from flotilla.sim.coverage import missing
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.mutants.mutants import MUTANTS, applied
-from flotilla.sim.plans.run import DEFAULT_TICKS, FAULTS, NODES_MIN, WORKLOADS
+from flotilla.sim.plan import DEFAULT_TICKS, FAULTS, NODES_MIN
 from flotilla.sim.run import Result, simulate
 from flotilla.sim.swarm import Order, Totals, run_swarm
 
@@ -41,7 +41,7 @@ def sim(
     mutant: Annotated[str, typer.Option(help="Break the code on purpose, with the mutant of this name.")] = "",
     mutants: Annotated[bool, typer.Option("--mutants", help="Try every mutant; all must be caught.")] = False,
     workload: Annotated[
-        str, typer.Option(help="ledger, queue or stream, instead of a drawn one; with --whole one or more of its own.")
+        str, typer.Option(help="Kinds of clients with --whole, instead of drawn ones: a,b,c, all or none.")
     ] = "",
     whole: Annotated[
         bool, typer.Option("--whole", help="Run whole brokers and whole clients, instead of their core alone.")
@@ -81,11 +81,9 @@ def sim(
         raise typer.Exit(0 if found["is_good"] else 1)
     if mutant and mutant not in MUTANTS:
         raise typer.BadParameter(f"unknown mutant; there are {', '.join(MUTANTS)}", param_hint="--mutant")
-    if workload and workload not in WORKLOADS:
-        raise typer.BadParameter(f"unknown workload; there are {', '.join(WORKLOADS)}", param_hint="--workload")
-    if mutant:
-        workload = workload or MUTANTS[mutant].workload
-    order = Order(nodes=nodes, ticks=ticks, faults=_parse_faults(faults), mutant=mutant, workload=workload)
+    if workload:
+        raise typer.BadParameter("needs --whole", param_hint="--workload")
+    order = Order(nodes=nodes, ticks=ticks, faults=_parse_faults(faults), mutant=mutant)
     if mutants:
         found = _try_mutants(printer, order, workers)
     elif seeds:
@@ -122,9 +120,7 @@ def parse_seeds(text: str) -> range:
 
 def _run_seed(printer: Console, seed: int, order: Order, *, is_traced: bool) -> dict[str, Any]:
     plan = order.plan(seed)
-    printer.print(
-        f"[bold]seed {seed}[/]: {plan.workload}, {plan.nodes} nodes, {plan.spares} spare, {plan.groups} group(s)"
-    )
+    printer.print(f"[bold]seed {seed}[/]: {plan.nodes} nodes, {plan.spares} spare, {plan.groups} group(s)")
     printer.print(f"faults: {', '.join(plan.faults) or 'none'}")
     with applied(order.mutant) if order.mutant else nullcontext():
         result = simulate(plan, is_traced=is_traced)
@@ -144,7 +140,6 @@ def _run_seed(printer: Console, seed: int, order: Order, *, is_traced: bool) -> 
         printer.print("[dim]--trace prints every step[/]")
     return {
         "seed": seed,
-        "workload": plan.workload,
         "nodes": plan.nodes,
         "faults": plan.faults,
         "simulated_s": result.simulated_us // SECOND,
@@ -208,10 +203,9 @@ def _try_mutants(printer: Console, order: Order, workers: int | None) -> dict[st
     table = Table("mutant", "the mistake", "seeds", "caught by")
     found: dict[str, str | None] = {}
     with show_progress(printer) as progress:
-        tried = [mutant for mutant in MUTANTS.values() if order.workload in ("", mutant.workload)]
-        task = progress.add_task("mutants", total=len(tried))
-        for mutant in tried:
-            broken = replace(order, mutant=mutant.name, workload=mutant.workload)
+        task = progress.add_task("mutants", total=len(MUTANTS))
+        for mutant in MUTANTS.values():
+            broken = replace(order, mutant=mutant.name)
             totals = run_swarm(range(1, MUTANT_SEEDS_MAX + 1), broken, workers=workers, failures_max=1)
             if totals.failures:
                 first = totals.failures[0]
@@ -223,5 +217,5 @@ def _try_mutants(printer: Console, order: Order, workers: int | None) -> dict[st
             progress.advance(task)
     printer.print(table)
     caught = sum(promise is not None for promise in found.values())
-    printer.print(f"{caught} of {len(tried)} mutants caught")
-    return {"caught_by": found, "is_good": caught == len(tried)}
+    printer.print(f"{caught} of {len(MUTANTS)} mutants caught")
+    return {"caught_by": found, "is_good": caught == len(MUTANTS)}

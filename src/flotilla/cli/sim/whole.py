@@ -12,7 +12,7 @@ from rich.console import Console
 from flotilla.cli.sim.progress import show_progress
 from flotilla.cli.sim.whole_mutants import try_mutants
 from flotilla.sim.devices.world import SECOND
-from flotilla.sim.plans.run import DEFAULT_TICKS
+from flotilla.sim.plan import DEFAULT_TICKS
 from flotilla.sim.swarm import Totals
 from flotilla.sim.whole.coverage import missing
 from flotilla.sim.whole.faults import FAULTS

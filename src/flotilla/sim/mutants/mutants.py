@@ -29,15 +29,9 @@ from flotilla.replica.ports import PendingSnapshot
 from flotilla.replica.replica import Replica
 from flotilla.runtime.driver import Driver
 from flotilla.sim.devices.disk import SimDisk, SimFile
-from flotilla.sim.mutants.clocks import ROWS as CLOCK_ROWS
 from flotilla.sim.mutants.disks import ROWS as DISK_ROWS
 from flotilla.sim.mutants.disks import commit_unconfirmed
-from flotilla.sim.mutants.leadership import ROWS as LEADERSHIP_ROWS
-from flotilla.sim.mutants.queue import ROWS as QUEUE_ROWS
 from flotilla.sim.mutants.replacement import Replacement, replaced
-from flotilla.sim.mutants.stream import ROWS as STREAM_ROWS
-from flotilla.sim.mutants.transactions import ROWS as TRANSACTION_ROWS
-from flotilla.sim.plans.run import LEDGER, QUEUE, STREAM
 from flotilla.storage import block, recovery, segment
 from flotilla.storage.framing import ENTRY, TRUNCATE, Frame
 from flotilla.storage.journal import journal_path
@@ -55,8 +49,6 @@ class Mutant:
     name: str
     mistake: str
     replacements: tuple[Replacement, ...]
-    #: The workload whose runs can catch it.
-    workload: str = LEDGER
     #: Faults that bring about what it takes, where the drawn ones seldom do.
     faults: tuple[str, ...] | None = None
 
@@ -443,11 +435,3 @@ MUTANTS: dict[str, Mutant] = dict(
 MUTANTS |= {
     name: Mutant(name, mistake, replacements, faults=faults) for name, mistake, faults, replacements in DISK_ROWS
 }
-MUTANTS |= {
-    name: Mutant(name, mistake, replacements, QUEUE) for name, mistake, replacements in (*QUEUE_ROWS, *TRANSACTION_ROWS)
-}
-MUTANTS |= {
-    name: Mutant(name, mistake, replacements, QUEUE, faults)
-    for name, mistake, faults, replacements in (*CLOCK_ROWS, *LEADERSHIP_ROWS)
-}
-MUTANTS |= {name: Mutant(name, mistake, replacements, STREAM) for name, mistake, replacements in STREAM_ROWS}

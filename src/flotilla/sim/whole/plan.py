@@ -1,10 +1,12 @@
 """What one seed of the whole product is about: how many brokers and clients, which faults, which workloads."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from flotilla.sim.devices.world import SECOND
+from flotilla.types.limits import KIB, MIB, PROPOSAL_COUNT_MAX
 
 NODES: Final = (3, 3, 3, 4, 5)
 DURATION_S: Final = 60
@@ -21,6 +23,8 @@ class WholePlan:
     faults: tuple[str, ...]
     #: Names of workloads.
     workloads: tuple[str, ...]
+    #: Of all brokers. Small limits make rare paths common: states are restored often, and logs refuse what is too much.
+    settings: Mapping[str, Any] = field(default_factory=dict)
     #: One setting of the cluster differs between its brokers.
     is_mixed: bool = False
     #: After the faults a majority is healed, and the rest stays broken for ever.
@@ -49,6 +53,16 @@ def draw_whole_plan(
         duration_us=duration_s * SECOND,
         faults=drawn_faults if faults is None else faults,
         workloads=drawn_workloads if workloads is None else workloads,
+        settings=_draw_settings(seed),
         is_mixed=random.random() < 0.2,
         heals_core_only=random.random() < 0.2,
     )
+
+
+def _draw_settings(seed: int) -> dict[str, Any]:
+    random = Random(f"whole settings {seed}")
+    return {
+        "snapshot_entries": random.choice((10, 30, 100, 100)),
+        "proposal_count_max": random.choice((2, 8, PROPOSAL_COUNT_MAX, PROPOSAL_COUNT_MAX)),
+        "segment_file_bytes": random.choice((64 * KIB, 1 * MIB)),
+    }

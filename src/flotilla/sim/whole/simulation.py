@@ -71,10 +71,10 @@ class Faults(Protocol):
 
 class Simulation:
     def __init__(self, plan: WholePlan, **settings: Any) -> None:
-        """`settings` are those of NodeSettings."""
+        """`settings` are those of NodeSettings, beside those of the plan."""
         self.plan = plan
         self.world = World(plan.seed)
-        self.cluster = Cluster(self.world, plan.nodes, **settings)
+        self.cluster = Cluster(self.world, plan.nodes, **{**plan.settings, **settings})
         self.history = History(self.world)
         self.workloads: dict[str, Workload] = {}
         self.faults: Faults | None = None
@@ -126,6 +126,8 @@ class Simulation:
         for workload in self.workloads.values():
             workload.calm()
         self._wait(self._is_calm, CALM_US, "progress after healing")
+        self._wait(self.service.is_settled, CALM_US, "every transaction ends")
+        self.service.judge()
         self._judge_brokers()
         judge_time_limits(self.history, self.world.now_us)
         for workload in self.workloads.values():

@@ -11,7 +11,10 @@ from flotilla.sim.whole.swarm import mutant_order
 @pytest.mark.parametrize("name", WHOLE_MUTANTS)
 def test_a_mutant_replaces_what_is_there_and_puts_it_back(name: str) -> None:
     def current() -> list[object]:
-        return [getattr(owner, key) for owner, key, _ in WHOLE_MUTANTS[name].replacements]
+        return [
+            owner[key] if isinstance(owner, dict) else getattr(owner, key)
+            for owner, key, _ in WHOLE_MUTANTS[name].replacements
+        ]
 
     before = current()
     with applied_whole(name):

@@ -15,9 +15,9 @@ from flotilla.metadata.stream_sessions import Silent, StreamSessions
 from flotilla.metadata.transactions import COMMITTED, Transaction
 from flotilla.metadata.values import Topic
 from flotilla.raft.messages import Entry
-from flotilla.sim.checkers.stream_shadow import GroupOwnership, Pages, metadata_digest
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.whole.models.record import WatchRecord
+from flotilla.sim.whole.models.stream_ownership import GroupOwnership, Pages, metadata_digest
 from flotilla.types.errors import FlotillaError
 from flotilla.types.snapshot_data import SnapshotData
 
@@ -33,11 +33,14 @@ class OwnershipWatch:
         self.pages = Pages(metadata_digest(MetadataMachine()))
         self._groups: dict[tuple[int, str], GroupOwnership] = {}
 
+    def group(self, topic_id: int, name: str) -> GroupOwnership:
+        return self._groups.setdefault((topic_id, name), GroupOwnership())
+
     def applied(self, node: str, entry: Entry, result: object, replica: MetadataMachine) -> None:
         # A digest of everything is dear: now and then it must agree, and at every entry the results.
         is_page = entry.index % _PAGE_ENTRIES == 0
         digest = metadata_digest(replica) if is_page else _comparable(result)
-        if self.pages.is_new(node, entry.index, None):
+        if entry.index > self.pages.newest:
             if not isinstance(result, FlotillaError):
                 self._write(decode_command(entry.data), result)
             for group in replica.state.streams.all_groups():
@@ -50,8 +53,7 @@ class OwnershipWatch:
             self.pages.compare(node, replica.applied, metadata_digest(replica), "snapshot equals replay")
 
     def _judge(self, entry: Entry, group: StreamGroup) -> None:
-        key = group.topic_id, group.name
-        self._groups.setdefault(key, GroupOwnership()).changed(entry, group)
+        self.group(group.topic_id, group.name).changed(entry, group)
 
     def _write(self, command: Command, result: object) -> None:
         if isinstance(result, Topic) and not isinstance(command, DeleteTopic):

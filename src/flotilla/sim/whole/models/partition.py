@@ -8,10 +8,10 @@ from flotilla.broker.retention_holds import chosen_holders
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import Describe
 from flotilla.raft.messages import Entry
-from flotilla.sim.checkers.ages import AgeChecker
-from flotilla.sim.checkers.queue_delivery import DeliveryChecker
-from flotilla.sim.checkers.queue_shadow import GroupShadow, QueueShadow, Ways
 from flotilla.sim.devices.clock import DRIFT_PPM_MAX
+from flotilla.sim.whole.models.ages import AgeChecker
+from flotilla.sim.whole.models.queue_delivery import DeliveryChecker
+from flotilla.sim.whole.models.queue_shadow import GroupShadow, QueueShadow, Ways
 from flotilla.sim.whole.models.record import WatchRecord
 from flotilla.types.dead_letters import HEADER_PREFIX
 from flotilla.types.group_settings import GroupRules
@@ -44,8 +44,8 @@ class PartitionWatch(Ways):
         self.shadow = QueueShadow(group, self, watch.letters, watch.registry)
         world = watch.world
         settings = self.topic.settings
-        self.ages = AgeChecker(world, settings.retention_ms, settings.retention_messages, 0, DRIFT_PPM_MAX)
-        self.delivery = DeliveryChecker(self.shadow, 0, lambda: world.now_us, silence_us=0)
+        self.ages = AgeChecker(world, settings.retention_ms, settings.retention_messages, DRIFT_PPM_MAX)
+        self.delivery = DeliveryChecker(self.shadow, lambda: world.now_us)
 
     @property
     def topic(self) -> Topic:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from flotilla.metadata.values import Topic
-from flotilla.sim.checkers.queue_transactions import Registry
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.devices.world import World
+from flotilla.sim.whole.models.queue_transactions import Registry
 from flotilla.types.ids import Offset
 
 

@@ -1,8 +1,8 @@
 """The watch over the real brokers of a run: models of their partitions and of the metadata, told of every step.
 
-For the length of a run it takes the places where brokers make their state machines and leaders, and puts subclasses
-there that do the same and report. A broken promise is not raised in a broker, which would take it for a bug of one
-partition and go on without it.
+For the length of a run it takes the places where brokers make their state machines and leaders, and clients their
+members of stream groups, and puts subclasses there that do the same and report. A broken promise is not raised in a
+broker, which would take it for a bug of one partition and go on without it.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,6 +15,7 @@ from flotilla.broker.cluster.hosting import Hosting
 from flotilla.broker.partition import host
 from flotilla.broker.queue import groups
 from flotilla.broker.stream import coordinator
+from flotilla.client.stream import _loop
 from flotilla.metadata.values import Assignment, Topic
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.devices.world import World
@@ -24,6 +25,7 @@ from flotilla.sim.whole.models.leader import (
     WatchedRequests,
     WatchedTransactions,
 )
+from flotilla.sim.whole.models.member import WatchedMember
 from flotilla.sim.whole.models.metadata import OwnershipWatch, WatchedCatalog, WatchedSessions
 from flotilla.sim.whole.models.partition import PartitionWatch, WatchedPartition
 from flotilla.sim.whole.models.record import WatchRecord
@@ -34,6 +36,7 @@ _PLACES: Final[tuple[tuple[Any, str], ...]] = (
     (Hosting, "_machine_of"),
     (server, "CatalogMachine"),
     (coordinator, "StreamSessions"),
+    (_loop, "StreamMember"),
     (groups, "QueueLeader"),
     (host, "PartitionQueue"),
     (host, "QueueRequests"),
@@ -58,6 +61,15 @@ class ServiceWatch(WatchRecord):
             found = self.partitions[group] = PartitionWatch(self, group, topic.topic_id, number)
         return found
 
+    def is_settled(self) -> bool:
+        """Whether no transaction is open in any partition."""
+        return not any(partition.shadow.stages.open for partition in self.partitions.values())
+
+    def judge(self) -> None:
+        """At the end of a run. Raises Violation."""
+        for partition in self.partitions.values():
+            partition.shadow.stages.judge()
+
     @contextmanager
     def watching(self) -> Iterator[None]:
         """All brokers that start meanwhile are watched."""
@@ -71,6 +83,7 @@ class ServiceWatch(WatchRecord):
             machine_of,
             partial(WatchedCatalog, self, self.ownership),
             partial(WatchedSessions, self),
+            partial(WatchedMember, self.ownership),
             WatchedLeader,
             WatchedQueue,
             WatchedRequests,

@@ -4,10 +4,38 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from flotilla.sim.mutants.replacement import replaced
-from flotilla.sim.whole.mutants import client, consumer, leases, node, partition, queue, stream, transactions
+from flotilla.sim.whole.mutants import (
+    client,
+    clocks,
+    consumer,
+    deliveries,
+    leadership,
+    leases,
+    node,
+    ownership,
+    partition,
+    queue,
+    stages,
+    stream,
+    transactions,
+)
 from flotilla.sim.whole.mutants.mutant import WholeMutant
 
-_MODULES: Final = (partition, queue, leases, stream, transactions, client, consumer, node)
+_MODULES: Final = (
+    partition,
+    queue,
+    deliveries,
+    leases,
+    leadership,
+    clocks,
+    stream,
+    ownership,
+    transactions,
+    stages,
+    client,
+    consumer,
+    node,
+)
 
 WHOLE_MUTANTS: Final[dict[str, WholeMutant]] = {mutant.name: mutant for each in _MODULES for mutant in each.MUTANTS}
 assert len(WHOLE_MUTANTS) == sum(len(each.MUTANTS) for each in _MODULES)

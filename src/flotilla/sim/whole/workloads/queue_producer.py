@@ -21,22 +21,26 @@ class QueueProducer:
     async def run(self) -> None:
         scene = self._scene
         chance = scene.simulation.stream(self._name)
-        async with scene.client(self._name) as client:
+        async with scene.client(self._name) as client, scene.client(f"{self._name}-again") as other:
             while not scene.is_calm:
                 await asyncio.sleep(chance.random() * 2 * _THINK_S)
                 if chance.random() < 0.2:
                     await self._produce_many(client, chance)
                 else:
-                    await self._produce(client, chance)
+                    await self._produce(client, other, chance)
         scene.busy -= 1
 
     def _payload(self) -> str:
         self._number += 1
         return f"{self._name}/{self._number}"
 
-    async def _produce(self, client: AsyncClient, chance: Random) -> None:
+    async def _produce(self, client: AsyncClient, other: AsyncClient, chance: Random) -> None:
         payload = self._payload()
         fields = _draw_fields(chance, payload)
+        if "idempotency_key" in fields and chance.random() < 0.5:
+            # Two of the application do the same at once.
+            await asyncio.gather(self._send(client, payload, fields), self._send(other, payload, fields))
+            return
         await self._send(client, payload, fields)
         if "idempotency_key" in fields:
             # The application does not know whether it was here before.

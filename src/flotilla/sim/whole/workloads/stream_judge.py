@@ -50,14 +50,16 @@ def _judge_deliveries(calls: Sequence[Call], contents: Contents) -> None:
 
 
 def _judge_owners(calls: Sequence[Call]) -> None:
-    """An epoch of a partition has one owner, and what it commits after another one has claimed it is refused."""
+    """An epoch of a partition is given to one member and once; commits after the claim of a later one are refused."""
     owners: dict[tuple[int, int], str] = {}
     #: By partition: when the application of a new owner learned of it, and its epoch.
     claims: dict[int, list[tuple[int, int]]] = {}
     for call in _done(calls, "assign"):
         place = (call.arguments["partition"], call.arguments["epoch"])
-        if owners.setdefault(place, call.client) != call.client:
-            raise Violation("one owner per epoch", f"partition {place[0]}, epoch {place[1]}: {owners[place]}, {call}")
+        if place in owners:
+            text = f"partition {place[0]}, epoch {place[1]}: {owners[place]}, and then {call}"
+            raise Violation("an epoch is given once" if owners[place] == call.client else "one owner per epoch", text)
+        owners[place] = call.client
         claims.setdefault(place[0], []).append((call.ended_us, place[1]))
     for call in _done(calls, "commit"):
         for partition in call.result["offsets"]:

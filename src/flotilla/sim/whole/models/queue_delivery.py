@@ -10,13 +10,12 @@ from typing import Final
 
 from flotilla.partition.commands.hand_over import HeldGroup
 from flotilla.partition.leader.group_delivery import LeasedMessages
-from flotilla.sim.checkers.queue_leases import HandoverChecker, LiveLease, TermShadow
-from flotilla.sim.checkers.queue_shadow import GroupShadow, QueueShadow
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.devices.clock import EPOCH_MS
+from flotilla.sim.whole.models.queue_leases import HandoverChecker, LiveLease, TermShadow
+from flotilla.sim.whole.models.queue_shadow import GroupShadow, QueueShadow
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Index, NodeId, Offset, Term
-from flotilla.types.operations import Produced
 from flotilla.types.operations.queue import ACK, FAIL, REJECT, LeaseRange
 
 _MINUTE_US: Final = 60_000_000
@@ -53,13 +52,11 @@ class RateShadow:
 class DeliveryChecker:
     """All leaders of the topic, one after the other and side by side."""
 
-    def __init__(self, shadow: QueueShadow, skew_ms: int, now_us: Callable[[], int], silence_us: int) -> None:
-        """`now_us` is the world's time; `silence_us`: how long links are silent before a node notices."""
+    def __init__(self, shadow: QueueShadow, now_us: Callable[[], int]) -> None:
+        """`now_us` is the world's time."""
         self._shadow = shadow
         self._now_us = now_us
-        self._handover = HandoverChecker(silence_us)
-        self._skew_ms = skew_ms
-        self._terms = 0
+        self._handover = HandoverChecker()
         #: How far the times of leaders were from the world's: tokens come by cluster time, which drifts.
         self._errors_ms = (0, 0)
         self._rates: dict[str, RateShadow] = {}
@@ -69,7 +66,6 @@ class DeliveryChecker:
         self._reported_failures: dict[tuple[str, Offset, Index], int] = {}
 
     def begin(self, node: NodeId, term: Term) -> TermShadow:
-        self._terms += 1
         shadow = TermShadow(node, term, self._now_us())
         self._handover.begin(shadow)
         return shadow
@@ -153,7 +149,7 @@ class DeliveryChecker:
         error_ms = max(min(now_ms - EPOCH_MS - now_us // 1000, _ERROR_MS_MAX), -_ERROR_MS_MAX)
         self._errors_ms = (min(self._errors_ms[0], error_ms), max(self._errors_ms[1], error_ms))
         spread_ms = self._errors_ms[1] - self._errors_ms[0]
-        slack_us = 2 * self._skew_ms * 1000 * (1 + self._terms) + 2 * spread_ms * 1000
+        slack_us = 2 * spread_ms * 1000
         self._rates.setdefault(name, RateShadow()).delivered(name, count, rules, now_us, slack_us)
 
     def delivered_once(self, at: TermShadow, name: str, first: Offset, end: Offset) -> None:
@@ -209,12 +205,8 @@ class DeliveryChecker:
                 else:
                     holder.deadline_ms = min(now_ms + visibility_ms, holder.given_ms + lease_ms_max)
 
-    def lost(self, at: TermShadow, member: str) -> None:
-        """Its leases have ended."""
-        at.live = {place: lease for place, lease in at.live.items() if lease.member != member}
-
     def left(self, at: TermShadow, group: str, member: str) -> None:
-        """The same, in one group that it has left."""
+        """Its leases in one group have ended."""
         at.live = {place: lease for place, lease in at.live.items() if place[0] != group or lease.member != member}
 
     # Answers.
@@ -242,16 +234,3 @@ class DeliveryChecker:
                 "attempts are counted",
                 f"{reported} failures of {offset} in {group.name} were reported, {counted} count",
             )
-
-    def answered_produced(self, identities: list[int], reply: Produced) -> None:
-        """A producer is answered with the offsets of its records."""
-        places = (
-            dict(reply.known) if reply.known else {into: reply.base_offset + into for into in range(len(identities))}
-        )
-        for into, offset in places.items():
-            found = self._shadow.messages[offset].identity if offset < self._shadow.next_offset else None
-            if found != identities[into]:
-                raise Violation(
-                    "acknowledged is stored",
-                    f"message {identities[into]} should be at {offset}, and there is {found}",
-                )

@@ -2,16 +2,9 @@
 
 from flotilla.raft.messages import Entry
 from flotilla.raft.node import RaftNode
-from flotilla.sim.coverage import Sometimes
-from flotilla.sim.devices.network import Network
-from flotilla.sim.devices.world import World
 from flotilla.sim.ledger.machine import Ledger
-from flotilla.sim.node import SimNode
 from flotilla.sim.observer import GroupObserver
-from flotilla.sim.plans.run import Plan
-from flotilla.sim.trace import Trace
-from flotilla.sim.watch import WatchedMachine
-from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.ids import NodeId
 from flotilla.types.snapshot_data import SnapshotData
 from flotilla.types.span import Span
 
@@ -41,19 +34,6 @@ class WatchedLedger(Ledger):
         self._observer.application.restored(self._node, len(self.commands), self.digest)
 
 
-class LedgerApplication:
-    """The cluster replicates a list of commands, and no client reads it by offsets. Implements `Application`."""
-
-    __slots__ = ()
-
-    def __init__(self, world: World, network: Network, run: Plan, sometimes: Sometimes, trace: Trace) -> None:
-        """A ledger needs nothing of the run: its clients talk to the nodes directly."""
-
-    def describe(self, entry: Entry) -> Span | None:
-        return None
-
-    def machine(self, node: SimNode, group: GroupId, observer: GroupObserver) -> WatchedMachine:
-        return WatchedLedger(node.id, observer)
-
-    def observed(self, node: SimNode) -> None:
-        """The observers of the groups see all there is to see."""
+def describe(entry: Entry) -> Span | None:
+    """What an entry holds for readers by offset: nothing."""
+    return None

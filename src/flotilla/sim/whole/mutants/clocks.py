@@ -1,25 +1,19 @@
-"""Deliberate bugs of time: each lets the wall clock of one node decide.
+"""Deliberate bugs of time: each lets the wall clock of one broker decide."""
 
-Rows for the table in `mutants`: a name, the mistake, faults that bring it about where the drawn ones seldom do,
-and what to put in the place of what.
-"""
+from typing import Any, Final
 
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
-
-from flotilla.broker import cluster_clock
+from flotilla import machine
 from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.log_upkeep import LogUpkeep
-
-AimedRow: TypeAlias = tuple[str, str, tuple[str, ...] | None, tuple[tuple[Any, str, Callable[[Any], Any]], ...]]
+from flotilla.sim.whole.mutants.mutant import WholeMutant
 
 
 class _OwnTime:
-    """The clocks of a node, with its wall clock in the place of cluster time."""
+    """The clocks of a broker, with its wall clock in the place of cluster time."""
 
-    def __init__(self, host: Any) -> None:
-        self.now_ms = host.node.now_ms
-        self.steady_ms = host.steady_ms
+    def __init__(self, time: Any) -> None:
+        self.now_ms = machine.now_ms
+        self.steady_ms = time.steady_ms
 
     def is_time_trusted(self) -> bool:
         return True
@@ -42,10 +36,6 @@ def _own_retention(original: Any) -> Any:
     return command
 
 
-def _latest_clock(original: Any) -> Any:
-    return lambda offsets, quorum: offsets[-1]
-
-
 def _own_beginning(original: Any) -> Any:
     def may_lead(self: ClusterClock) -> bool:
         self.now_ms()
@@ -60,14 +50,29 @@ def _own_beginning(original: Any) -> Any:
 #: The clock that jumps decides only while its node leads, so leaders have to change often.
 _OTHER_LEADERS: Final = ("transfer", "isolate")
 
-ROWS: Final[tuple[AimedRow, ...]] = (
-    ("own-clock", "a leader goes by its own wall clock", None, ((ClusterClock, "now_ms", _own_clock),)),
-    (
+MUTANTS: Final = (
+    WholeMutant(
+        "own-clock",
+        "a leader goes by its own wall clock",
+        ((ClusterClock, "now_ms", _own_clock),),
+        ("queue",),
+        ("jump", "transfer", "isolate"),
+        60,
+    ),
+    WholeMutant(
         "own-retention",
         "ages and stamps follow the leader's wall clock",
-        _OTHER_LEADERS,
         ((LogUpkeep, "command", _own_retention),),
+        ("queue",),
+        ("jump", "transfer", "isolate"),
+        60,
     ),
-    ("latest-clock", "the latest of all clocks is believed", None, ((cluster_clock, "agreed", _latest_clock),)),
-    ("own-beginning", "a node begins with its own wall clock", None, ((ClusterClock, "may_lead", _own_beginning),)),
+    WholeMutant(
+        "own-beginning",
+        "a node begins with its own wall clock",
+        ((ClusterClock, "may_lead", _own_beginning),),
+        ("queue",),
+        ("jump", "transfer", "isolate"),
+        60,
+    ),
 )

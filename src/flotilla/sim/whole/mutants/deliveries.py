@@ -1,11 +1,7 @@
-"""Deliberate bugs of the queue code, each the kind of mistake that other queues were shipped with.
+"""Deliberate bugs of queue groups, in the state and at the leader of a partition: mistakes that queues shipped with."""
 
-Rows for the table in `mutants`: a name, the mistake, and what to put in the place of what.
-"""
-
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from flotilla.partition.commands.partition_commands import CancelRecords, CommitOffset, GroupSettlement, SettleRuns
 from flotilla.partition.leader import queue_leader
@@ -24,9 +20,8 @@ from flotilla.partition.state.group import Failure, GroupState
 from flotilla.partition.state.group_table import GroupTable
 from flotilla.partition.state.idempotency_keys import KeyTable, PendingKeys
 from flotilla.partition.state.producers import ProducerTable
+from flotilla.sim.whole.mutants.mutant import WholeMutant
 from flotilla.types.ids import Offset
-
-Row: TypeAlias = tuple[str, str, tuple[tuple[Any, str, Callable[[Any], Any]], ...]]
 
 _EARLY_MS: Final = 300
 
@@ -54,13 +49,6 @@ def _any_lease_settles(original: Any) -> Any:
 
 def _never_expire(original: Any) -> Any:
     return lambda self, now_ms, limit: []
-
-
-def _forget_refused(original: Any) -> Any:
-    def refuse(self: GroupDelivery, pieces: Sequence[Piece], now_ms: int) -> None:
-        original(self, [piece for piece in pieces if not piece.is_unasked], now_ms)
-
-    return refuse
 
 
 def _ack_or_fail(original: Any) -> Any:
@@ -139,10 +127,6 @@ def _always_its_turn(original: Any) -> Any:
     return lambda self, offset, key: True
 
 
-def _forget_busy_keys(original: Any) -> Any:
-    return lambda self, first, end, keys_of: None
-
-
 # Storing once, positions, cancelling.
 
 
@@ -197,35 +181,139 @@ def _settle_after_reset(original: Any) -> Any:
     return settle
 
 
-ROWS: Final[tuple[Row, ...]] = (
-    ("lease-again", "a leased message is ready too", ((GroupDelivery, "take", _lease_again),)),
-    (
+MUTANTS: Final = (
+    WholeMutant(
+        "lease-again",
+        "a leased message is ready too",
+        ((GroupDelivery, "take", _lease_again),),
+        ("queue",),
+    ),
+    WholeMutant(
         "any-lease-settles",
         "an old lease ends what another member has",
         ((GroupDelivery, "_free", _any_lease_settles),),
+        ("queue",),
+        ("isolate", "cut-client", "pause", "kill"),
+        60,
     ),
-    ("never-expire", "a lease outlives its member", ((LeaseTable, "expire", _never_expire),)),
-    ("forget-refused", "what the log refused is forgotten", ((GroupDelivery, "refuse", _forget_refused),)),
-    ("ack-or-fail", "a command drops one of two kinds of ends", ((queue_leader, "settlement_of", _ack_or_fail),)),
-    ("count-once", "only the first failure is counted", ((GroupState, "fail", _count_once),)),
-    ("always-first", "every delivery is called the first", ((GroupDelivery, "_leased_messages", _always_first),)),
-    ("one-more-attempt", "a message dies one attempt late", ((DeliveryLimits, "split", _one_more_attempt),)),
-    ("bury-too-many", "a death is buried before its letter is there", ((GroupState, "bury", _bury_too_many),)),
-    ("forget-failures", "a snapshot has no failures", ((group_snapshot, "_read_failures", _forget_failures),)),
-    ("come-early", "delayed messages come early", ((Delays, "advance", _come_early),)),
-    ("retry-at-once", "what failed does not wait", ((GroupDelivery, "_place", _retry_at_once),)),
-    ("fresh-tokens", "a new leader begins with a full bucket", ((RateLimit, "__init__", _forget_reservations),)),
-    ("two-of-a-key", "messages of one key go together", ((KeyOrder, "may_go", _always_its_turn),)),
-    ("forget-busy-keys", "a new leader knows no busy keys", ((KeyOrder, "learn", _forget_busy_keys),)),
-    ("forget-keys", "idempotency keys are not remembered", ((KeyTable, "record", _forget_keys),)),
-    ("keys-in-flight", "keys in flight are not looked at", ((PendingKeys, "begin", _forget_keys_in_flight),)),
-    ("restore-no-keys", "a snapshot has no keys", ((snapshot, "_read_keys", _restore_no_keys),)),
-    (
+    WholeMutant(
+        "leases-never-end",
+        "a lease outlives its member",
+        ((LeaseTable, "expire", _never_expire),),
+        ("queue",),
+    ),
+    WholeMutant(
+        "ack-or-fail",
+        "a command drops one of two kinds of ends",
+        ((queue_leader, "settlement_of", _ack_or_fail),),
+        ("queue",),
+    ),
+    WholeMutant(
+        "count-once",
+        "only the first failure is counted",
+        ((GroupState, "fail", _count_once),),
+        ("queue",),
+    ),
+    WholeMutant(
+        "always-first",
+        "every delivery is called the first",
+        ((GroupDelivery, "_leased_messages", _always_first),),
+        ("queue",),
+    ),
+    WholeMutant(
+        "one-more-attempt",
+        "a message dies one attempt late",
+        ((DeliveryLimits, "split", _one_more_attempt),),
+        ("queue",),
+    ),
+    WholeMutant(
+        "bury-too-many",
+        "a death is buried before its letter is there",
+        ((GroupState, "bury", _bury_too_many),),
+        ("queue",),
+        (
+            "isolate",
+            "kill",
+            "pause",
+        ),
+    ),
+    WholeMutant(
+        "forget-failures",
+        "a snapshot has no failures",
+        ((group_snapshot, "_read_failures", _forget_failures),),
+        ("queue",),
+        ("kill", "restart", "power"),
+    ),
+    WholeMutant(
+        "come-early",
+        "delayed messages come early",
+        ((Delays, "advance", _come_early),),
+        ("queue",),
+    ),
+    WholeMutant(
+        "retry-at-once",
+        "what failed does not wait",
+        ((GroupDelivery, "_place", _retry_at_once),),
+        ("queue",),
+    ),
+    WholeMutant(
+        "fresh-tokens",
+        "a new leader begins with a full bucket",
+        ((RateLimit, "__init__", _forget_reservations),),
+        ("queue",),
+        ("transfer", "restart", "kill"),
+    ),
+    WholeMutant(
+        "two-of-a-key",
+        "messages of one key go together",
+        ((KeyOrder, "may_go", _always_its_turn),),
+        ("queue",),
+    ),
+    WholeMutant(
+        "forget-keys",
+        "idempotency keys are not remembered",
+        ((KeyTable, "record", _forget_keys),),
+        ("queue",),
+    ),
+    WholeMutant(
+        "keys-in-flight",
+        "keys in flight are not looked at",
+        ((PendingKeys, "begin", _forget_keys_in_flight),),
+        ("queue",),
+    ),
+    WholeMutant(
+        "restore-no-keys",
+        "a snapshot has no keys",
+        ((snapshot, "_read_keys", _restore_no_keys),),
+        ("queue",),
+        ("kill", "restart", "power"),
+    ),
+    WholeMutant(
         "share-views",
         "a snapshot that is being written sees later changes",
         ((RunSet, "_own", _share_leaves), (RunMap, "_own", _share_leaves), (ProducerTable, "_own", _share_producers)),
+        ("queue",),
+        ("slow-disk",),
     ),
-    ("go-back", "an older commit moves a position back", ((GroupTable, "_commit_offset", _go_back),)),
-    ("settle-after-reset", "leases outlive a reset", ((GroupTable, "_settle", _settle_after_reset),)),
-    ("cancel-nowhere", "a cancelled message is delivered", ((GroupTable, "_cancel", _cancel_nowhere),)),
+    WholeMutant(
+        "go-back",
+        "an older commit moves a position back",
+        ((GroupTable, "_commit_offset", _go_back),),
+        ("stream",),
+        ("isolate", "pause", "cut-client"),
+    ),
+    WholeMutant(
+        "settle-after-reset",
+        "leases outlive a reset",
+        ((GroupTable, "_settle", _settle_after_reset),),
+        ("queue",),
+        (),
+        60,
+    ),
+    WholeMutant(
+        "cancel-nowhere",
+        "a cancelled message is delivered",
+        ((GroupTable, "_cancel", _cancel_nowhere),),
+        ("queue",),
+    ),
 )

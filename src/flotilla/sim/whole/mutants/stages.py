@@ -1,7 +1,6 @@
-"""Deliberate bugs of transactions, each of which makes half of one visible, makes one visible twice, or loses what it
-held.
+"""Deliberate bugs of transactions in the state of partitions and of metadata.
 
-Rows for the table in `mutants`, like those of `queue`.
+Each makes half of one visible, makes one visible twice, or loses what it held.
 """
 
 from dataclasses import replace
@@ -16,7 +15,7 @@ from flotilla.partition.leader.transactions import TransactionLeader
 from flotilla.partition.state import transaction_snapshot
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import Concluded, Part, Published, StagedTransactions, Staging
-from flotilla.sim.mutants.queue import Row
+from flotilla.sim.whole.mutants.mutant import WholeMutant
 from flotilla.types.ids import Index
 
 # Visibility.
@@ -140,21 +139,89 @@ def _restore_no_acks(original: Any) -> Any:
     return read_staging
 
 
-ROWS: Final[tuple[Row, ...]] = (
-    ("show-at-once", "batches of a transaction are seen one by one", ((StagedTransactions, "publish", _show_at_once),)),
-    ("start-over", "a new leader stores all of a half again", ((Staging, "rest", _start_over),)),
-    ("lose-a-part", "a batch too many is answered and not kept", ((StagedTransactions, "stage", _lose_a_part),)),
-    ("drop-by-age", "a replica drops old stages by its clock", ((TransactionLeader, "check", _drop_by_age),)),
-    ("stage-twice", "a repeated stage is another one", ((Staging, "has", _stage_twice),)),
-    ("commit-again", "a version is committed twice", ((TransactionTable, "decide", _commit_again),)),
-    (
+MUTANTS: Final = (
+    WholeMutant(
+        "show-at-once",
+        "batches of a transaction are seen one by one",
+        ((StagedTransactions, "publish", _show_at_once),),
+        ("transactions",),
+        ("kill", "isolate", "transfer"),
+    ),
+    WholeMutant(
+        "start-over",
+        "a new leader stores all of a half again",
+        ((Staging, "rest", _start_over),),
+        ("transactions",),
+        ("kill", "isolate", "transfer"),
+    ),
+    WholeMutant(
+        "lose-a-part",
+        "a batch too many is answered and not kept",
+        ((StagedTransactions, "stage", _lose_a_part),),
+        ("transactions",),
+        ("kill", "isolate", "transfer"),
+    ),
+    WholeMutant(
+        "drop-by-age",
+        "a replica drops old stages by its clock",
+        ((TransactionLeader, "check", _drop_by_age),),
+        ("transactions",),
+        ("kill", "isolate", "transfer"),
+    ),
+    WholeMutant(
+        "stage-twice",
+        "a repeated stage is another one",
+        ((Staging, "has", _stage_twice),),
+        ("transactions",),
+        ("kill", "isolate", "transfer"),
+    ),
+    WholeMutant(
+        "commit-again",
+        "a version is committed twice",
+        ((TransactionTable, "decide", _commit_again),),
+        ("transactions",),
+        ("kill", "isolate", "transfer"),
+    ),
+    WholeMutant(
         "last-decision",
         "a later decision takes the place of the first",
         ((TransactionTable, "decide", _last_decision_stands), (TransactionTable, "check", _any_decision)),
+        ("transactions",),
+        ("kill", "isolate", "transfer"),
     ),
-    ("settle-nothing", "a commit leaves the messages", ((PartitionMachine, "_settle_staged", _settle_nothing),)),
-    ("forget-staged-acks", "a new leader delivers them", ((GroupDelivery, "__init__", _forget_staged_acks),)),
-    ("keep-aborted", "an abort gives nothing back", ((GroupDelivery, "unstage", _keep_aborted),)),
-    ("ack-dropped", "an abort settles the messages", ((PartitionMachine, "_drop_stage", _ack_dropped),)),
-    ("restore-no-acks", "a snapshot has no acks", ((transaction_snapshot, "_read_staging", _restore_no_acks),)),
+    WholeMutant(
+        "settle-nothing",
+        "a commit leaves the messages",
+        ((PartitionMachine, "_settle_staged", _settle_nothing),),
+        ("transactions",),
+        ("kill", "isolate", "transfer"),
+    ),
+    WholeMutant(
+        "forget-staged-acks",
+        "a new leader delivers them",
+        ((GroupDelivery, "__init__", _forget_staged_acks),),
+        ("transactions",),
+        ("kill", "isolate", "transfer"),
+    ),
+    WholeMutant(
+        "keep-aborted",
+        "an abort gives nothing back",
+        ((GroupDelivery, "unstage", _keep_aborted),),
+        ("transactions",),
+        ("kill", "isolate", "transfer"),
+    ),
+    WholeMutant(
+        "ack-dropped",
+        "an abort settles the messages",
+        ((PartitionMachine, "_drop_stage", _ack_dropped),),
+        ("transactions",),
+        ("kill", "isolate", "transfer"),
+    ),
+    WholeMutant(
+        "restore-no-acks",
+        "a snapshot has no acks",
+        ((transaction_snapshot, "_read_staging", _restore_no_acks),),
+        ("transactions",),
+        ("kill", "isolate", "transfer"),
+    ),
 )

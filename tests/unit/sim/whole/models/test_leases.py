@@ -2,24 +2,25 @@
 
 import pytest
 
-from flotilla.sim.checkers.queue_leases import SILENCE_US_MAX, HandoverChecker, LiveLease, TermShadow
-from flotilla.sim.checkers.queue_shadow import GroupShadow
 from flotilla.sim.checkers.violation import Violation
-from flotilla.sim.plans.queue import draw_queue_plan
+from flotilla.sim.whole.models.queue_leases import HandoverChecker, LiveLease, TermShadow
+from flotilla.sim.whole.models.queue_shadow import GroupShadow
+from flotilla.types.group_settings import resolve_rules
 from flotilla.types.timing import Timing
+from flotilla.types.topics import resolve_settings
 
 GRACE_US = Timing().grace_ms * 1_000
 LEASE_MS = 10_000
 MEMBER = "member"
-RULES = draw_queue_plan(1).groups[0].rules
+RULES = resolve_rules(resolve_settings(()))
 
 
 class Leaders:
     """Two leaders, of which the second begins a second after the first."""
 
-    def __init__(self, silence_us: int = SILENCE_US_MAX) -> None:
-        self.checker = HandoverChecker(silence_us)
-        self.group = GroupShadow("work", RULES)
+    def __init__(self) -> None:
+        self.checker = HandoverChecker()
+        self.group = GroupShadow("work", lambda name: RULES)
         self.first, self.second = TermShadow(1, 5, 0), TermShadow(2, 6, 1_000_000)
         for shadow in (self.first, self.second):
             self.checker.begin(shadow)
@@ -58,12 +59,6 @@ def test_a_leader_that_was_replaced_may_not_give_what_the_next_one_has_given() -
     leaders.lease(leaders.first, 8, 4_100_000)
     with pytest.raises(Violation, match="one leader leases"):
         leaders.lease(leaders.first, 7, 4_100_000)
-
-
-def test_nothing_is_promised_where_links_are_silent_for_too_long() -> None:
-    leaders = Leaders(SILENCE_US_MAX + 1)
-    leaders.lease(leaders.second, 7, 4_000_000)
-    leaders.lease(leaders.first, 7, 4_100_000)
 
 
 def test_it_may_give_what_the_member_has_promised_not_to_hold() -> None:

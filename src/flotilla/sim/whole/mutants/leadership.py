@@ -1,14 +1,11 @@
-"""Deliberate bugs of leaders that answer by themselves: too early, or after another one has taken over.
-
-Rows for the table in `mutants`, with faults like those of `clocks`.
-"""
+"""Deliberate bugs of leaders that answer by themselves: too early, or after another one has taken over."""
 
 from typing import Any, Final
 
 from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.runtime.confirmations import Confirmations
 from flotilla.runtime.pause_detector import PauseDetector
-from flotilla.sim.mutants.clocks import AimedRow
+from flotilla.sim.whole.mutants.mutant import WholeMutant
 
 
 def _deliver_at_once(original: Any) -> Any:
@@ -28,23 +25,26 @@ def _ignore_pauses(original: Any) -> Any:
     return lambda self: 0
 
 
-ROWS: Final[tuple[AimedRow, ...]] = (
-    (
+MUTANTS: Final = (
+    WholeMutant(
         "no-grace",
         "a new leader delivers at once what others hold",
-        ("transfer", "kill"),
         ((QueueLeader, "__init__", _deliver_at_once),),
+        ("queue",),
+        ("kill", "isolate"),
     ),
-    (
+    WholeMutant(
         "answer-cut-off",
         "a leader answers by itself after its links left no quorum",
-        ("isolate", "partition"),
         ((Confirmations, "link_lost", _ignore_lost_links),),
+        ("queue",),
+        ("isolate", "cut"),
     ),
-    (
+    WholeMutant(
         "answer-after-pause",
         "a leader answers by itself after a pause in which it was replaced",
-        ("pause",),
         ((PauseDetector, "pauses", _ignore_pauses),),
+        ("queue",),
+        ("pause",),
     ),
 )

@@ -1,6 +1,6 @@
 """The checker of ages, by the world's time: what is young is there, and nothing happens before its time.
 
-Nodes judge by cluster time. It may be wrong by what all clocks are wrong by (their drift and skew), and it lags by what
+Nodes judge by cluster time. It may be wrong by what all clocks are wrong by (their drift), and it lags by what
 readings need on their way; a clock that was set must not move it. The jumps of a run are far larger than this slack.
 """
 
@@ -20,11 +20,10 @@ _EARLY_MS: Final = 500
 class AgeChecker:
     """One partition."""
 
-    def __init__(self, world: World, retention_ms: int, keep_messages: int, skew_ms: int, drift_ppm_max: int) -> None:
+    def __init__(self, world: World, retention_ms: int, keep_messages: int, drift_ppm_max: int) -> None:
         self._world = world
         self._retention_ms = retention_ms
         self._keep_messages = keep_messages
-        self._skew_ms = skew_ms
         self._drift_ppm_max = drift_ppm_max
         #: By offset: when the first replica applied it. No answer came before that.
         self._stored_us: list[int] = []
@@ -32,7 +31,7 @@ class AgeChecker:
 
     def _wrong_ms(self) -> int:
         """How far ahead cluster time may be."""
-        return self._skew_ms + self._world.now_us * self._drift_ppm_max // _MILLION // MS
+        return self._world.now_us * self._drift_ppm_max // _MILLION // MS
 
     def applied(self, log_start: Offset, next_offset: Offset) -> None:
         """The ends of the log at a replica, after an entry."""

@@ -6,8 +6,8 @@ from flotilla.codec.batch.header import published
 from flotilla.codec.batch.records import encode_batch
 from flotilla.codec.batch.view import BatchView
 from flotilla.partition.state.transactions import publisher_id
-from flotilla.sim.checkers.queue_transactions import NaiveAcks, Registry, StageShadow
 from flotilla.sim.checkers.violation import Violation
+from flotilla.sim.whole.models.queue_transactions import NaiveAcks, Registry, StageShadow
 from flotilla.types.operations.transactions import StagedBatch, TransactionShown
 from flotilla.types.records import Record
 

@@ -177,7 +177,7 @@ class StageShadow:
             raise Violation(WHOLE, f"group {self._group} shows {name} at {shown}, and answers {answered}")
 
     def judge(self) -> None:
-        """At the end of a run: what was promised is visible."""
+        """At the end of a run, when no transaction is open: what was promised is visible."""
         if self.open:
             raise Violation(WHOLE, f"group {self._group} has transactions that never ended: {list(self.open)}")
         for name, group in (*self._registry.parts, *self._registry.acks):

@@ -1,9 +1,6 @@
-"""Deliberate bugs of stream groups, each the kind of mistake that makes two members work on one partition.
+"""Deliberate bugs of stream groups, each the kind of mistake that makes two members work on one partition."""
 
-Rows for the table in `mutants`: a name, the mistake, and what to put in the place of what.
-"""
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,13 +11,9 @@ from flotilla.metadata.stream_sessions import StreamSessions
 from flotilla.partition.commands.partition_commands import ClaimPartition
 from flotilla.partition.state import snapshot
 from flotilla.partition.state.group_table import GroupTable
-from flotilla.sim.mutants.queue import Row
+from flotilla.sim.whole.mutants.mutant import WholeMutant
 from flotilla.types.ids import Offset
 from flotilla.types.operations.stream import NO_OFFSET, STICKY
-
-
-def _take_late_commits(original: Any) -> Any:
-    return lambda self, name, epoch: None
 
 
 def _claim_without_a_fence(original: Any) -> Any:
@@ -81,26 +74,6 @@ def _touch_everything(original: Any) -> Any:
     return rebalance
 
 
-def _call_off_quietly(original: Any) -> Any:
-    """A move is cancelled, and a member that had given the partition up owns it again under the same epoch."""
-
-    def given_up(self: StreamGroup, member: str, generation: int, owned: Iterable[int]) -> tuple[int, ...]:
-        found: tuple[int, ...] = original(self, member, generation, owned)
-        return tuple(number for number in found if self.shares[number].target != member)
-
-    return given_up
-
-
-def _believe_old_heartbeats(original: Any) -> Any:
-    """A partition that a member does not name counts as given up, even if the member did not know of it."""
-
-    def given_up(self: StreamGroup, member: str, generation: int, owned: Iterable[int]) -> tuple[int, ...]:
-        found: tuple[int, ...] = original(self, member, self.generation, owned)
-        return found
-
-    return given_up
-
-
 def _forget_the_leaver(original: Any) -> Any:
     """The partitions of a member that leaves get no owner."""
 
@@ -150,39 +123,82 @@ def _begin_again(original: Any) -> Any:
     return rebalance
 
 
-ROWS: Final[tuple[Row, ...]] = (
-    ("late-commits", "commits of earlier epochs are taken", ((GroupTable, "_check_epoch", _take_late_commits),)),
-    ("claim-in-vain", "a claim fences no earlier owner", ((GroupTable, "_claim", _claim_without_a_fence),)),
-    ("restore-no-fences", "a snapshot has no fences", ((snapshot, "_read_fences", _restore_no_fences),)),
-    (
+MUTANTS: Final = (
+    WholeMutant(
+        "claim-in-vain",
+        "a claim fences no earlier owner",
+        ((GroupTable, "_claim", _claim_without_a_fence),),
+        ("stream",),
+        ("isolate", "pause", "cut-client", "kill"),
+    ),
+    WholeMutant(
+        "restore-no-fences",
+        "a snapshot has no fences",
+        ((snapshot, "_read_fences", _restore_no_fences),),
+        ("stream",),
+        ("isolate", "pause", "cut-client", "kill"),
+    ),
+    WholeMutant(
         "give-at-once",
         "a partition has a new owner before the old one lets go",
         ((StreamGroupTable, "_rebalance", _give_at_once),),
+        ("stream",),
+        ("isolate", "pause", "cut-client", "kill"),
     ),
-    ("keep-the-epoch", "an epoch has two owners", ((StreamGroupTable, "release", _keep_the_epoch),)),
-    ("touch-everything", "what stays is given anew", ((StreamGroupTable, "_rebalance", _touch_everything),)),
-    (
-        "call-off-quietly",
-        "an epoch outlives a move that is called off",
-        ((StreamGroup, "given_up", _call_off_quietly),),
+    WholeMutant(
+        "share-an-epoch",
+        "an epoch has two owners",
+        ((StreamGroupTable, "release", _keep_the_epoch),),
+        ("stream",),
+        ("isolate", "pause", "cut-client", "kill"),
     ),
-    (
-        "old-heartbeats",
-        "an old heartbeat gives up what came later",
-        ((StreamGroup, "given_up", _believe_old_heartbeats),),
+    WholeMutant(
+        "touch-everything",
+        "what stays is given anew",
+        ((StreamGroupTable, "_rebalance", _touch_everything),),
+        ("stream",),
+        ("isolate", "pause", "cut-client", "kill"),
     ),
-    (
+    WholeMutant(
         "forget-the-leaver",
         "a leaver's partitions have no owner",
         ((StreamGroupTable, "_rebalance", _forget_the_leaver),),
+        ("stream",),
+        ("isolate", "pause", "cut-client", "kill"),
     ),
-    ("to-the-first", "the first member gets whatever is free", ((assignment.STRATEGY_BY_NAME, STICKY, _to_the_first),)),
-    ("deal-anew", "partitions are dealt out anew each time", ((assignment.STRATEGY_BY_NAME, STICKY, _deal_anew),)),
-    (
+    WholeMutant(
+        "to-the-first",
+        "the first member gets whatever is free",
+        ((assignment.STRATEGY_BY_NAME, STICKY, _to_the_first),),
+        ("stream",),
+        ("isolate", "pause", "cut-client", "kill"),
+    ),
+    WholeMutant(
+        "deal-anew",
+        "partitions are dealt out anew each time",
+        ((assignment.STRATEGY_BY_NAME, STICKY, _deal_anew),),
+        ("stream",),
+        ("isolate", "pause", "cut-client", "kill"),
+    ),
+    WholeMutant(
         "judge-at-once",
         "members are out before their session ends",
         ((stream_sessions, "_longer_silent", _judge_at_once),),
+        ("stream",),
+        ("isolate", "pause", "cut-client", "kill"),
     ),
-    ("never-judge", "a silent member stays", ((StreamSessions, "silent", _never_judge),)),
-    ("begin-again", "generations begin again", ((StreamGroupTable, "_rebalance", _begin_again),)),
+    WholeMutant(
+        "never-judge",
+        "a silent member stays",
+        ((StreamSessions, "silent", _never_judge),),
+        ("stream",),
+        ("isolate", "pause", "cut-client", "kill"),
+    ),
+    WholeMutant(
+        "begin-again",
+        "generations begin again",
+        ((StreamGroupTable, "_rebalance", _begin_again),),
+        ("stream",),
+        ("isolate", "pause", "cut-client", "kill"),
+    ),
 )

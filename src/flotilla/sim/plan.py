@@ -13,8 +13,6 @@ from flotilla.replica.replica import ReplicaOptions
 from flotilla.sim.devices.clock import TICK_US
 from flotilla.sim.devices.network import Weather
 from flotilla.sim.devices.world import MS, SECOND
-from flotilla.sim.plans.queue import QUEUE_GROUPS
-from flotilla.sim.plans.stream import STREAM_GROUPS
 from flotilla.storage.options import StoreOptions
 from flotilla.types.ids import NodeId
 from flotilla.types.limits import KIB, MIB
@@ -50,19 +48,8 @@ _LATER_FAULTS = ("unreadable", "descriptors", "put-back")
 _TAKING_AWAY = ("wipe", "membership")
 
 DEFAULT_TICKS = 3000
-HOUR_S = 3600
-DAY_S = 24 * HOUR_S
-YEAR_S = 365 * DAY_S
 #: With fewer nodes the one whose disk may be lost is no minority, and nothing is promised.
 NODES_MIN = 3
-
-#: What the cluster is used for: a list that grows, queues, or a stream group.
-LEDGER = "ledger"
-QUEUE = "queue"
-STREAM = "stream"
-WORKLOADS = (LEDGER, QUEUE, STREAM)
-#: Raft groups of those that do not draw their number.
-_GROUPS = {QUEUE: QUEUE_GROUPS, STREAM: STREAM_GROUPS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +57,6 @@ class Plan:
     """Everything that a run draws before it begins."""
 
     seed: int
-    #: One of WORKLOADS.
-    workload: str
     nodes: int
     #: Nodes that start outside of every group and may be made members.
     spares: int
@@ -83,9 +68,6 @@ class Plan:
     victim: NodeId
     weather: Weather
     drift_ppm_max: int
-    #: The one node whose wall clock is set, and to how far away. Like a disk, one clock is a minority.
-    clock_victim: NodeId
-    clock_jump_s_max: int
     clients: int
     think_us: int
     timeout_us: int
@@ -97,6 +79,8 @@ class Plan:
     raft: RaftOptions
     snapshot_entries: int
     trail_entries: int
+    #: The log is the data, and retention keeps so many entries; 0: snapshots shorten the log.
+    kept_entries: int
     store: StoreOptions
 
     @property
@@ -110,20 +94,13 @@ class Plan:
             raft=self.raft,
             snapshot_entries=self.snapshot_entries,
             trail_entries=self.trail_entries,
-            # The log of a queue is its data.
-            keeps_log=self.workload == QUEUE,
+            keeps_log=self.kept_entries > 0,
         )
-
-
-def draw_workload(seed: int) -> str:
-    """The workload of a seed when none is given."""
-    return WORKLOADS[Random(f"{seed}/workload").randrange(len(WORKLOADS))]
 
 
 def draw_plan(
     seed: int,
     *,
-    workload: str = LEDGER,
     nodes: int | None = None,
     ticks: int = DEFAULT_TICKS,
     faults: tuple[str, ...] | None = None,
@@ -136,22 +113,18 @@ def draw_plan(
     drawn_faults = _draw_faults(random, Random(f"{seed}/later faults"))
     burst_operations = random.choice((2, 5, 10, 30))
     count = drawn_nodes if nodes is None else nodes
-    clocks = Random(f"{seed}/clock plan")
     chosen = drawn_faults if faults is None else faults
     return Plan(
         seed=seed,
-        workload=workload,
         nodes=count,
         spares=spares if "membership" in chosen else 0,
-        groups=_GROUPS.get(workload, groups),
+        groups=groups,
         chaos_us=ticks * TICK_US,
         faults=chosen,
         fault_interval_us=random.choice((1, 3, 10, 20, 40)) * SECOND,
         victim=1 + random.randrange(count),
         weather=draw_weather(random),
         drift_ppm_max=random.choice((0, 100, 10_000, 50_000)),
-        clock_victim=1 + clocks.randrange(count),
-        clock_jump_s_max=clocks.choice((HOUR_S, 8 * DAY_S, YEAR_S)),
         clients=random.choice((1, 2, 3)),
         think_us=random.choice((10 * MS, 50 * MS, 200 * MS)),
         timeout_us=random.choice((1, 3, 10)) * SECOND,
@@ -162,6 +135,7 @@ def draw_plan(
         raft=_draw_raft(random, Random(f"{seed}/spares")),
         snapshot_entries=random.choice((10, 20, 50, 200)),
         trail_entries=random.choice((0, 1, 5, 20)),
+        kept_entries=Random(f"{seed}/retention").choice((0, 0, 0, 5, 50)),
         store=StoreOptions(
             journal_bytes=random.choice((16, 32, 256)) * KIB,
             reserve_bytes=64 * KIB,

@@ -7,15 +7,13 @@ period ends early when all members have promised that they have presented all le
 
 from typing import Final
 
-from flotilla.sim.checkers.queue_shadow import GroupShadow
 from flotilla.sim.checkers.violation import Violation
+from flotilla.sim.whole.models.queue_shadow import GroupShadow
 from flotilla.types.ids import Index, NodeId, Offset, Term
 from flotilla.types.timing import Timing
 
 #: Clocks drift, and cluster time follows that of others: a period is not counted exactly.
 _PATIENCE_US: Final = Timing().grace_ms * 1_000 * 3 // 4
-#: Links that are silent for longer are noticed too late for the grace period.
-SILENCE_US_MAX: Final = Timing().link_silence_max_ms * 1_000
 
 
 class LiveLease:
@@ -71,10 +69,9 @@ class TermShadow:
 class HandoverChecker:
     """The leases of all leaders, side by side."""
 
-    __slots__ = ("_is_silence_short", "_newest", "_promises", "_shadows")
+    __slots__ = ("_newest", "_promises", "_shadows")
 
-    def __init__(self, silence_us: int) -> None:
-        self._is_silence_short = silence_us <= SILENCE_US_MAX
+    def __init__(self) -> None:
         self._shadows: list[TermShadow] = []
         #: The newest leader that has given a message, by group, generation and offset.
         self._newest: dict[tuple[str, Index, Offset], TermShadow] = {}
@@ -111,7 +108,7 @@ class HandoverChecker:
             return
         place = group.name, group.generation, offset
         newest = self._newest.setdefault(place, at)
-        if newest.term > at.term and self._is_silence_short:
+        if newest.term > at.term:
             raise Violation(
                 "one leader leases",
                 f"node {at.node} in term {at.term} gave message {offset} of {group.name}, and node {newest.node} "

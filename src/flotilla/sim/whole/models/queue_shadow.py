@@ -33,8 +33,8 @@ from flotilla.partition.commands.partition_commands import (
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import Published
 from flotilla.raft.messages import Entry
-from flotilla.sim.checkers.queue_transactions import NaiveAcks, NaiveStage, Registry, StageShadow
 from flotilla.sim.checkers.violation import Violation
+from flotilla.sim.whole.models.queue_transactions import NaiveAcks, NaiveStage, Registry, StageShadow
 from flotilla.types.errors import FlotillaError, StaleGenerationError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import GroupId, Index, NodeId, Offset
@@ -206,23 +206,16 @@ class QueueShadow:
         self._ended_fences: dict[str, int] = {}
         self.cancelled: dict[Offset, None] = {}
         self.newest: Index = 0
-        self.entry_count = 0
         #: By the index of the entry after which they are valid.
         self._sums: dict[Index, tuple[object, ...]] = {0: self.sums()}
         self._snapshots: dict[Index, int] = {}
 
     # What replicas do.
 
-    def applied(
-        self, node: NodeId, entry: Entry, result: object, machine: PartitionMachine, commit: Index | None = None
-    ) -> None:
-        """`commit`: what the replica knows to be committed; None: another checker watches that."""
+    def applied(self, node: NodeId, entry: Entry, result: object, machine: PartitionMachine) -> None:
         index = entry.index
-        if commit is not None and index > commit:
-            raise Violation("applied only when committed", f"node {node} applied {index}, committed is {commit}")
         if index > self.newest:
             self.newest = index
-            self.entry_count += 1
             self._write(index, entry, result)
             self._sums[index] = self.sums()
         self._compare(node, index, machine, "equal states")

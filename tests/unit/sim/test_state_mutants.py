@@ -1,0 +1,104 @@
+"""Deliberate bugs that a simulated cluster seldom shows, and a test of the pure state always does.
+
+Each needs an order of events that faults bring about once in many runs: a late copy of a heartbeat, a log that refuses
+a settlement that nobody asked for. The test that is named beside it brings that order about itself, and must fail.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from flotilla.metadata.stream_groups import StreamGroup, StreamGroupTable
+from flotilla.partition.leader.group_delivery import GroupDelivery
+from flotilla.partition.leader.key_order import KeyOrder
+from flotilla.partition.leader.settlement_outbox import Piece
+from flotilla.partition.state.group_table import GroupTable
+from flotilla.sim.mutants.replacement import Replacement, replaced
+from tests.unit.metadata import test_stream_groups as stream_groups
+from tests.unit.partition.batches import new_log
+from tests.unit.partition.leader import test_key_order as key_order
+from tests.unit.partition.leader import test_queue_leader as queue_leader
+from tests.unit.partition.state import test_fences as fences
+
+
+def _take_late_commits(original: Any) -> Any:
+    """Commits of earlier epochs are taken."""
+    return lambda self, name, epoch: None
+
+
+def _call_off_quietly(original: Any) -> Any:
+    """A move is cancelled, and a member that had given the partition up owns it again under the same epoch."""
+
+    def given_up(self: StreamGroup, member: str, generation: int, owned: Iterable[int]) -> tuple[int, ...]:
+        found: tuple[int, ...] = original(self, member, generation, owned)
+        return tuple(number for number in found if self.shares[number].target != member)
+
+    return given_up
+
+
+def _believe_old_heartbeats(original: Any) -> Any:
+    """A partition that a member does not name counts as given up, even if the member did not know of it."""
+
+    def given_up(self: StreamGroup, member: str, generation: int, owned: Iterable[int]) -> tuple[int, ...]:
+        found: tuple[int, ...] = original(self, member, self.generation, owned)
+        return found
+
+    return given_up
+
+
+def _forget_refused(original: Any) -> Any:
+    """What the log refused is forgotten, where no member will ask again."""
+
+    def refuse(self: GroupDelivery, pieces: Sequence[Piece], now_ms: int) -> None:
+        original(self, [piece for piece in pieces if not piece.is_unasked], now_ms)
+
+    return refuse
+
+
+def _forget_busy_keys(original: Any) -> Any:
+    """A new leader knows no busy keys."""
+    return lambda self, first, end, keys_of: None
+
+
+def _log() -> Any:
+    log = new_log()
+    log.append(count=10)
+    return log
+
+
+def _group() -> Any:
+    return stream_groups.Group(StreamGroupTable())
+
+
+#: What takes whose place, and the test that must fail then.
+MUTANTS: dict[str, tuple[Replacement, Callable[[], None]]] = {
+    "late-commits": (
+        (GroupTable, "_check_epoch", _take_late_commits),
+        lambda: fences.test_a_commit_raises_the_fence_too(_log()),
+    ),
+    "call-off-quietly": (
+        (StreamGroup, "given_up", _call_off_quietly),
+        lambda: stream_groups.test_a_released_partition_that_stays_gets_a_new_epoch(_group()),
+    ),
+    "old-heartbeats": (
+        (StreamGroup, "given_up", _believe_old_heartbeats),
+        lambda: stream_groups.test_a_member_releases_only_partitions_that_it_knew_of(_group(), 0, ()),
+    ),
+    "forget-refused": (
+        (GroupDelivery, "refuse", _forget_refused),
+        queue_leader.test_a_refused_failure_of_a_lost_lease_is_proposed_again,
+    ),
+    "forget-busy-keys": (
+        (KeyOrder, "learn", _forget_busy_keys),
+        key_order.test_the_order_holds_over_a_failover,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_caught(name: str) -> None:
+    replacement, test = MUTANTS[name]
+    test()
+    with replaced([replacement]), pytest.raises(AssertionError):
+        test()
