@@ -62,7 +62,7 @@ def draw_whole_plan(
 def _draw_settings(seed: int) -> dict[str, Any]:
     random = Random(f"whole settings {seed}")
     return {
-        "snapshot_entries": random.choice((10, 30, 100, 100)),
-        "proposal_count_max": random.choice((2, 8, PROPOSAL_COUNT_MAX, PROPOSAL_COUNT_MAX)),
+        "snapshot_entries": random.choice((10, 100, 100)),
+        "proposal_count_max": random.choice((8, PROPOSAL_COUNT_MAX, PROPOSAL_COUNT_MAX)),
         "segment_file_bytes": random.choice((64 * KIB, 1 * MIB)),
     }
