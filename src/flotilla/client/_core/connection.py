@@ -47,6 +47,7 @@ class ClientConnection(Generic[Token]):
         "_steps",
         "_waiting",
         "_welcome",
+        "ended",
         "is_malformed",
         "is_open",
         "metadata_index",
@@ -67,6 +68,8 @@ class ClientConnection(Generic[Token]):
         self.is_open = False
         #: Bytes came that are not frames of the protocol.
         self.is_malformed = False
+        #: Why the broker has ended the connection, behind answers that count.
+        self.ended: FlotillaError | None = None
         #: The highest metadata index that this broker has reported.
         self.metadata_index: Index = 0
         self._next_id = HELLO_ID + 1
@@ -141,7 +144,8 @@ class ClientConnection(Generic[Token]):
     def receive(self, data: Any) -> list[tuple[Token, Reply | FlotillaError]]:
         """The answers that are now complete, without forgotten ones. An int counts bytes that were put into room().
 
-        Raises the error with which the broker ends the connection, and InvalidArgumentError for a malformed answer.
+        Raises the error with which the broker ends the connection, and InvalidArgumentError for a malformed answer;
+        behind other answers it is in `ended`, because these count.
         """
         try:
             answers = [decode_response(frame) for frame in self._frames.feed(data)]
@@ -155,17 +159,27 @@ class ClientConnection(Generic[Token]):
         for correlation_id, answer, metadata_index in answers:
             if metadata_index > self.metadata_index:
                 self.metadata_index = metadata_index
-            if correlation_id == NO_CORRELATION or not self.is_open:
-                self._converse(answer)
-            elif correlation_id not in self._waiting:
-                raise InvalidArgumentError(f"the broker answers request {correlation_id}, which was not made")
-            else:
-                token = self._waiting.pop(correlation_id)
-                if isinstance(answer, Welcome | Challenge):
-                    raise InvalidArgumentError("the broker welcomes twice")
-                if token is not None:
-                    answered.append((token, answer))
+            try:
+                if correlation_id == NO_CORRELATION or not self.is_open:
+                    self._converse(answer)
+                    continue
+                token = self._take(correlation_id, answer)
+            except FlotillaError as error:
+                if not answered:
+                    raise
+                self.ended = error
+                break
+            if token is not None and not isinstance(answer, Welcome | Challenge):
+                answered.append((token, answer))
         return answered
+
+    def _take(self, correlation_id: int, answer: Answer) -> Token | None:
+        """The token of the request that is answered; None: it was forgotten. Raises InvalidArgumentError."""
+        if correlation_id not in self._waiting:
+            raise InvalidArgumentError(f"the broker answers request {correlation_id}, which was not made")
+        if isinstance(answer, Welcome | Challenge):
+            raise InvalidArgumentError("the broker welcomes twice")
+        return self._waiting.pop(correlation_id)
 
     def _converse(self, answer: Answer) -> None:
         if isinstance(answer, FlotillaError):

@@ -260,7 +260,9 @@ class Session:
             self.routes.heard(found.address)
             for call, result in answered:
                 self._answered(call, result)
-            if found.queue:
+            if found.connection.ended is not None and link in self._links:
+                self._drop(found, _refused(found.address, found.connection.ended))
+            elif found.queue:
                 self._send_queued(found)
         self._settle()
 

@@ -4,7 +4,7 @@ import pytest
 
 from flotilla.client._core.connection import ClientConnection
 from flotilla.codec.client.frames import decode_request, encode_response
-from flotilla.types.errors import InvalidArgumentError, OverloadedError, UnavailableError
+from flotilla.types.errors import InvalidArgumentError, OverloadedError, UnauthenticatedError, UnavailableError
 from flotilla.types.operations import Done, GetMetadata, Hello, Produce, Produced, Welcome
 
 
@@ -38,6 +38,17 @@ def test_answers_come_back_with_their_token_in_any_order_and_any_pieces():
     assert [token for token, _ in answered] == ["second", "first"]
     assert connection.has_room
     assert connection.request_count == 0
+
+
+def test_answers_in_front_of_the_end_count():
+    """Also when all come in one piece: a message that was acknowledged must not look as if it was not."""
+    connection = opened()
+    first, _ = connection.send(GetMetadata(), "first")
+    connection.send(GetMetadata(), "second")
+    answered = connection.receive(answer(first, Done()) + answer(0, UnauthenticatedError("removed")))
+    assert [token for token, _ in answered] == ["first"]
+    assert isinstance(connection.ended, UnauthenticatedError)
+    assert connection.pending() == ["second"]
 
 
 def test_a_forgotten_request_counts_until_it_is_answered():
