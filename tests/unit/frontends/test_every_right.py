@@ -1,0 +1,290 @@
+"""Every kind of request, at every endpoint that offers it: by nobody, without a grant, with a wrong and the right one.
+
+A kind without a row fails the test. The requests are those of the conformance scenarios' endpoints, so TCP, HTTP and
+gRPC are asked in their own words.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from flotilla.client._core.connection import ClientConnection
+from flotilla.client.client import Client
+from flotilla.client.credentials import Password
+from flotilla.codec.batch.records import encode_batch
+from flotilla.server import Server
+from flotilla.testing import LocalBroker
+from flotilla.types import operations as ops
+from flotilla.types.access import (
+    ACTIONS,
+    ALL,
+    ANYBODY,
+    DESCRIBE,
+    FOUND,
+    MANAGE,
+    NODES,
+    OPERATE,
+    PRODUCE,
+    SCHEDULE,
+    TAKE_PART,
+    Grant,
+    Verifier,
+)
+from flotilla.types.errors import FlotillaError
+from flotilla.types.operations import Request, queue
+from flotilla.types.operations.cluster import DescribeNode, DescribeReplicas, EnterCluster
+from flotilla.types.operations.quotas import Quota
+from flotilla.types.records import Record
+from tests.conformance import endpoints
+from tests.conformance.grpc_endpoint import _CALLS
+from tests.unit.frontends.test_authentication import ADMIN, ANY_PORT, basic
+
+pytestmark = pytest.mark.slow
+
+TOPIC, GROUP = "secret", "g"
+VERIFIER = Verifier(b"0123456789abcdef", 4_096, b"s" * 32, b"k" * 32)
+GRANT = Grant("nobody", MANAGE, "none")
+LEASES = [queue.LeaseRange(1, 0, 1)]
+#: A request of each kind. `where` is the endpoint: what is used up by one is another thing at the next.
+ROWS: dict[type[Request], Callable[[str], Request]] = {
+    ops.AbortTransaction: lambda where: ops.AbortTransaction(f"tx-{where}", [(TOPIC, 0)]),
+    ops.AlterGroup: lambda where: ops.AlterGroup(TOPIC, GROUP, {"max_deliveries": "7"}),
+    ops.AlterTopic: lambda where: ops.AlterTopic(TOPIC, settings={"max_deliveries": "7"}),
+    ops.AssignRole: lambda where: ops.AssignRole("nobody", "none"),
+    ops.CancelMoves: lambda where: ops.CancelMoves([]),
+    ops.CancelRecords: lambda where: ops.CancelRecords(TOPIC, 0, [0]),
+    ops.ClaimPartition: lambda where: ops.ClaimPartition(GROUP, TOPIC, 0, 1),
+    ops.CommitOffset: lambda where: ops.CommitOffset("stream", TOPIC, 0, 0),
+    ops.CommitTransaction: lambda where: ops.CommitTransaction(f"commit-{where}", [(TOPIC, 0)]),
+    ops.CreateAdministrator: lambda where: ops.CreateAdministrator("other", VERIFIER),
+    ops.CreateJoinToken: lambda where: ops.CreateJoinToken(b"t" * 32, 1_000),
+    ops.CreateSchedule: lambda where: ops.CreateSchedule(f"new-{where}", ops.ScheduleDefinition(TOPIC, "0 3 * * *")),
+    ops.CreateTopic: lambda where: ops.CreateTopic(f"secret.new-{where}"),
+    ops.CreateUser: lambda where: ops.CreateUser(f"new-{where}", VERIFIER),
+    ops.DeleteGroup: lambda where: ops.DeleteGroup(TOPIC, 0, "gone"),
+    ops.DeleteSchedule: lambda where: ops.DeleteSchedule(f"new-{where}"),
+    ops.DeleteTopic: lambda where: ops.DeleteTopic(f"secret.gone-{where}"),
+    ops.DeleteUser: lambda where: ops.DeleteUser("nobody"),
+    ops.DescribeGroup: lambda where: ops.DescribeGroup(TOPIC, 0, GROUP),
+    DescribeNode: lambda where: DescribeNode(),
+    DescribeReplicas: lambda where: DescribeReplicas(TOPIC, 0),
+    ops.DescribeStreamGroup: lambda where: ops.DescribeStreamGroup(TOPIC, GROUP),
+    ops.DrainNode: lambda where: ops.DrainNode(99),
+    EnterCluster: lambda where: EnterCluster([]),
+    ops.ExpireGroup: lambda where: ops.ExpireGroup(TOPIC, 0, GROUP, 1),
+    ops.ExplainMessage: lambda where: ops.ExplainMessage(TOPIC, 0, 0, GROUP),
+    ops.Extend: lambda where: ops.Extend(TOPIC, 0, GROUP, "m", LEASES, 1_000),
+    ops.FenceGroup: lambda where: ops.FenceGroup(TOPIC, GROUP),
+    ops.Fetch: lambda where: ops.Fetch(TOPIC, 0, 0, 1_000),
+    ops.ForgetGroup: lambda where: ops.ForgetGroup(TOPIC, "gone"),
+    ops.ForgetTransaction: lambda where: ops.ForgetTransaction("none"),
+    ops.GetMetadata: lambda where: ops.GetMetadata([TOPIC]),
+    ops.GrantAccess: lambda where: ops.GrantAccess(GRANT),
+    ops.Heartbeat: lambda where: ops.Heartbeat(TOPIC, GROUP, "m", 1),
+    ops.InitCluster: lambda where: ops.InitCluster({}),
+    ops.JoinCluster: lambda where: ops.JoinCluster(99, "127.0.0.1:1", "127.0.0.1:1"),
+    ops.JoinGroup: lambda where: ops.JoinGroup(TOPIC, GROUP, "m"),
+    ops.LeaveGroup: lambda where: ops.LeaveGroup(TOPIC, GROUP, "m"),
+    ops.LeaveQueue: lambda where: ops.LeaveQueue(TOPIC, GROUP, "m", 0),
+    ops.ListGrants: lambda where: ops.ListGrants(),
+    ops.ListGroups: lambda where: ops.ListGroups(TOPIC, 0),
+    ops.ListOffsets: lambda where: ops.ListOffsets(TOPIC, 0, ops.EARLIEST),
+    ops.ListOpenTransactions: lambda where: ops.ListOpenTransactions(TOPIC, 0),
+    ops.ListQuotas: lambda where: ops.ListQuotas(),
+    ops.ListRoles: lambda where: ops.ListRoles(),
+    ops.ListSchedules: lambda where: ops.ListSchedules(),
+    ops.ListStreamGroups: lambda where: ops.ListStreamGroups(TOPIC),
+    ops.ListTransactions: lambda where: ops.ListTransactions(),
+    ops.ListUsers: lambda where: ops.ListUsers(),
+    ops.PauseSchedule: lambda where: ops.PauseSchedule("nightly"),
+    ops.Poll: lambda where: ops.Poll(TOPIC, GROUP, "m"),
+    ops.Produce: lambda where: ops.Produce(TOPIC, 0, encode_batch([Record(b"1")])),
+    ops.ReadOffset: lambda where: ops.ReadOffset("stream", TOPIC, 0),
+    ops.ReadResults: lambda where: ops.ReadResults(TOPIC, 0, GROUP, [0]),
+    ops.Rebalance: lambda where: ops.Rebalance(is_dry_run=True),
+    ops.RemoveNode: lambda where: ops.RemoveNode(99),
+    ops.RemoveQuota: lambda where: ops.RemoveQuota("nobody"),
+    ops.ResetGroup: lambda where: ops.ResetGroup(TOPIC, 0, GROUP, ops.Start(ops.EARLIEST)),
+    ops.RevokeAccess: lambda where: ops.RevokeAccess(GRANT),
+    ops.RunSchedule: lambda where: ops.RunSchedule("nightly"),
+    ops.SetPassword: lambda where: ops.SetPassword("nobody", VERIFIER),
+    ops.SetQuota: lambda where: ops.SetQuota(Quota("nobody", requests_per_second=1)),
+    ops.Settle: lambda where: ops.Settle(TOPIC, 0, GROUP, queue.ACK, LEASES),
+    ops.Stage: lambda where: ops.Stage(
+        TOPIC, 0, f"tx-{where}", encode_batch([Record(b"1")], producer_id=7, producer_epoch=1, sequence=0)
+    ),
+    ops.StageSettlement: lambda where: ops.StageSettlement(TOPIC, 0, GROUP, f"tx-{where}", LEASES),
+    ops.Subscribe: lambda where: ops.Subscribe(TOPIC, GROUP, "s", 1),
+    ops.TakeTokens: lambda where: ops.TakeTokens(TOPIC, GROUP, 1),
+    ops.TransactionOutcome: lambda where: ops.TransactionOutcome(TOPIC, 0, "none"),
+    ops.TransferLeadership: lambda where: ops.TransferLeadership(TOPIC, 0),
+    ops.TrimPartition: lambda where: ops.TrimPartition(TOPIC, 0, 0),
+    ops.UnassignRole: lambda where: ops.UnassignRole("nobody", "none"),
+}
+#: A schedule and a user must be there before they are changed.
+LAST = (ops.DeleteSchedule, ops.RevokeAccess, ops.UnassignRole, ops.RemoveQuota)
+REFUSED = ("PERMISSION_DENIED", "NOT_FOUND")
+
+
+def grants_for(request: Request) -> list[tuple[str, str, str]]:
+    """Exactly what the request needs: action, topic and group."""
+    right = request.needs
+    if right in (ANYBODY, NODES):
+        return [(action, ALL, ALL) for action in ACTIONS] if right == NODES else [(DESCRIBE, TOPIC, ALL)]
+    if right in (OPERATE, FOUND):
+        return [(OPERATE, ALL, ALL)]
+    if right == SCHEDULE or type(request) in (ops.PauseSchedule, ops.DeleteSchedule):
+        actions = (MANAGE, PRODUCE) if right == SCHEDULE else (MANAGE,)
+        return [(action, TOPIC, ALL) for action in actions]
+    action = PRODUCE if right == TAKE_PART else right
+    return [(action, each.topic, ALL if action == PRODUCE else each.group or ALL) for each in request.resources]
+
+
+def name_of(grants: list[tuple[str, str, str]]) -> str:
+    """Of the user who has exactly these grants."""
+    text = "-".join(".".join(each) for each in grants)
+    return "right-" + text.replace("*", "all") if len(grants) < 4 else "everything"
+
+
+class TcpCaller(endpoints.Tcp):
+    def __init__(self, server: Server, credentials: Password | None) -> None:
+        super().__init__(server)
+        self._connection = ClientConnection(None if credentials is None else lambda: credentials)
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        while data := await reader.read(1 << 16):
+            for answered, answer in self._connection.receive(data):
+                if not answered.done():
+                    answered.set_result(answer)
+            self._writer.writelines(self._connection.take_log_in())
+            if self._connection.is_open:
+                self._welcomed.set()
+
+    def offers(self, kind: type[Request]) -> bool:
+        return True
+
+
+class HttpCaller(endpoints.Http):
+    def __init__(self, server: Server, credentials: Password | None) -> None:
+        super().__init__(server)
+        self._credentials = credentials
+
+    async def open(self) -> None:
+        await super().open()
+        if self._credentials is not None:
+            self._client.headers.update(basic(self._credentials))
+
+    def offers(self, kind: type[Request]) -> bool:
+        return kind in self._asks
+
+
+class GrpcCaller(endpoints.Grpc):
+    def __init__(self, server: Server, credentials: Password | None) -> None:
+        super().__init__(server)
+        self._credentials = credentials
+
+    async def open(self) -> None:
+        await super().open()
+        if self._credentials is not None:
+            self._stub = _WithMetadata(self._stub, (("authorization", basic(self._credentials)["Authorization"]),))
+
+    def offers(self, kind: type[Request]) -> bool:
+        return kind in _CALLS
+
+
+class _WithMetadata:
+    def __init__(self, stub: Any, metadata: tuple[tuple[str, str], ...]) -> None:
+        self._stub = stub
+        self._metadata = metadata
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._stub, name)
+        return lambda request, **options: method(request, metadata=self._metadata, **options)
+
+
+CALLERS: dict[str, type[Any]] = {"tcp": TcpCaller, "http": HttpCaller, "grpc": GrpcCaller}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LocalBroker]:
+    with LocalBroker(authentication=True, http_listen=ANY_PORT, grpc_listen=ANY_PORT) as started:
+        with started.client() as nobody:
+            nobody.admin.users.create_administrator("root", "a long password")
+        with started.client(credentials=ADMIN) as admin:
+            prepare(admin)
+        yield started
+
+
+def prepare(admin: Client) -> None:
+    for topic in (TOPIC, "other", *[f"secret.gone-{where}" for where in CALLERS]):
+        admin.create_topic(topic)
+    admin.produce(TOPIC, b"1")
+    admin.schedules.create("nightly", TOPIC, cron="0 3 * * *")
+    with admin.queue(TOPIC, group=GROUP) as consumer:
+        assert consumer.poll()
+    admin.admin.users.create("none", "pencil")
+    admin.admin.users.create("wrong", "pencil")
+    for action in ACTIONS:
+        if action != OPERATE:
+            admin.admin.grants.add("wrong", action, "other")
+    needed = [grants_for(make(where)) for where in CALLERS for make in ROWS.values()]
+    for name, grants in {name_of(each): each for each in needed}.items():
+        admin.admin.users.create(name, "pencil")
+        for grant in grants:
+            admin.admin.grants.add(name, *grant)  # type: ignore[arg-type]
+
+
+def test_every_kind_of_request_has_a_row():
+    assert {kind for kind in ops.OPERATIONS.values() if not kind.is_for_endpoint} == set(ROWS)
+
+
+@pytest.mark.parametrize("where", CALLERS)
+def test_every_request_by_nobody_without_a_wrong_and_the_right_grant(broker, where):
+    kinds = [kind for kind in ROWS if kind not in LAST] + [*LAST]
+
+    async def play() -> int:
+        callers: dict[str, Any] = {}
+        try:
+
+            async def outcome(name: str, request: Request) -> Any:
+                if name not in callers:
+                    made = CALLERS[where](broker._server, None if name == "nobody" else Password(name, "pencil"))
+                    await made.open()
+                    callers[name] = made
+                async with asyncio.timeout(20):
+                    return await callers[name].call(request)
+
+            offered = CALLERS[where](broker._server, None).offers
+            asked = [kind for kind in kinds if offered(kind)]
+            for kind in asked:
+                await check(outcome, ROWS[kind](where))
+            return len(asked)
+        finally:
+            for caller in callers.values():
+                await caller.close()
+
+    assert asyncio.run(play()) >= {"tcp": len(ROWS), "http": 20, "grpc": 35}[where]
+
+
+async def check(outcome: Callable[[str, Request], Any], request: Request) -> None:
+    nobody = await outcome("nobody", request)
+    assert isinstance(nobody, FlotillaError), request
+    assert nobody.code == "UNAUTHENTICATED", (request, nobody)
+    right = name_of(grants_for(request))
+    if request.needs == ANYBODY:
+        for name in ("none", "wrong"):
+            assert TOPIC not in repr(await outcome(name, request)), (name, request)
+        assert TOPIC in repr(await outcome(right, request)), request
+        return
+    for name in ("none", "wrong"):
+        refused = await outcome(name, request)
+        assert isinstance(refused, FlotillaError), (name, request)
+        assert refused.code in REFUSED, (name, request, refused)
+    done = await outcome(right, request)
+    if request.needs == NODES:
+        assert done.code == "PERMISSION_DENIED", (request, done)
+    elif isinstance(done, FlotillaError):
+        assert done.code not in ("PERMISSION_DENIED", "UNAUTHENTICATED"), (request, done)
+        assert not str(done).startswith(("there is no topic", "there is no schedule")), (request, done)
