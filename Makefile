@@ -14,6 +14,7 @@ STAMP := $(VENV)/.stamp
 BENCH_STAMP := $(VENV)/.bench-stamp
 PROTO := $(notdir $(wildcard proto/*.proto))
 GENERATED := flotilla/codec/generated
+TYPESCRIPT := sdks/typescript
 
 SEED ?= 1
 SEEDS ?=
@@ -22,7 +23,7 @@ SCENARIO ?= process network power disk clock operations together tasks
 FOR ?= 60s
 CHAOS ?=
 
-.PHONY: setup check quick test sim mutants bench bench-spark demo chaos proto rewrite clean help
+.PHONY: setup check quick test sim mutants bench bench-spark demo chaos proto sdks rewrite clean help
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -73,6 +74,13 @@ chaos: $(STAMP) ## break real brokers under load, each scenario for a minute: SC
 proto: $(STAMP) ## generate code from proto/
 	@$(BIN)/python -m grpc_tools.protoc -I$(GENERATED)=proto --python_out=src --pyi_out=src $(addprefix $(GENERATED)/,$(PROTO))
 	@$(BIN)/python -m grpc_tools.protoc -I$(GENERATED)=proto --grpc_python_out=src $(GENERATED)/flotilla.proto
+	@if test -x $(TYPESCRIPT)/node_modules/.bin/protoc-gen-es; then \
+		$(BIN)/python -m grpc_tools.protoc -Iproto --plugin=$(TYPESCRIPT)/node_modules/.bin/protoc-gen-es \
+			--es_out=$(TYPESCRIPT)/src/generated --es_opt=target=ts,import_extension=js proto/client.proto; \
+	else echo "not generated: the code of $(TYPESCRIPT); run npm ci there first"; fi
+
+sdks: $(STAMP) ## build and test the clients in other languages, where their tools are installed
+	@$(BIN)/pytest -q -n 0 -rs tests/integration/sdks tests/conformance/test_typescript.py
 
 rewrite: $(STAMP) ## record the output of tests/scenarios again; read the diff
 	@$(BIN)/python -m tests.scenarios.rewrite

@@ -32,7 +32,8 @@ BLOCKS = [
 SPANS = [
     (path, span)
     for path, text in texts().items()
-    if path.endswith(".md") and path != "CHANGELOG.md"
+    # Clients in other languages have spellings of their own.
+    if path.endswith(".md") and path != "CHANGELOG.md" and not path.startswith("sdks/")
     for span in re.findall(r"`((?:client|queue|stream|reader|message|txn)\.[^`]*)`", text)
 ]
 

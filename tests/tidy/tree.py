@@ -27,6 +27,7 @@ _IGNORED = {
     "flotilla-cluster",
     "flotilla-data",
     "flotilla-pipelines",
+    "node_modules",
     "results",
 }
 _TEXT = {"", ".cfg", ".ini", ".json", ".md", ".proto", ".py", ".pyi", ".sh", ".toml", ".txt", ".yaml", ".yml"}

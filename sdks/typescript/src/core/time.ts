@@ -1,0 +1,99 @@
+/** Time: a clock that never jumps, limits, and waits that an AbortSignal ends. */
+
+/** Milliseconds of a clock that never jumps. */
+export function steadyMs(): number {
+  return performance.now();
+}
+
+/** Options of every call. */
+export interface Limits {
+  /** By default the client's. */
+  timeoutMs?: number;
+  /** Ends the wait with its reason. What was sent may still happen. */
+  signal?: AbortSignal;
+}
+
+/** The time left of a limit that several steps share. */
+export class TimeLimit {
+  readonly #deadlineMs: number;
+
+  constructor(timeoutMs: number) {
+    this.#deadlineMs = steadyMs() + timeoutMs;
+  }
+
+  get leftMs(): number {
+    return Math.max(this.#deadlineMs - steadyMs(), 0);
+  }
+}
+
+/** A promise, and what decides it. */
+export interface Deferred<T> {
+  promise: Promise<T>;
+  resolve(value: T): void;
+  reject(error: unknown): void;
+}
+
+export function deferred<T>(): Deferred<T> {
+  let resolve!: (value: T) => void;
+  let reject!: (error: unknown) => void;
+  const promise = new Promise<T>((yes, no) => {
+    resolve = yes;
+    reject = no;
+  });
+  return { promise, resolve, reject };
+}
+
+/** Rejects with the signal's reason as soon as it is aborted; `aborted` is called then. */
+export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined, aborted?: () => void): Promise<T> {
+  if (!signal) return promise;
+  return new Promise<T>((resolve, reject) => {
+    const abort = (): void => {
+      aborted?.();
+      reject(signal.reason);
+    };
+    if (signal.aborted) {
+      promise.catch(() => undefined);
+      abort();
+      return;
+    }
+    signal.addEventListener("abort", abort, { once: true });
+    promise.finally(() => signal.removeEventListener("abort", abort)).then(resolve, reject);
+  });
+}
+
+/** Wakes waiters: news stay until somebody has looked. */
+export class News {
+  #isSet = false;
+  #waiters = new Set<() => void>();
+
+  set(): void {
+    this.#isSet = true;
+    const waiters = [...this.#waiters];
+    this.#waiters.clear();
+    for (const wake of waiters) wake();
+  }
+
+  clear(): void {
+    this.#isSet = false;
+  }
+
+  /** Until there are news, or a while; the caller looks again. Rejects when the signal is aborted. */
+  wait(waitMs: number, signal?: AbortSignal): Promise<void> {
+    if (this.#isSet) return Promise.resolve();
+    let timer: NodeJS.Timeout | undefined;
+    let wake!: () => void;
+    const promise = new Promise<void>((resolve) => {
+      wake = resolve;
+      this.#waiters.add(resolve);
+      if (waitMs !== Infinity) timer = setTimeout(resolve, Math.max(waitMs, 0));
+    });
+    return unlessAborted(promise, signal).finally(() => {
+      clearTimeout(timer);
+      this.#waiters.delete(wake);
+    });
+  }
+}
+
+export function sleep(waitMs: number, signal?: AbortSignal): Promise<void> {
+  return new News().wait(waitMs, signal);
+}

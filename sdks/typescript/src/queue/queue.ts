@@ -1,0 +1,471 @@
+/**
+ * A queue consumer: messages under leases, each to be settled.
+ *
+ * An iterating consumer polls all the time for as many messages as it has free slots. A slot is free when its message is
+ * settled, so a slow handler occupies one slot only. A polling consumer polls when the application does and nothing is
+ * ready. A message that is not taken before half of its lease is over is released, for a quicker consumer.
+ */
+
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
+
+import { BatchView } from "../codec/batch-view.js";
+import type { Reply } from "../codec/operations.js";
+import type { Delivery } from "../codec/values.js";
+import type { Session } from "../core/session.js";
+import { deferred, type Limits, News, steadyMs, TimeLimit, unlessAborted } from "../core/time.js";
+import {
+  ConnectionClosedError, CorruptionError, FlotillaError, InvalidArgumentError, OutcomeUnknownError,
+} from "../errors.js";
+import { chosenPartitions } from "../filter.js";
+import { Lease, leaseExpired, Leases } from "./leases.js";
+import { type FollowUp, QueueMessage } from "./message.js";
+import { type QueueOptions, POLL_MESSAGES_MAX, PrefetchWindow } from "./options.js";
+import { ACKED, FAIL, failed, type Outcome, RELEASED, released } from "./outcome.js";
+import { LEAVE_MS_MAX, Polls } from "./polls.js";
+import { Presentations } from "./presentations.js";
+import { LeaseRenewal } from "./renewal.js";
+import { type Ended, placeOf, Settlements } from "./settlements.js";
+
+/** How long a broker waits for news before it answers that there are none. */
+const LONG_POLL_MS = 5_000;
+/** Messages whose unawaited settlement has no answer; beyond that, settling waits. */
+const UNCONFIRMED_MAX = 8_192;
+
+type ByLease = Map<Lease, number[]>;
+
+/** Made by `Client.queue`: iterate it, or poll it. It never ends by itself. */
+export class Queue {
+  /** The name of this consumer in the group. */
+  readonly member = `${hostname()}-${process.pid}-${randomBytes(4).toString("hex")}`;
+  readonly #session: Session;
+  readonly #options: QueueOptions;
+  readonly #leases = new Leases();
+  readonly #renewal: LeaseRenewal;
+  readonly #settlements: Settlements;
+  readonly #polls: Polls;
+  readonly #presentations: Presentations;
+  readonly #window: PrefetchWindow;
+  readonly #news = new News();
+  readonly #linkLost = (address: string): void => this.#presentations.linkLost(address);
+  #ready: QueueMessage[] = [];
+  #errors: FlotillaError[] = [];
+  #prepared: Promise<void> | undefined;
+  // The messages that the application polls for, and until when.
+  #wanted = 0;
+  #wantedUntilMs = 0;
+  #isFlowing = false;
+  #isClosed = false;
+  #isScheduled = false;
+  #takenOver = 0;
+  #alarm: NodeJS.Timeout | undefined;
+
+  /** @internal */
+  constructor(
+    session: Session,
+    readonly topic: string,
+    readonly group: string,
+    options: QueueOptions,
+    private readonly closed: (queue: Queue) => void,
+    /** @internal */
+    readonly followUp: FollowUp,
+  ) {
+    if (!group) throw new InvalidArgumentError("a queue is read by a group: queue(topic, group)");
+    this.#session = session;
+    this.#options = options;
+    const answered = (partition: number): void => this.#presentations.answered(partition);
+    const changed = (): void => this.#pump();
+    const { isOrderedByKey, timeoutMs, visibilityMs, leaseMsMax } = options;
+    this.#renewal = new LeaseRenewal(
+      session, topic, group, this.member, this.#leases, visibilityMs, leaseMsMax, answered, changed,
+    );
+    this.#settlements = new Settlements(session, topic, group, timeoutMs, isOrderedByKey, answered, () => this.#settlements.flush());
+    this.#polls = new Polls(session, topic, group, this.member, options, {
+      polling: (partitions) => {
+        if (!options.isAutoAck) this.#presentations.polled(partitions);
+      },
+      arrived: (polled) => this.#arrived(polled),
+      pollFailed: (error) => {
+        if (!this.#isClosed) this.#errors.push(error);
+        this.#news.set();
+      },
+      answered,
+      moved: (partition) => this.#presentations.present(partition),
+    });
+    const topicId = (): number => this.#polls.topicId;
+    this.#presentations = new Presentations(session, topic, this.#leases, this.#renewal, this.#settlements, topicId, changed);
+    this.#window = new PrefetchWindow(options, steadyMs());
+    session.watchers.add(this.#linkLost);
+  }
+
+  /**
+   * How many messages the group has not settled, those that it holds included, in the partitions polled here, as the
+   * brokers' answers to this consumer's polls said last. undefined: there was no answer yet.
+   */
+  get behind(): number | undefined {
+    return this.#polls.lag;
+  }
+
+  /** Leases up to `maxMessages` messages; waits up to `waitMs` for the first one. Returns [] if none comes. */
+  async poll(maxMessages = 16, { waitMs = 20_000, signal }: { waitMs?: number; signal?: AbortSignal } = {}): Promise<QueueMessage[]> {
+    this.#checkOpen();
+    this.#throwError();
+    if (!(maxMessages >= 1) || !(waitMs >= 0)) {
+      throw new InvalidArgumentError("maxMessages is at least 1, and waitMs at least 0");
+    }
+    if (!this.#ready.length) await this.#fetch(maxMessages, waitMs, signal);
+    const messages = this.#ready.splice(0, maxMessages);
+    if (!messages.length) {
+      this.#checkOpen();
+      this.#throwError();
+    }
+    return messages;
+  }
+
+  async #fetch(maxMessages: number, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
+    const untilMs = steadyMs() + waitMs;
+    await this.#prepare(signal);
+    this.#wanted = Math.min(maxMessages, POLL_MESSAGES_MAX);
+    this.#wantedUntilMs = untilMs;
+    this.#polls.beginRound();
+    this.#pump();
+    try {
+      while (!this.#ready.length && !this.#errors.length && !this.#isClosed) {
+        const leftMs = untilMs - steadyMs();
+        if (leftMs <= 0 && !this.#polls.isSearching) return;
+        this.#news.clear();
+        await this.#news.wait(leftMs > 0 ? leftMs : this.#options.timeoutMs, signal);
+      }
+    } finally {
+      this.#wanted = 0;
+    }
+  }
+
+  /** Messages as they come, for ever. Ends when the consumer is closed. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<QueueMessage, void, undefined> {
+    for (;;) {
+      const message = await this.next();
+      if (!message) return;
+      yield message;
+    }
+  }
+
+  /** The next message, however long it takes; undefined: the consumer was closed. */
+  async next(signal?: AbortSignal): Promise<QueueMessage | undefined> {
+    this.#throwError();
+    if (!this.#ready.length && !this.#isClosed) {
+      await this.#prepare(signal);
+      this.#isFlowing = true;
+      this.#schedule();
+      while (!this.#ready.length && !this.#isClosed) {
+        this.#news.clear();
+        await this.#news.wait(Infinity, signal);
+        this.#throwError();
+      }
+    }
+    const message = this.#ready.shift();
+    if (!this.#ready.length) this.#schedule();
+    return message;
+  }
+
+  /** Acknowledges messages, and returns when that is on disk at a majority. Rejects with LeaseExpiredError. */
+  ack(messages: Iterable<QueueMessage>, options: SettleOptions = {}): Promise<void> {
+    return this.settle(messages, ACKED, options);
+  }
+
+  /** Fails messages: see `nack` of a message. */
+  nack(messages: Iterable<QueueMessage>, options: SettleOptions & { reason?: string; delayMs?: number } = {}): Promise<void> {
+    return this.settle(messages, failed(options.reason ?? "", options.delayMs), options);
+  }
+
+  /** Gives messages back: see `release` of a message. */
+  release(messages: Iterable<QueueMessage>, options: SettleOptions & { delayMs?: number } = {}): Promise<void> {
+    return this.settle(messages, released(options.delayMs ?? 0), options);
+  }
+
+  /** Waits until everything settled with `wait: false` has its answer. Rejects with the first error. */
+  async flush(limits: Limits = {}): Promise<void> {
+    this.#settlements.hurry();
+    await this.#waitWhile(() => this.#settlements.count > 0, limits.timeoutMs ?? Infinity, limits.signal);
+    this.#throwError();
+  }
+
+  /**
+   * Leases nothing more, waits up to `drainMs` for unsettled messages, and gives the rest back. Rejects with the first
+   * error of messages settled with `wait: false`, and with OutcomeUnknownError when answers are missing at the limit.
+   */
+  async close({ drainMs = 0, timeoutMs = this.#options.timeoutMs }: { drainMs?: number; timeoutMs?: number } = {}): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#isFlowing = false;
+    this.#wanted = 0;
+    this.#news.set();
+    this.#release(this.#ready.splice(0));
+    this.#settlements.hurry();
+    this.#polls.withdraw();
+    try {
+      await this.#waitWhile(() => this.#leases.unsettledCount > 0, drainMs);
+      // What polls have leased meanwhile comes, and is given back, too.
+      await this.#waitWhile(() => !this.#polls.isIdle, Math.min(timeoutMs, LEAVE_MS_MAX));
+      for (const lease of this.#leases.all()) this.#settle(new Map([[lease, lease.unsettled()]]), RELEASED, ignore);
+      this.#settlements.hurry();
+      const limit = new TimeLimit(timeoutMs);
+      await this.#waitWhile(() => this.#settlements.count > 0, limit.leftMs);
+      if (!this.#session.isClosed) await this.#polls.leave(limit.leftMs || 1);
+      if (this.#settlements.count && !this.#errors.length) {
+        throw new OutcomeUnknownError(`${this.#settlements.count} messages were settled without an answer within ${timeoutMs} ms`);
+      }
+      this.#throwError();
+    } finally {
+      clearTimeout(this.#alarm);
+      this.#session.watchers.delete(this.#linkLost);
+      this.closed(this);
+    }
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  // What messages use.
+
+  /** @internal */
+  async settle(messages: Iterable<QueueMessage>, outcome: Outcome, { wait = true, signal }: SettleOptions = {}): Promise<void> {
+    const leases: ByLease = new Map();
+    for (const { lease, offset } of messages) {
+      const known = leases.get(lease);
+      if (known) known.push(offset);
+      else leases.set(lease, [offset]);
+    }
+    if (!wait) {
+      this.#settle(leases, outcome, undefined);
+      this.#schedule();
+      if (this.#settlements.count > UNCONFIRMED_MAX) {
+        await this.#waitWhile(() => this.#settlements.count > UNCONFIRMED_MAX, Infinity, signal);
+      }
+      return;
+    }
+    const answer = deferred<void>();
+    this.#settle(leases, outcome, (error) => (error ? answer.reject(error) : answer.resolve()));
+    this.#schedule();
+    await unlessAborted(answer.promise, signal);
+  }
+
+  /** @internal Sets the lease of one message to end `visibilityMs` from now. */
+  async extend({ lease, offset }: QueueMessage, visibilityMs: number, signal?: AbortSignal): Promise<void> {
+    this.#checkOpen();
+    if (!(visibilityMs >= 1)) throw new InvalidArgumentError("visibilityMs is at least 1");
+    if (lease.isSettled(offset)) throw leaseExpired(lease, [offset]);
+    const answer = deferred<void>();
+    const place = placeOf(lease.topicId, lease.partition);
+    const nowMs = steadyMs();
+    const ranges = lease.runs([offset]);
+    this.#renewal.submit(place, ranges, (result) => {
+      if (result instanceof FlotillaError) {
+        answer.reject(result);
+        return;
+      }
+      const isRefused = lease.refused([offset], result.expired).length > 0;
+      this.#leases.refuse(place.topicId, place.partition, result.expired);
+      this.#presentations.answered(place.partition);
+      if (isRefused) {
+        answer.reject(leaseExpired(lease, [offset]));
+        return;
+      }
+      lease.extended.set(offset, nowMs + visibilityMs - this.#renewal.visibilityMs);
+      // Held and renewed again.
+      this.#leases.hold(lease, offset);
+      this.#schedule();
+      answer.resolve();
+    }, 0, visibilityMs);
+    await unlessAborted(answer.promise, signal);
+  }
+
+  /** @internal A transaction has taken over messages: for this consumer they are settled. */
+  takenOver(lease: Lease, offsets: readonly number[]): void {
+    this.#takenOver += this.#leases.close(lease, offsets).length;
+    this.#schedule();
+    this.#news.set();
+  }
+
+  /** Settles messages with the next pump. Without `ended` it may linger, and a refusal becomes an error of the consumer. */
+  #settle(leases: ByLease, outcome: Outcome, ended: ((error?: FlotillaError) => void) | undefined): void {
+    let first: FlotillaError | undefined;
+    let left = 1;
+    const finish = (): void => {
+      if (--left === 0) ended!(first);
+    };
+    const awaited: Ended = (lease, offsets, refused, error) => {
+      if (error && !this.#isClosed) this.#leases.fail(lease, offsets);
+      first ??= error ?? (refused.length ? leaseExpired(lease, refused) : undefined);
+      finish();
+      this.#news.set();
+    };
+    for (const [lease, offsets] of leases) {
+      const lost = offsets.filter((offset) => lease.isLost(offset));
+      if (lost.length) {
+        const error = leaseExpired(lease, lost);
+        if (ended) first ??= error;
+        else this.#errors.push(error);
+      }
+      const closed = this.#leases.close(lease, offsets);
+      if (!closed.length) continue;
+      left++;
+      this.#settlements.add(lease, closed, outcome, ended ? awaited : this.#unawaited, ended !== undefined);
+    }
+    if (ended) finish();
+  }
+
+  readonly #unawaited: Ended = (lease, offsets, refused, error) => {
+    if (error) this.#leases.fail(lease, offsets);
+    const found = error ?? (refused.length ? leaseExpired(lease, refused) : undefined);
+    if (found) this.#errors.push(found);
+    this.#news.set();
+  };
+
+  // Polling.
+
+  async #prepare(signal: AbortSignal | undefined): Promise<void> {
+    this.#checkOpen();
+    this.#prepared ??= this.#findPartitions().catch((error: unknown) => {
+      this.#prepared = undefined;
+      throw error;
+    });
+    await unlessAborted(this.#prepared, signal);
+    this.#checkOpen();
+  }
+
+  async #findPartitions(): Promise<void> {
+    const asking = { timeoutMs: this.#options.timeoutMs };
+    const { routes } = this.#session;
+    const topic = await this.#session.topic(this.topic, asking);
+    const numbers = chosenPartitions(topic, this.#options.partitions);
+    if (numbers.some((number) => routes.leader(this.topic, number) === undefined)) {
+      routes.update(await this.#session.call("getMetadata", { topics: [this.topic] }, asking), [this.topic]);
+    }
+    this.#polls.adapt();
+  }
+
+  /** Schedules one pump for the end of this turn. */
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    queueMicrotask(() => {
+      this.#isScheduled = false;
+      this.#pump();
+    });
+  }
+
+  /** Sends pending settlements, renews leases, and polls where there is room. */
+  #pump(): void {
+    this.#settlements.flush();
+    this.#renew();
+    if (this.#isFlowing && this.#window.follow(this.#settlements.handled + this.#takenOver, steadyMs())) {
+      // The window has shrunk: the excess is released.
+      this.#release(this.#ready.splice(this.#window.size));
+    }
+    const room = this.#isClosed ? 0 : this.#room();
+    if (room > 0) {
+      const leftMs = Math.max(this.#wantedUntilMs - steadyMs(), 0);
+      const waitMs = this.#isFlowing ? LONG_POLL_MS : Math.min(LONG_POLL_MS, leftMs);
+      this.#polls.ask(Math.min(room, POLL_MESSAGES_MAX), waitMs, this.#isFlowing);
+    }
+    const dueMs = Math.min(this.#leases.nextMs, room > 0 ? this.#polls.nextMs : Infinity);
+    clearTimeout(this.#alarm);
+    if (dueMs === Infinity || this.#session.isClosed) return;
+    this.#alarm = setTimeout(() => this.#pump(), Math.min(Math.max(dueMs - steadyMs(), 0) + 1, 2 ** 31 - 1));
+  }
+
+  /** How many messages to poll for now. */
+  #room(): number {
+    const ready = this.#ready.length;
+    if (!this.#isFlowing) return ready ? 0 : this.#wanted;
+    const { size } = this.#window;
+    const free = size - (this.#options.isAutoAck ? ready : this.#leases.unsettledCount);
+    if (free <= 0) return 0;
+    const room = free - this.#polls.messagesInFlight;
+    // Not for each free slot while messages are ready.
+    if (ready) return this.#options.isPush && room * 2 >= size ? room : 0;
+    // Polls that are parked at leaders without messages must not keep the other leaders from being polled.
+    return Math.max(room, 1);
+  }
+
+  #arrived(polled: Reply<"poll">): void {
+    if (polled.visibilityMs) {
+      this.#renewal.visibilityMs = polled.visibilityMs;
+      this.#settlements.limitLinger(polled.visibilityMs);
+    }
+    for (const delivery of polled.deliveries) this.#takeIn(delivery);
+    if (this.#ready.length) this.#wanted = 0;
+    this.#news.set();
+    this.#pump();
+  }
+
+  #takeIn(delivery: Delivery): void {
+    // Otherwise its leader is deposed, and this consumer does not hold the message.
+    if (!this.#presentations.takes(delivery)) return;
+    const lease = new Lease(this.topic, this.group, delivery);
+    if (lease.unsettledCount) this.#renewal.add(lease);
+    if (this.#isClosed) {
+      this.#settle(new Map([[lease, lease.unsettled()]]), RELEASED, ignore);
+      return;
+    }
+    try {
+      const view = new BatchView(delivery.batch);
+      if (view.count !== delivery.count) {
+        throw new InvalidArgumentError(`${delivery.count} messages were announced, ${view.count} came`);
+      }
+      for (let at = 0; at < view.count; at++) this.#ready.push(new QueueMessage(this, lease, view, at));
+    } catch (error) {
+      const place = `partition ${delivery.partition} of ${this.topic} at offset ${delivery.first}`;
+      this.#errors.push(new CorruptionError(`malformed delivery from ${place}: ${String(error)}`, { cause: error }));
+      const outcome = { kind: FAIL, reason: "damaged in transit to a consumer", delayMs: -1 };
+      this.#settle(new Map([[lease, lease.unsettled()]]), outcome, ignore);
+    }
+  }
+
+  #renew(): void {
+    const due = this.#renewal.due();
+    if (!due.length) return;
+    const late = new Set(due);
+    this.#release(this.#ready.filter((message) => late.has(message.lease)));
+    this.#ready = this.#ready.filter((message) => !late.has(message.lease));
+    this.#renewal.renew(due.filter((lease) => lease.unsettledCount));
+    this.#settlements.flush();
+    this.#news.set();
+  }
+
+  #release(messages: readonly QueueMessage[]): void {
+    for (const { lease, offset } of messages) this.#settle(new Map([[lease, [offset]]]), RELEASED, ignore);
+  }
+
+  // Inside.
+
+  async #waitWhile(isSo: () => boolean, limitMs: number, signal?: AbortSignal): Promise<void> {
+    const limit = new TimeLimit(limitMs);
+    while (isSo() && limit.leftMs && !this.#session.isClosed) {
+      this.#news.clear();
+      await this.#news.wait(limit.leftMs, signal);
+    }
+  }
+
+  #checkOpen(): void {
+    if (this.#isClosed) throw new ConnectionClosedError("the consumer is closed");
+  }
+
+  /** Throws an error of background work. */
+  #throwError(): void {
+    const error = this.#errors.shift();
+    if (error) throw error;
+  }
+}
+
+/** How to settle: `wait` false returns at once, and the consumer's next call throws the error. */
+export interface SettleOptions {
+  wait?: boolean;
+  signal?: AbortSignal;
+}
+
+function ignore(): void {
+  // A release that fails is no error: the lease expires by itself.
+}

@@ -1,0 +1,402 @@
+/**
+ * Transactions: records of several topics that become visible together, or not at all.
+ *
+ * Records are staged at the leaders of their partitions; then one decision of the cluster applies to all of them. A
+ * failure before the decision aborts the transaction. If this process dies before the decision, the cluster aborts it: at
+ * once when it has made the id itself and no other process can know it, else when its time limit is over.
+ */
+
+import { randomBytes } from "node:crypto";
+
+import { BatchWriter } from "./codec/batch-writer.js";
+import type { Reply } from "./codec/operations.js";
+import { MIB, RESULT_BYTES_MAX, type WireRecord } from "./codec/record.js";
+import { leaseColumns } from "./codec/values.js";
+import type { Topic } from "./core/routes.js";
+import type { Session } from "./core/session.js";
+import type { Limits } from "./core/time.js";
+import {
+  FlotillaError, ForgottenError, InvalidArgumentError, NotFoundError, OutcomeUnknownError, TransactionEndedError,
+  UnavailableError,
+} from "./errors.js";
+import { type Bytes, makeRecord, type RecordFields, type RecordInit, toBytes } from "./producer/fields.js";
+import { newProducerId } from "./producer/lane.js";
+import type { Receipt } from "./producer/pending-batch.js";
+import { partitionOf, recordBytes } from "./producer/record-buffer.js";
+import { type Lease, leaseExpired } from "./queue/leases.js";
+import type { QueueMessage } from "./queue/message.js";
+
+/** A batch is full at either of these; staging begins when so much is buffered. */
+const BATCH_BYTES = MIB;
+const BATCH_RECORDS = 10_000;
+const BUFFER_BYTES = 4 * MIB;
+/** How long one request for the outcome waits at the broker. */
+const OUTCOME_WAIT_MS = 5_000;
+/** Only a decision that was made before is wanted. */
+const ALREADY_DECIDED = 1;
+
+type Asking = Limits & { timeoutMs: number };
+
+/** A partition of a topic. */
+export interface Participant {
+  topic: string;
+  partition: number;
+}
+
+/** Records for one partition that share priority and deliver-at, numbered under the transaction's producer id. */
+class PendingBatch {
+  readonly writer = new BatchWriter();
+  sizeBytes = 0;
+  isStaged = false;
+  baseOffset = -1;
+
+  constructor(readonly place: Participant, readonly sequence: number, readonly kind: string) {}
+
+  takes(kind: string, sizeBytes: number): boolean {
+    const isFull = this.writer.count >= BATCH_RECORDS || this.sizeBytes + sizeBytes > BATCH_BYTES;
+    return !this.isStaged && !isFull && this.kind === kind;
+  }
+}
+
+/** Messages of one queue group in one partition that the transaction acknowledges. */
+interface PendingAcks {
+  place: Participant;
+  group: string;
+  topicId: number;
+  messages: Map<Lease, { message: QueueMessage; offsets: number[] }>;
+  results: { offset: number; payload: Uint8Array; isKept: boolean }[];
+}
+
+/** Made by `Client.transaction`: `commit` it or `abort` it. Left undecided by `await using`, it is aborted. */
+export class Transaction {
+  /** The id under which any process may stage more records, commit, or abort. */
+  readonly transactionId: string;
+  readonly #session: Session;
+  readonly #asking: Asking;
+  readonly #isShared: boolean;
+  readonly #producerId = newProducerId();
+  readonly #batches: PendingBatch[] = [];
+  // The batch of each record and its position there, in the order of adding.
+  readonly #places: [PendingBatch, number][] = [];
+  readonly #last = new Map<string, { batch: PendingBatch; count: number }>();
+  readonly #participants = new Map<string, Participant>();
+  readonly #topicIds = new Map<string, number>();
+  #acks = new Map<string, PendingAcks>();
+  // The partition of records without a key.
+  readonly #unkeyed = Math.floor(Math.random() * 2 ** 31);
+  #bufferedBytes = 0;
+  // When the first record was staged, by the cluster's clock; 0: none is staged.
+  #begunMs = 0;
+  #isOver = false;
+  #isRepeated = false;
+
+  /** @internal */
+  constructor(session: Session, transactionId: string | undefined, asking: Asking, private readonly transactionTimeoutMs: number) {
+    this.#session = session;
+    this.#asking = asking;
+    this.#isShared = transactionId !== undefined;
+    this.transactionId = transactionId ?? randomBytes(16).toString("hex");
+  }
+
+  /** Every partition that this process has added records to, or acknowledges messages of. */
+  get partitions(): Participant[] {
+    return [...this.#participants.values()];
+  }
+
+  /**
+   * The receipts of the records, in the order of adding. Throws TransactionEndedError before a commit. None, if the
+   * application had committed this version before: then nothing was stored now.
+   */
+  get receipts(): Receipt[] {
+    if (this.#isRepeated) return [];
+    return this.#places.map(([batch, at]) => {
+      if (batch.baseOffset < 0) throw new TransactionEndedError("the transaction was not committed here, so its records have no offsets");
+      const { topic, partition } = batch.place;
+      return { topic, partition, topicId: this.#topicIds.get(topic) ?? 0, offset: batch.baseOffset + at, duplicate: false };
+    });
+  }
+
+  /** Adds one record. It may stay in this process until the commit, and is visible to no reader before. */
+  async produce(topic: string, payload: Bytes, fields: RecordFields = {}): Promise<void> {
+    await this.#add(topic, [payload], fields);
+    if (this.#bufferedBytes >= BUFFER_BYTES) await this.#flush();
+  }
+
+  /** Adds many records, and resolves when the cluster has staged them: from then on any process may commit. */
+  async stage(topic: string, payloads: Iterable<Bytes | RecordInit>, fields: RecordFields = {}): Promise<void> {
+    await this.#add(topic, payloads, fields);
+    await this.#flush();
+  }
+
+  /**
+   * Acknowledges messages of queue groups with this transaction: settled when it commits, released if not. Throws
+   * LeaseExpiredError for a message whose lease is over, as the commit does if that shows later.
+   */
+  ack(messages: QueueMessage | Iterable<QueueMessage>, { result }: { result?: Bytes } = {}): void {
+    this.#checkOpen();
+    const given = Symbol.iterator in messages ? [...messages] : [messages];
+    const payload = result === undefined ? undefined : toBytes(result);
+    if (payload && given.length !== 1) throw new InvalidArgumentError("a result is of one message");
+    if (payload && payload.length > RESULT_BYTES_MAX) throw new InvalidArgumentError(`a result has at most ${RESULT_BYTES_MAX} bytes`);
+    for (const message of given) {
+      const { lease, offset, topic, partition } = message;
+      if (message.isSettled) throw leaseExpired(lease, [offset]);
+      const place = { topic, partition };
+      const key = `${topic}/${partition}/${lease.group}/${lease.topicId}`;
+      const acks: PendingAcks = this.#acks.get(key) ?? { place, group: lease.group, topicId: lease.topicId, messages: new Map(), results: [] };
+      this.#acks.set(key, acks);
+      const known = acks.messages.get(lease) ?? { message, offsets: [] };
+      acks.messages.set(lease, known);
+      if (known.offsets.includes(offset)) continue;
+      known.offsets.push(offset);
+      if (payload) acks.results.push({ offset, payload, isKept: true });
+      this.#join(place);
+    }
+  }
+
+  /**
+   * Makes everything visible in all partitions, and resolves when it is. With an application id and a version: only
+   * once, however often that version is committed.
+   */
+  async commit({ applicationId = "", version = 0 }: { applicationId?: string; version?: number } = {}): Promise<void> {
+    this.#checkOpen();
+    await this.#stageRest();
+    const asked = { transactionId: this.transactionId, applicationId, version, partitions: this.partitions };
+    try {
+      const committed = await commitTransaction(this.#session, asked, this.#asking, this.#begunMs);
+      this.#isOver = true;
+      this.#isRepeated = committed.isRepeated;
+      for (const batch of this.#batches) {
+        const shown = committed.batches.get(nameOf(batch.place)) ?? [];
+        const own = shown.find((each) => each.producerId === this.#producerId && each.sequence === batch.sequence);
+        if (own) batch.baseOffset = own.baseOffset;
+      }
+    } catch (error) {
+      // A commit of unknown outcome may be repeated; by then the outcome is known.
+      if (!(error instanceof OutcomeUnknownError)) await this.#abortQuietly();
+      throw error;
+    }
+  }
+
+  /** Drops everything. Rejects with TransactionEndedError when it was committed. */
+  async abort(): Promise<void> {
+    await abortTransaction(this.#session, this.transactionId, this.partitions, this.#asking, this.#begunMs);
+    this.#isOver = true;
+  }
+
+  /** Aborts it, unless it was decided: JavaScript does not say whether a block has failed. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#isOver) await this.#abortQuietly();
+  }
+
+  // Inside.
+
+  #checkOpen(): void {
+    if (this.#isOver) throw new TransactionEndedError(`transaction ${this.transactionId} is over`);
+  }
+
+  #join(place: Participant): void {
+    this.#participants.set(nameOf(place), place);
+  }
+
+  async #add(topic: string, payloads: Iterable<Bytes | RecordInit>, fields: RecordFields): Promise<void> {
+    this.#checkOpen();
+    const given = [...payloads].map((each): [Bytes, RecordFields] =>
+      typeof each === "object" && !(each instanceof Uint8Array) ? [each.payload, each] : [each, fields],
+    );
+    const found = await this.#session.topic(topic, this.#asking, true);
+    // Delays count by the time of a broker, which the broker that described the topic has sent.
+    const records = given.map(([payload, own]): [WireRecord, RecordFields] => [
+      makeRecord(payload, own, this.#session.clockAheadMs), own,
+    ]);
+    if (records.some(([record]) => record.idempotencyKey?.length)) {
+      throw new InvalidArgumentError("records of a transaction have no idempotency keys: it commits once as a whole");
+    }
+    this.#checkOpen();
+    if (!this.#topicIds.has(topic)) this.#topicIds.set(topic, found.topicId);
+    for (const [record, own] of records) {
+      this.#put({ topic, partition: this.#choose(record, own.partition, found) }, record);
+    }
+  }
+
+  #choose(record: WireRecord, chosen: number | undefined, topic: Topic): number {
+    const count = topic.partitions.length;
+    if (chosen === undefined) return record.key ? partitionOf(record.key, topic.keyPartitions || count) : this.#unkeyed % count;
+    if (!(chosen >= 0 && chosen < count)) throw new InvalidArgumentError(`there is no partition ${chosen}, only ${count} of them`);
+    return chosen;
+  }
+
+  #put(place: Participant, record: WireRecord): void {
+    const name = nameOf(place);
+    const sizeBytes = recordBytes(record);
+    const kind = `${record.priority}/${record.deliverAtMs}`;
+    const last = this.#last.get(name);
+    const count = last?.count ?? 0;
+    let batch = last?.batch;
+    if (!batch?.takes(kind, sizeBytes)) this.#batches.push((batch = new PendingBatch(place, count, kind)));
+    this.#places.push([batch, batch.writer.count]);
+    batch.writer.add(record);
+    batch.sizeBytes += sizeBytes;
+    this.#bufferedBytes += sizeBytes;
+    this.#last.set(name, { batch, count: count + 1 });
+    this.#join(place);
+  }
+
+  /** Stages partitions in parallel, and the parts of one partition one after the other, to keep their order. */
+  async #flush(): Promise<void> {
+    const rows = new Map<string, (PendingBatch | PendingAcks)[]>();
+    const unstaged = this.#batches.filter((batch) => !batch.isStaged);
+    for (const part of [...this.#acks.values(), ...unstaged]) {
+      const name = nameOf(part.place);
+      rows.set(name, [...(rows.get(name) ?? []), part]);
+    }
+    const outcomes = await Promise.allSettled([...rows.values()].map((row) => this.#stageRow(row)));
+    for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+  }
+
+  async #stageRow(row: readonly (PendingBatch | PendingAcks)[]): Promise<void> {
+    for (const part of row) {
+      const own = {
+        ...part.place, transactionId: this.transactionId, timeoutMs: this.transactionTimeoutMs,
+        // Another process may commit a transaction whose id it was given.
+        member: this.#isShared ? "" : this.#session.member,
+      };
+      let staged: Reply<"stage">;
+      if (part instanceof PendingBatch) {
+        const numbers = { producerId: this.#producerId, epoch: 0, sequence: part.sequence };
+        const attachment = part.writer.seal("none", numbers);
+        const fields = { ...own, topicId: this.#topicIds.get(part.place.topic)! };
+        staged = await this.#session.call("stage", fields, { ...this.#asking, attachment });
+        part.isStaged = true;
+        this.#bufferedBytes -= part.sizeBytes;
+      } else {
+        const { group, topicId, results } = part;
+        const leases = leaseColumns([...part.messages].flatMap(([lease, { offsets }]) => lease.runs(offsets)));
+        staged = await this.#session.call("stageSettlement", { ...own, group, topicId, leases, results }, this.#asking);
+        this.#acks = new Map([...this.#acks].filter(([, acks]) => acks !== part));
+        for (const [lease, { message, offsets }] of part.messages) message.owner.takenOver(lease, offsets);
+      }
+      this.#begunMs = Math.min(this.#begunMs || staged.begunMs, staged.begunMs);
+    }
+  }
+
+  /** Stages what a commit needs. Any failure ends the transaction: nothing was decided yet. */
+  async #stageRest(): Promise<void> {
+    try {
+      await this.#flush();
+    } catch (error) {
+      await this.#abortQuietly();
+      if (!(error instanceof OutcomeUnknownError)) throw error;
+      throw new UnavailableError(
+        `transaction ${this.transactionId} is aborted: a broker did not say whether it has staged a part of it`,
+        { cause: error },
+      );
+    }
+  }
+
+  /** A partition that cannot be reached now drops its part later. */
+  async #abortQuietly(): Promise<void> {
+    this.#isOver = true;
+    if (!this.#participants.size || this.#session.isClosed) return;
+    await abortTransaction(this.#session, this.transactionId, this.partitions, this.#asking, this.#begunMs).catch(() => undefined);
+  }
+}
+
+/** A batch that a commit has made visible. */
+export interface ShownBatch {
+  producerId: bigint;
+  sequence: number;
+  baseOffset: number;
+}
+
+export interface Committed {
+  /** Nothing was committed now: the application has committed this version, or a newer one, before. */
+  isRepeated: boolean;
+  /** The batches that are visible now, by `topic/partition`, in the order of offsets. */
+  batches: Map<string, ShownBatch[]>;
+}
+
+export interface CommitRequest {
+  transactionId: string;
+  applicationId?: string;
+  version?: number;
+  partitions: readonly Participant[];
+}
+
+/** Decides, then waits until the part of every partition is visible. */
+export async function commitTransaction(session: Session, request: CommitRequest, asking: Asking, begunMs = 0): Promise<Committed> {
+  const { transactionId, applicationId, version } = request;
+  const places = [...new Map(request.partitions.map((place) => [nameOf(place), place])).values()];
+  const fields = {
+    transactionId, applicationId, version, partitions: places.map(toWire),
+    begunMs: begunMs || (await begun(session, transactionId, places, asking)),
+  };
+  const { isRepeated } = await session.call("commitTransaction", fields, asking);
+  const batches = new Map<string, ShownBatch[]>();
+  if (isRepeated) return { isRepeated, batches };
+  try {
+    await Promise.all(
+      places.map(async (place) => {
+        const shown = await outcome(session, transactionId, place, asking);
+        const rows = shown.baseOffsets.map((baseOffset, at) => ({
+          baseOffset, producerId: shown.producerIds[at]!, sequence: shown.producerSequences[at]!,
+        }));
+        batches.set(nameOf(place), rows.sort((one, other) => one.baseOffset - other.baseOffset));
+      }),
+    );
+  } catch (error) {
+    if (!(error instanceof FlotillaError) || error instanceof ForgottenError) throw error;
+    throw new OutcomeUnknownError(
+      `transaction ${transactionId} is committed, but not all partitions have said that they show it`, { cause: error },
+    );
+  }
+  return { isRepeated, batches };
+}
+
+export async function abortTransaction(
+  session: Session,
+  transactionId: string,
+  partitions: readonly Participant[],
+  asking: Asking,
+  begunMs = 0,
+): Promise<void> {
+  await session.call("abortTransaction", { transactionId, partitions: partitions.map(toWire), begunMs }, asking);
+}
+
+/** When the first of these was staged; 0: there are none. */
+async function begun(session: Session, transactionId: string, places: readonly Participant[], asking: Asking): Promise<number> {
+  const found = await Promise.all(
+    places.map(async (place) => {
+      try {
+        return (await session.call("transactionOutcome", { ...place, transactionId }, asking)).begunMs || ALREADY_DECIDED;
+      } catch (error) {
+        // Nothing was staged there, or so long ago that the partition has forgotten it.
+        if (error instanceof NotFoundError) return ALREADY_DECIDED;
+        throw error;
+      }
+    }),
+  );
+  return found.length ? Math.min(...found) : 0;
+}
+
+/** The visible part of a partition. Throws ForgottenError when a committed transaction has none there. */
+async function outcome(session: Session, transactionId: string, place: Participant, asking: Asking): Promise<Reply<"transactionOutcome">> {
+  const missing = `transaction ${transactionId} is committed, but partition ${place.partition} of ${place.topic}`;
+  const waitMs = Math.floor(Math.min(OUTCOME_WAIT_MS, asking.timeoutMs));
+  try {
+    const shown = await session.call("transactionOutcome", { ...place, transactionId, waitMs }, asking);
+    if (shown.isShown) return shown;
+  } catch (error) {
+    if (!(error instanceof NotFoundError)) throw error;
+    throw new ForgottenError(`${missing} remembers nothing of it: ${error.message}`);
+  }
+  throw new ForgottenError(`${missing} has dropped its part`);
+}
+
+function nameOf(place: Participant): string {
+  return `${place.topic}/${place.partition}`;
+}
+
+function toWire(place: Participant): { topic: string; number: number } {
+  return { topic: place.topic, number: place.partition };
+}

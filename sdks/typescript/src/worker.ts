@@ -1,0 +1,150 @@
+/**
+ * A worker: runs a handler for the messages of a queue group, a bounded number at a time, until it is stopped.
+ *
+ * When the handler returns, its message is acknowledged; bytes that it returns are the message's result. When it throws,
+ * the attempt failed, with the error as the reason; `Reject`, `Retry` and `Release` choose another outcome. Leases are
+ * renewed while handlers run.
+ *
+ * Stopping is a drain: the worker leases nothing more, gives back messages that were not started, and waits for running
+ * handlers up to `drainMs`. Then the signal of the others is aborted, and their messages are released, which does not
+ * count as an attempt.
+ */
+
+import { sleep } from "./core/time.js";
+import { FlotillaError, GroupModeError, InvalidArgumentError, NotFoundError } from "./errors.js";
+import type { QueueMessage } from "./queue/message.js";
+import type { QueueSettings } from "./queue/options.js";
+import { FAIL, outcomeOf, REJECT, RELEASED, returned } from "./queue/outcome.js";
+import type { Queue } from "./queue/queue.js";
+
+/** `signal` is aborted when the worker stops waiting for the handler. */
+export type Handler = (message: QueueMessage, signal: AbortSignal) => unknown;
+
+export interface WorkerSettings extends QueueSettings {
+  /** Handlers that run at a time; 16. */
+  concurrency?: number;
+  /** How long a stop waits for running handlers; 30 s. */
+  drainMs?: number;
+  /** Called when a handler has failed. */
+  onError?: (message: QueueMessage, error: unknown) => void;
+  /** Called when a handler has thrown Reject. */
+  onReject?: (message: QueueMessage, error: unknown) => void;
+  /** Called with errors of the cluster that the worker waits out. */
+  onTrouble?: (error: FlotillaError) => void;
+  /** Aborting it stops the worker, as `stop` does. */
+  signal?: AbortSignal;
+}
+
+/** After an error of the cluster, before messages are asked for again. */
+const PAUSE_MS = 1_000;
+
+/** Made by `Client.worker`: it runs until `stop`. */
+export class Worker {
+  /** Messages whose handler has ended; of these, failed attempts (Retry included), and rejected messages. */
+  handledCount = 0;
+  failedCount = 0;
+  rejectedCount = 0;
+  /** Settles when the worker has stopped; rejects with an error that does not pass. */
+  readonly done: Promise<void>;
+  readonly #queue: Queue;
+  readonly #settings: WorkerSettings;
+  readonly #running = new Set<Promise<void>>();
+  readonly #stopping = new AbortController();
+  readonly #giveUp = new AbortController();
+
+  /** @internal */
+  constructor(queue: Queue, private readonly handler: Handler, settings: WorkerSettings) {
+    this.#queue = queue;
+    this.#settings = settings;
+    const { concurrency = 16, drainMs = 0 } = settings;
+    if (!(concurrency >= 1) || !(drainMs >= 0)) {
+      throw new InvalidArgumentError("concurrency is at least 1, and drainMs at least 0");
+    }
+    if (typeof handler !== "function") throw new InvalidArgumentError("a handler is a function that takes a message");
+    settings.signal?.addEventListener("abort", () => void this.stop(), { once: true });
+    if (settings.signal?.aborted) this.#stopping.abort();
+    this.done = this.#work(concurrency);
+    // An error that nobody awaits is not an unhandled rejection until `stop` or `done` is asked for.
+    this.done.catch(() => undefined);
+  }
+
+  /** Handlers that are running. */
+  get runningCount(): number {
+    return this.#running.size;
+  }
+
+  /** Begins the drain, and resolves when it is over. */
+  stop(): Promise<void> {
+    this.#stopping.abort();
+    return this.done;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
+  async #work(concurrency: number): Promise<void> {
+    const { signal } = this.#stopping;
+    let fatal: unknown;
+    try {
+      while (!signal.aborted) {
+        if (this.#running.size >= concurrency) {
+          await Promise.race(this.#running);
+          continue;
+        }
+        const message = await this.#next(signal);
+        if (!message) break;
+        const handled: Promise<void> = this.#handle(message).finally(() => this.#running.delete(handled));
+        this.#running.add(handled);
+      }
+    } catch (error) {
+      if (error !== signal.reason) fatal = error;
+    }
+    await this.#drain();
+    if (fatal !== undefined) throw fatal;
+  }
+
+  /** The next message, however long that takes; errors of the cluster are reported and waited out. */
+  async #next(signal: AbortSignal): Promise<QueueMessage | undefined> {
+    for (;;) {
+      try {
+        return await this.#queue.next(signal);
+      } catch (error) {
+        const isFatal = error instanceof GroupModeError || error instanceof InvalidArgumentError || error instanceof NotFoundError;
+        if (isFatal || !(error instanceof FlotillaError)) throw error;
+        this.#settings.onTrouble?.(error);
+        if (error.retryable) await sleep(PAUSE_MS, signal);
+      }
+    }
+  }
+
+  async #handle(message: QueueMessage): Promise<void> {
+    let outcome;
+    try {
+      outcome = returned(await this.handler(message, this.#giveUp.signal));
+    } catch (error) {
+      outcome = this.#giveUp.signal.aborted ? RELEASED : outcomeOf(error);
+      if (outcome.kind === FAIL) this.failedCount++;
+      if (outcome.kind === REJECT) this.rejectedCount++;
+      const hook = { [FAIL]: this.#settings.onError, [REJECT]: this.#settings.onReject }[outcome.kind];
+      try {
+        hook?.(message, error);
+      } catch (failure) {
+        process.emitWarning(`a hook of the worker of ${message.topic} failed: ${String(failure)}`);
+      }
+    }
+    this.handledCount++;
+    if (!message.isSettled) await message.owner.settle([message], outcome, { wait: false });
+  }
+
+  async #drain(): Promise<void> {
+    const closing = this.#queue.close({ drainMs: this.#settings.drainMs ?? 30_000 });
+    try {
+      await closing;
+    } catch (error) {
+      if (!(error instanceof FlotillaError)) throw error;
+      this.#settings.onTrouble?.(error);
+    }
+    this.#giveUp.abort();
+  }
+}

@@ -1,0 +1,328 @@
+/** The client at one real node: every noun does what it says. */
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import {
+  AlreadyExistsError, Client, InvalidArgumentError, LeaseExpiredError, MessageFailedError, NotFoundError, Reject, Release,
+  Retry, TransactionEndedError, UnsupportedError,
+} from "flotilla-mq";
+
+import { eventually, Node } from "./node.js";
+
+const node = new Node();
+let client: Client;
+let topics = 0;
+
+before(async () => {
+  await node.start();
+  client = new Client(node.address, { name: "tests" });
+});
+after(async () => {
+  await client.close();
+  await node.stop();
+});
+
+/** A topic of its own for each test. */
+async function newTopic(partitions = 1, settings = {}): Promise<string> {
+  const { name } = await client.createTopic(`topic-${++topics}`, { partitions, settings });
+  return name;
+}
+
+test("topics are created, described, altered and deleted", async () => {
+  const topic = await newTopic(2, { maxDeliveries: 3, retentionMs: "7d" });
+  await assert.rejects(client.createTopic(topic), AlreadyExistsError);
+  assert.equal((await client.createTopic(topic, { ifNotExists: true })).name, topic);
+  assert.equal((await client.describeTopic(topic)).settings.max_deliveries, "3");
+  assert.equal((await client.alterTopic(topic, { partitions: 3 })).partitions.length, 3);
+  assert.ok((await client.topics()).some(({ name }) => name === topic));
+  await client.deleteTopic(topic);
+  await assert.rejects(client.describeTopic(topic), NotFoundError);
+  await assert.rejects(client.reader(topic).poll(), NotFoundError);
+});
+
+test("records come back with all their fields, in the order of their key", async () => {
+  const topic = await newTopic(3);
+  const receipt = await client.produce(topic, "one", {
+    key: "k", headers: { a: "1", b: Buffer.from([255]) }, priority: 2, contentType: 200, timestampMs: 5,
+  });
+  const rest = await client.produceMany(topic, ["two", { payload: "three", key: "k", priority: 2 }], { key: "k", priority: 2 });
+  assert.deepEqual(rest.map(({ partition, offset }) => [partition, offset]), [[receipt.partition, 1], [receipt.partition, 2]]);
+  await using reader = client.reader(topic, { group: "readers" });
+  const found = [];
+  for await (const message of reader) if (found.push(message) === 3) break;
+  const [first] = found;
+  assert.deepEqual(found.map((message) => message.text), ["one", "two", "three"]);
+  assert.equal(first!.key!.toString(), "k");
+  assert.deepEqual(first!.header("b"), Buffer.from([255]));
+  assert.deepEqual([first!.priority, first!.contentType, first!.timestampMs], [2, 200, 5]);
+  assert.equal((await reader.commit()).get(receipt.partition), 3);
+  assert.equal(await client.committedOffset(topic, "readers", receipt.partition), 3);
+  await reader.seek("earliest");
+  assert.equal((await reader.poll(1))[0]!.text, "one");
+  assert.equal(await client.findOffset(topic, receipt.partition, "latest"), 3);
+});
+
+test("a producer pipelines, keeps the order, and waits while its buffer is full", async () => {
+  const topic = await newTopic();
+  await using producer = client.producer(topic, { bufferBytesMax: 4096, compression: "lz4" });
+  const deliveries = [];
+  for (let at = 0; at < 1000; at++) deliveries.push(await producer.send(`message ${at}`));
+  await producer.flush();
+  const receipts = await Promise.all(deliveries.map((delivery) => delivery.result()));
+  assert.deepEqual(receipts.map(({ offset }) => offset), receipts.map((_, at) => at));
+  await assert.rejects(producer.send("x", { priority: 9 }), InvalidArgumentError);
+  await using reader = client.reader(topic);
+  let next = 0;
+  for await (const message of reader) {
+    assert.equal(message.text, `message ${next++}`);
+    if (next === 1000) break;
+  }
+});
+
+test("an idempotency key is stored once, also beside new records", async () => {
+  const topic = await newTopic();
+  const first = await client.produce(topic, "a", { idempotencyKey: "key" });
+  const again = await client.produceMany(topic, [
+    { payload: "b", idempotencyKey: "other" }, { payload: "a", idempotencyKey: "key" }, { payload: "c", idempotencyKey: "third" },
+  ]);
+  assert.deepEqual(again.map(({ duplicate }) => duplicate), [false, true, false]);
+  assert.equal(again[1]!.offset, first.offset);
+  assert.deepEqual((await client.peek(topic)).map((message) => message.text), ["a", "b", "c"]);
+});
+
+test("messages are acknowledged, failed, released and rejected", async () => {
+  const topic = await newTopic(1, { nackBackoffMs: 0 });
+  await client.produceMany(topic, ["ack", "nack", "release", "reject"]);
+  await using queue = client.queue(topic, "g");
+  const [ack, nack, release, reject] = await queue.poll(4);
+  await ack!.ack();
+  assert.ok(ack!.isSettled);
+  await Promise.all([nack!.nack({ reason: "no luck", delayMs: 0 }), release!.release(), reject!.reject({ reason: "never" })]);
+  const again = [];
+  while (again.length < 2) again.push(...(await queue.poll(4)));
+  assert.deepEqual(again.map((message) => [message.text, message.attempt]).sort(), [["nack", 2], ["release", 1]]);
+  await queue.ack(again);
+  assert.throws(() => client.queue(topic, ""), InvalidArgumentError);
+  const info = await eventually(async () => {
+    const found = await client.describeGroup(topic, "g");
+    return found.lag === 0 && found.deadTotal === 1 && found;
+  });
+  assert.equal(info.kind, "queue");
+  const letters = client.deadLetters(topic, "g");
+  const [letter] = await eventually(async () => {
+    const found = await letters.list();
+    return found.length > 0 && found;
+  });
+  assert.deepEqual([letter!.payload.toString(), letter!.reason, letter!.originOffset], ["reject", "never", 3]);
+  assert.deepEqual(await letters.redrive({ dryRun: true }), { done: 1, refused: 0, skipped: 0 });
+  assert.deepEqual(await letters.redrive({ reason: /never/ }), { done: 1, refused: 0, skipped: 0 });
+  const [redriven] = await queue.poll(1);
+  assert.equal(redriven!.text, "reject");
+  assert.deepEqual(await letters.list(), []);
+});
+
+test("leases are renewed while a handler runs, and are lost when another consumer has the message", async () => {
+  const topic = await newTopic();
+  await client.produce(topic, "slow");
+  await using queue = client.queue(topic, "g", { visibilityMs: 400 });
+  const [message] = await queue.poll(1);
+  await using other = client.queue(topic, "g");
+  assert.deepEqual(await other.poll(1, { waitMs: 1200 }), []);
+  await message!.extend(60_000);
+  await client.resetGroup(topic, "g", "earliest");
+  await assert.rejects(message!.ack(), LeaseExpiredError);
+  await assert.rejects(message!.extend(1000), LeaseExpiredError);
+});
+
+test("an iteration ends with its consumer, and gives back what it holds", async () => {
+  const topic = await newTopic();
+  await client.produceMany(topic, Array.from({ length: 50 }, (_, at) => `${at}`));
+  const queue = client.queue(topic, "g");
+  let count = 0;
+  for await (const message of queue) {
+    await message.ack({ wait: false });
+    if (++count === 10) await queue.close();
+  }
+  assert.equal(count, 10);
+  await using second = client.queue(topic, "g");
+  const left = [];
+  while (left.length < 40) left.push(...(await second.poll(100)));
+  assert.deepEqual(left.map((message) => message.attempt), left.map(() => 1));
+});
+
+test("a worker handles so many at a time, and drains when it is stopped", async () => {
+  const topic = await newTopic(1, { nackBackoffMs: 0, maxDeliveries: 2 });
+  await client.produceMany(topic, ["fine", "retry", "reject", "release", "broken"]);
+  const seen: string[] = [];
+  let most = 0;
+  await using worker = client.worker(
+    topic,
+    "g",
+    async (message) => {
+      seen.push(`${message.text} ${message.attempt}`);
+      most = Math.max(most, worker.runningCount);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      if (message.text === "reject") throw new Reject("bad");
+      if (message.text === "retry" && message.attempt === 1) throw new Retry(0);
+      if (message.text === "release" && seen.filter((each) => each.startsWith("release")).length === 1) throw new Release();
+      if (message.text === "broken") throw new Error("broken");
+      return Buffer.from("done");
+    },
+    { concurrency: 2 },
+  );
+  await eventually(async () => (await client.describeGroup(topic, "g").catch(() => undefined))?.lag === 0);
+  assert.deepEqual(
+    [...seen].sort(),
+    ["broken 1", "broken 2", "fine 1", "reject 1", "release 1", "release 1", "retry 1", "retry 2"],
+  );
+  assert.ok(most <= 2);
+  assert.deepEqual([worker.handledCount, worker.failedCount, worker.rejectedCount], [8, 3, 1]);
+  await client.produce(topic, "last");
+  await eventually(async () => seen.includes("last 1"));
+  await worker.stop();
+  assert.equal((await client.describeGroup(topic, "g")).lag, 0);
+});
+
+test("a request gets the result of the ack, or why there is none", async () => {
+  const topic = await newTopic();
+  await using _ = client.worker(topic, "workers", (message) => {
+    if (message.text === "bad") throw new Reject("never");
+    return Buffer.from(message.text.toUpperCase());
+  });
+  const results = await Promise.all(["a", "b", "c"].map((text) => client.request(topic, text)));
+  assert.deepEqual(results.map(String), ["A", "B", "C"]);
+  await assert.rejects(client.request(topic, "bad"), (error) => error instanceof MessageFailedError && error.reason === "never");
+});
+
+test("a message is acknowledged and followed by the next one, both or neither", async () => {
+  const [topic, next] = [await newTopic(), await newTopic()];
+  await client.produceMany(topic, ["one", "two"]);
+  await using queue = client.queue(topic, "g");
+  const [one, two] = await queue.poll(2);
+  const receipt = await one!.followWith(next, "after one");
+  assert.equal(receipt.topic, next);
+  await using transaction = client.transaction();
+  transaction.ack(two!);
+  await transaction.stage(next, ["after two"]);
+  assert.throws(() => transaction.receipts, TransactionEndedError);
+  await transaction.abort();
+  await using reader = client.reader(next);
+  assert.deepEqual((await reader.poll()).map((message) => message.text), ["after one"]);
+  const [again] = await queue.poll(1);
+  assert.equal(again!.text, "two");
+});
+
+test("a transaction is visible in all topics at once, and a version is committed once", async () => {
+  const [one, two] = [await newTopic(2), await newTopic()];
+  for (const isRepeated of [false, true]) {
+    const transaction = client.transaction();
+    await transaction.produce(one, "a", { key: "k" });
+    await transaction.stage(two, ["b", "c"]);
+    assert.deepEqual(await client.reader(two, { start: "latest" }).poll(1, { waitMs: 0 }), []);
+    await transaction.commit({ applicationId: "app", version: 1 });
+    assert.equal(transaction.receipts.length, isRepeated ? 0 : 3);
+  }
+  assert.deepEqual((await client.peek(two)).map((message) => message.text), ["b", "c"]);
+});
+
+test("members of a stream share partitions, and go on where the group committed", async () => {
+  const topic = await newTopic(4);
+  for (let partition = 0; partition < 4; partition++) await client.produce(topic, `${partition}`, { partition });
+  const assigned: number[] = [];
+  const first = client.stream(topic, "g", { onAssign: (partitions) => void assigned.push(...partitions) });
+  const seen = new Set<string>();
+  while (seen.size < 4) for (const message of await first.poll()) seen.add(message.text);
+  assert.deepEqual(assigned.sort(), [0, 1, 2, 3]);
+  assert.deepEqual([...(await first.commit()).values()], [1, 1, 1, 1]);
+  await using second = client.stream(topic, "g", { autoCommitMs: 50 });
+  await eventually(async () => {
+    await Promise.all([first.poll(10, { waitMs: 20 }), second.poll(10, { waitMs: 20 })]);
+    return first.assignment.length === 2 && second.assignment.length === 2;
+  });
+  await first.close();
+  await client.produce(topic, "new", { partition: 0 });
+  for await (const message of second) {
+    assert.equal(message.text, "new");
+    break;
+  }
+  assert.equal((await client.describeGroup(topic, "g")).kind, "stream");
+});
+
+test("consumers get only what their filter names", async () => {
+  const topic = await newTopic();
+  await client.produceMany(topic, [{ payload: "eu", headers: { region: "eu" } }, { payload: "us", headers: { region: "us" } }]);
+  await using queue = client.queue(topic, "g", { headers: { region: "us" } });
+  assert.deepEqual((await queue.poll(10)).map((message) => message.text), ["us"]);
+  await using reader = client.reader(topic, { headers: { region: "us" } });
+  assert.deepEqual((await reader.poll()).map((message) => message.text), ["us"]);
+});
+
+test("groups are listed, paused, reset and deleted; messages are cancelled, explained, trimmed and purged", async () => {
+  const topic = await newTopic(1);
+  await client.produceMany(topic, ["a", "b", "c"]);
+  await using queue = client.queue(topic, "g");
+  await queue.ack(await queue.poll(1));
+  assert.deepEqual([...(await client.groups(topic))], [["g", "queue"]]);
+  assert.equal((await client.pauseGroup(topic, "g")).paused, "1");
+  await client.resumeGroup(topic, "g");
+  assert.equal((await client.explain(topic, "g", 0, 0)).state, "acked");
+  assert.deepEqual(await client.cancel(topic, { partition: 0, offset: 2 }), [{ partition: 0, offset: 2 }]);
+  assert.deepEqual((await client.resetGroup(topic, "g", "latest", { dryRun: true })).get(0)!.toOffset, 3);
+  await queue.close();
+  await client.deleteGroup(topic, "g");
+  await assert.rejects(client.describeGroup(topic, "g"), NotFoundError);
+  assert.deepEqual([...(await client.trim(topic, new Map([[0, 1]])))], [[0, 1]]);
+  assert.deepEqual([...(await client.purge(topic))], [[0, 3]]);
+});
+
+test("schedules produce by themselves", async () => {
+  const topic = await newTopic();
+  const made = await client.schedules.create("every-second", topic, "tick", { everyMs: 1000 });
+  assert.equal(made.definition!.everyMs, 1000);
+  await client.schedules.pause("every-second");
+  assert.ok((await client.schedules.get("every-second")).isPaused);
+  await client.schedules.run("every-second");
+  await using queue = client.queue(topic, "g");
+  assert.equal((await queue.poll(1))[0]!.text, "tick");
+  assert.equal((await client.schedules.list()).length, 1);
+  await client.schedules.delete("every-second");
+  await assert.rejects(client.schedules.get("every-second"), NotFoundError);
+});
+
+test("the cluster is described", async () => {
+  const metadata = await client.admin.metadata();
+  assert.deepEqual(metadata.brokers.map((broker) => broker.client), [node.address]);
+  assert.equal((await client.admin.describeNode()).node, 1);
+});
+
+test("a signal ends every wait with its reason", async () => {
+  const topic = await newTopic();
+  const reason = new Error("enough");
+  const soon = (): AbortSignal => {
+    const controller = new AbortController();
+    setTimeout(() => controller.abort(reason), 20);
+    return controller.signal;
+  };
+  await using queue = client.queue(topic, "g");
+  await assert.rejects(queue.poll(1, { signal: soon() }), reason);
+  await assert.rejects(client.reader(topic).poll(1, { waitMs: 30_000, signal: soon() }), reason);
+  await assert.rejects(client.stream(topic, "s").poll(1, { waitMs: 30_000, signal: soon() }), reason);
+  await assert.rejects(client.topics({ signal: AbortSignal.abort(reason) }), reason);
+  await client.produce(topic, "x");
+  assert.equal((await queue.poll(1)).length, 1);
+});
+
+test("delays are kept, and what no broker takes is refused at once", async () => {
+  const topic = await newTopic();
+  const beforeMs = Date.now();
+  await client.produce(topic, "later", { delayMs: 300 });
+  await using queue = client.queue(topic, "g");
+  assert.equal((await queue.poll(1))[0]!.text, "later");
+  assert.ok(Date.now() - beforeMs >= 299);
+  await assert.rejects(client.produce(topic, "x", { delayMs: 1, deliverAt: 2 }), InvalidArgumentError);
+  await assert.rejects(client.produce(topic, 5 as unknown as string), InvalidArgumentError);
+  if (!("zstdCompressSync" in (await import("node:zlib")))) {
+    assert.throws(() => client.producer(topic, { compression: "zstd" }), UnsupportedError);
+  }
+});

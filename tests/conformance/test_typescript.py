@@ -1,0 +1,32 @@
+"""The TypeScript client plays every scenario, and ends each as the Python client does: it passes.
+
+`test_conformance` holds the Python client to that.
+"""
+
+import json
+
+import pytest
+
+from tests.conformance.scenario import scenarios
+from tests.typescript import IN_ONE_PROCESS, SDK, built, run
+
+pytestmark = [pytest.mark.slow, IN_ONE_PROCESS]
+
+#: What the client does not offer, and why.
+NOT_OFFERED = {
+    "records: compressed batches come back compressed": "zstd is written by Node 22.15 and newer",
+    "limits: a payload above the topic's limit is refused, also after the limit was altered": (
+        "zstd is written by Node 22.15 and newer"
+    ),
+}
+
+
+def test_every_scenario_ends_as_in_python() -> None:
+    built()
+    writes_zstd = run("-p", "'zstdCompressSync' in require('node:zlib')").strip() == "true"
+    lines = run("build/conformance.js", str(SDK.parents[1] / "conformance")).splitlines()
+    outcomes = {line["scenario"]: line["outcome"] for line in map(json.loads, lines)}
+    expected = {str(scenario): "passed" for scenario in scenarios()}
+    if not writes_zstd:
+        expected |= dict.fromkeys(NOT_OFFERED, "not offered")
+    assert outcomes == expected

@@ -1,0 +1,64 @@
+"""The TypeScript client: its own tests against real brokers, and what it shares with the rest of the project."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flotilla.types.errors import ALL_ERRORS
+from tests.typescript import IN_ONE_PROCESS, SDK, built, environment, run
+
+pytestmark = [pytest.mark.slow, IN_ONE_PROCESS]
+
+ROOT = SDK.parents[1]
+
+
+def test_generated_code_is_fresh(tmp_path: Path) -> None:
+    built()
+    pytest.importorskip("grpc_tools", reason="grpcio-tools, part of the dev extra, makes the code to compare with")
+    plugin = SDK / "node_modules" / ".bin" / "protoc-gen-es"
+    options = [f"--plugin=protoc-gen-es={plugin}", f"--es_out={tmp_path}", "--es_opt=target=ts,import_extension=js"]
+    command = [sys.executable, "-m", "grpc_tools.protoc", "-Iproto", *options, "proto/client.proto"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    kept = SDK / "src" / "generated" / "client_pb.ts"
+    assert kept.read_text("utf-8") == (tmp_path / "client_pb.ts").read_text("utf-8"), "run `make proto`"
+
+
+def test_errors_are_those_of_the_brokers() -> None:
+    built()
+    script = "const { ERROR_TABLE } = await import('flotilla-mq'); console.log(JSON.stringify(ERROR_TABLE))"
+    found = {row["number"]: row for row in json.loads(run("--input-type=module", "-e", script))}
+    rows = [error.row for error in ALL_ERRORS]
+    assert found == {row.code: {"number": row.code, "code": row.name, "retryable": row.retryable} for row in rows}
+
+
+def test_lock_file_names_no_registry() -> None:
+    assert '"resolved"' not in (SDK / "package-lock.json").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (SDK / "test").glob("*.test.ts")))
+def test_own_tests(name: str) -> None:
+    built()
+    run("--test", "--test-timeout=120000", f"build/{name}.js")
+
+
+def test_package_installs_into_an_empty_project(tmp_path: Path) -> None:
+    built()
+    packed = subprocess.run(
+        ["npm", "pack", "--ignore-scripts", "--pack-destination", str(tmp_path)],
+        cwd=SDK, env=environment(), capture_output=True, text=True, check=True,
+    ).stdout.split()[-1]  # fmt: skip
+    (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")
+    command = ["npm", "install", "--no-audit", "--no-fund", f"./{packed}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"npm install failed, perhaps for lack of a registry: {done.stderr[-300:]}")
+    script = (
+        "import { Client } from 'flotilla-mq'; new Client('127.0.0.1:7600').close().then(() => console.log('fine'))"
+    )
+    printed = subprocess.run(
+        ["node", "--input-type=module", "-e", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    assert printed == "fine\n"

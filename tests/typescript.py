@@ -1,0 +1,68 @@
+"""The TypeScript client for tests: installed, built, and run by the `node` of this machine."""
+
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SDK = Path(__file__).parents[1] / "sdks" / "typescript"
+NODE_MAJOR_MIN = 20
+#: The tests that share the built client run in one process.
+IN_ONE_PROCESS = pytest.mark.xdist_group("typescript")
+_INSTALL_SECONDS_MAX = 120
+
+
+def built() -> Path:
+    """The folder of the client, built with its tests. Skips the test where that cannot be."""
+    failure = _build()
+    if failure:
+        pytest.skip(failure)
+    return SDK
+
+
+@cache
+def _build() -> str:
+    """Why the client is not tested here; empty: it is built."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        return "node and npm are not installed"
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if int(version.removeprefix("v").partition(".")[0]) < NODE_MAJOR_MIN:
+        return f"node is {version}, and the client needs {NODE_MAJOR_MIN}"
+    installed = SDK / "node_modules" / ".package-lock.json"
+    if not installed.exists() or installed.stat().st_mtime < (SDK / "package-lock.json").stat().st_mtime:
+        try:
+            subprocess.run(
+                [npm, "ci"], cwd=SDK, capture_output=True, text=True, check=True, timeout=_INSTALL_SECONDS_MAX
+            )
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            return f"npm ci failed, perhaps for lack of a registry: {error.stderr or error}"
+        installed.touch()
+    for arguments in (["run", "build"], ["run", "build-tests"]):
+        built = subprocess.run([npm, *arguments], cwd=SDK, capture_output=True, text=True, check=False)
+        assert built.returncode == 0, built.stdout + built.stderr
+    return ""
+
+
+def environment() -> dict[str, str]:
+    """For programs that start brokers of this project."""
+    return {**os.environ, "FLOTILLA": f"{sys.executable} -m flotilla.cli"}
+
+
+def run(*arguments: str, seconds_max: int = 240) -> str:
+    """Runs `node` in the folder of the client, and returns what it printed."""
+    done = subprocess.run(
+        ["node", *arguments],
+        cwd=SDK,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=seconds_max,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-8_000:] + done.stderr[-8_000:]
+    return done.stdout
