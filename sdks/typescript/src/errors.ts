@@ -58,6 +58,8 @@ export class TopicReplacedError extends FlotillaError {}
 export class TopicGrownError extends FlotillaError {}
 export class PermissionDeniedError extends FlotillaError {}
 export class UnauthenticatedError extends FlotillaError {}
+/** The quota of the user or of the namespace is used up; nothing was done. */
+export class QuotaExceededError extends FlotillaError {}
 /** No answer in time, and nothing was done. */
 export class DeadlineError extends FlotillaError {}
 /** The client or the consumer was closed; nothing was done. */
@@ -106,6 +108,7 @@ const TABLE: [number, string, boolean, ErrorClass][] = [
   [24, "TOPIC_GROWN", true, TopicGrownError],
   [25, "PERMISSION_DENIED", false, PermissionDeniedError],
   [26, "UNAUTHENTICATED", false, UnauthenticatedError],
+  [27, "QUOTA_EXCEEDED", false, QuotaExceededError],
   [32, "DEADLINE", true, DeadlineError],
   [33, "CONNECTION_CLOSED", false, ConnectionClosedError],
   [34, "BUFFER_FULL", true, BufferFullError],

@@ -1,7 +1,7 @@
 /** The public names of the client. */
 
 export { Client, type ClientOptions, type TopicInfo } from "./client.js";
-export type { Admin, Action, Grant, Grants, Metadata, UserInfo, Users } from "./admin/admin.js";
+export type { Admin, Action, Grant, Grants, Metadata, Quota, Quotas, RoleOfUser, Roles, UserInfo, Users } from "./admin/admin.js";
 export type { DeadLetter, DeadLetterFilter, DeadLetters, Redriven, RunOptions } from "./admin/dead-letters.js";
 export type { GroupInfo, GroupKind, PartitionOfGroup } from "./admin/groups.js";
 export type { ScheduleInfo, Schedules, ScheduleSettings } from "./admin/schedules.js";

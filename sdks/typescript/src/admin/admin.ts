@@ -9,6 +9,8 @@ import type { Limits } from "../core/time.js";
 export type Metadata = Reply<"getMetadata">;
 export type Grant = Reply<"listGrants">["grants"][number];
 export type UserInfo = Reply<"listUsers">["users"][number];
+export type RoleOfUser = Reply<"listRoles">["roles"][number];
+export type Quota = Reply<"listQuotas">["quotas"][number];
 export type Action = "produce" | "consume" | "describe" | "manage" | "operate";
 
 type Ask = <O extends Operation>(operation: O, fields: RequestFields<O>, limits: Limits) => Promise<Reply<O>>;
@@ -19,6 +21,10 @@ export class Admin {
   readonly users: Users;
   /** What users may do. */
   readonly grants: Grants;
+  /** Named sets of grants that users have. */
+  readonly roles: Roles;
+  /** How much users and namespaces may use. */
+  readonly quotas: Quotas;
   readonly #ask: Ask;
 
   /** @internal */
@@ -27,6 +33,8 @@ export class Admin {
       session().call(operation, fields, { signal: limits.signal, timeoutMs: limits.timeoutMs ?? timeoutMs });
     this.users = new Users(this.#ask);
     this.grants = new Grants(this.#ask);
+    this.roles = new Roles(this.#ask);
+    this.quotas = new Quotas(this.#ask);
   }
 
   /**
@@ -141,5 +149,55 @@ export class Grants {
   /** The grants of a user, or of all. */
   async list(user = "", limits: Limits = {}): Promise<Grant[]> {
     return (await this.ask("listGrants", { user }, limits)).grants;
+  }
+}
+
+export class Roles {
+  /** @internal */
+  constructor(private readonly ask: Ask) {}
+
+  /** Lets the users of a role do something; as `grants.add`. */
+  async grant(role: string, action: Action, topic = "*", group = "*", limits: Limits = {}): Promise<void> {
+    await this.ask("grantAccess", { grant: { user: `role:${role}`, action, topic, group } }, limits);
+  }
+
+  async revoke(role: string, action: Action, topic = "*", group = "*", limits: Limits = {}): Promise<void> {
+    await this.ask("revokeAccess", { grant: { user: `role:${role}`, action, topic, group } }, limits);
+  }
+
+  async assign(role: string, user: string, limits: Limits = {}): Promise<void> {
+    await this.ask("assignRole", { user, role }, limits);
+  }
+
+  async unassign(role: string, user: string, limits: Limits = {}): Promise<void> {
+    await this.ask("unassignRole", { user, role }, limits);
+  }
+
+  /** Removes a role with its grants, and takes it from all users. Rejects with NotFoundError. */
+  async delete(role: string, limits: Limits = {}): Promise<void> {
+    await this.ask("deleteUser", { name: `role:${role}` }, limits);
+  }
+
+  /** Who has which role. */
+  async list(limits: Limits = {}): Promise<RoleOfUser[]> {
+    return (await this.ask("listRoles", {}, limits)).roles;
+  }
+}
+
+export class Quotas {
+  /** @internal */
+  constructor(private readonly ask: Ask) {}
+
+  /** Sets the quota of a user or of a namespace; a limit that is missing is none. */
+  async set(quota: Partial<Quota>, limits: Limits = {}): Promise<void> {
+    await this.ask("setQuota", { quota }, limits);
+  }
+
+  async remove(of: { user?: string; namespace?: string }, limits: Limits = {}): Promise<void> {
+    await this.ask("removeQuota", of, limits);
+  }
+
+  async list(limits: Limits = {}): Promise<Quota[]> {
+    return (await this.ask("listQuotas", {}, limits)).quotas;
   }
 }

@@ -44,6 +44,7 @@ export const OPERATIONS = {
   joinCluster: row("clusterReply", "controller", "repeatable"),
   enterCluster: row("clusterReply", "any", "repeatable"),
   removeNode: row("clusterReply", "controller", "repeatable"),
+  createJoinToken: row("done", "controller", "repeatable"),
   drainNode: row("done", "controller", "repeatable"),
   rebalance: row("movesPlanned", "controller", "repeatable"),
   cancelMoves: row("movesPlanned", "controller", "repeatable"),
@@ -95,6 +96,12 @@ export const OPERATIONS = {
   grantAccess: row("done", "controller", "repeatable"),
   revokeAccess: row("done", "controller", "once"),
   listGrants: row("grantList", "controller", "read"),
+  assignRole: row("done", "controller", "repeatable"),
+  unassignRole: row("done", "controller", "once"),
+  listRoles: row("roleList", "controller", "read"),
+  setQuota: row("done", "controller", "repeatable"),
+  removeQuota: row("done", "controller", "once"),
+  listQuotas: row("quotaList", "controller", "read"),
 };
 
 export type Operation = keyof typeof OPERATIONS;
