@@ -25,7 +25,8 @@ ENTRY_BYTES = 100_000
 WINDOW = 64
 #: Of each segment, in its middle: both ends stay.
 DAMAGED_SHARE = 0.9
-_POLL_S = 0.005
+#: Each look costs the victim's loop some time.
+_POLL_S = 0.02
 _ZEROS = bytes(1 << 20)
 
 _RECEIVER = """

@@ -14,12 +14,16 @@ candidate then never needs a vote of a member that a later entry of its own log 
 """
 
 from collections import deque
+from typing import Final
 
 from flotilla.raft.configuration import decode_configuration
 from flotilla.raft.messages import CONFIG, Configuration, Entry, SnapshotMeta
 from flotilla.raft.stored_log import StoredLog
 from flotilla.types.errors import CorruptionError, StorageFailedError
 from flotilla.types.ids import Index, Term
+
+#: Above every index.
+NO_LIMIT: Final = 1 << 63
 
 
 class RaftLog:
@@ -174,11 +178,11 @@ class RaftLog:
         self.committed = index
         return True
 
-    def take_committed(self, max_bytes: int) -> list[Entry]:
-        """The next entries that are both committed and durable here."""
-        if not self.has_committed():
+    def take_committed(self, max_bytes: int, high: Index = NO_LIMIT) -> list[Entry]:
+        """The next entries up to `high` that are both committed and durable here."""
+        if not self.has_committed(high):
             return []
-        entries = self.entries(self.handed + 1, min(self.committed, self.durable) + 1, max_bytes)
+        entries = self.entries(self.handed + 1, min(self.committed, self.durable, high) + 1, max_bytes)
         if entries:
             assert entries[0].index == self.handed + 1
             self.handed = entries[-1].index
@@ -186,8 +190,9 @@ class RaftLog:
                 self.configurations.pop(0)
         return entries
 
-    def has_committed(self) -> bool:
-        return self.handed < self.committed and self.handed < self.durable and self.handed >= self.unreadable_to
+    def has_committed(self, high: Index = NO_LIMIT) -> bool:
+        """Whether `take_committed` may have entries up to `high`."""
+        return self.handed < min(self.committed, self.durable, high) and self.handed >= self.unreadable_to
 
     def restore(self, meta: SnapshotMeta, suffix: list[Entry]) -> None:
         """The store now begins after meta.log_index, with `suffix`; the state machine is at meta.index."""

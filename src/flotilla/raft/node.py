@@ -181,6 +181,10 @@ class RaftNode(RaftState):
         if self.repair_waiting:
             repair.serve_waiting(self)
 
+    def repairs_saved(self) -> None:
+        """Repaired entries of the store have become durable."""
+        repair.resume(self)
+
     # Outputs.
 
     def has_ready(self) -> bool:
@@ -195,7 +199,7 @@ class RaftNode(RaftState):
             or self.repaired
             or self.truncate_from
             or log.found_damage
-            or (not self.damaged and log.has_committed())
+            or (log.handed < log.committed and self.has_committed())
             or self.term != self._saved.term
             or self.vote != self._saved.vote
             or (self.role == LEADER and replication.has_work(self))
@@ -207,7 +211,7 @@ class RaftNode(RaftState):
             return self._ready_to_install()
         if self.log.found_damage:
             repair.begin(self)
-        committed = [] if self.damaged else self.log.take_committed(self.options.apply_bytes_max)
+        committed = self.log.take_committed(self.options.apply_bytes_max, self._intact_to())
         if committed and self.role == LEADER and any(entry.kind == CONFIG for entry in committed):
             leader.configuration_committed(self)
         if self.role == LEADER:
@@ -230,6 +234,15 @@ class RaftNode(RaftState):
         self.unsettled |= bool(self.repaired)
         self.messages, self.repaired, self.read_states, self.truncate_from = [], [], [], 0
         return ready
+
+    def has_committed(self) -> bool:
+        """Whether the next Ready may have entries to apply."""
+        return self.log.has_committed(self._intact_to())
+
+    def _intact_to(self) -> Index:
+        """The last entry that may be applied: the one before all damage, and before what the store has yet to get."""
+        first = self.damaged[0][0] if self.damaged else self.log.last_index + 1
+        return min([first, *(entry.index for entry in self.repaired)]) - 1
 
     def advance(self, number: int) -> None:
         """Everything that Ready `number` and earlier ones store is durable."""

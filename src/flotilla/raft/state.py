@@ -71,6 +71,7 @@ class RaftState:
         "reads",
         "received",
         "repair_asked",
+        "repair_piece",
         "repair_stalls",
         "repair_ticks",
         "repair_waiting",
@@ -182,6 +183,8 @@ class RaftState:
         self.repair_waiting: dict[tuple[NodeId, Index], RepairRequest] = {}
         #: The pieces of the damage that each member was asked for.
         self.repair_asked: dict[NodeId, list[tuple[Index, Index]]] = {}
+        #: The number of entries of a piece.
+        self.repair_piece = 1
         #: How often a member was asked in vain for the next chunk of its snapshot.
         self.repair_stalls = 0
         #: Damaged entries that were fetched again, for the next Ready.

@@ -140,7 +140,10 @@ class Store(Protocol):
         """The damage that any reader has found since the last call: group and range of entries."""
 
     def take_loads(self) -> Sequence[Load]:
-        """The loads that readers wait for, since the last call. Each is run, and ends with `finish_load`."""
+        """The loads that readers wait for, since the last call, and those that search for damage. Each is run.
+
+        It ends with `finish_load`, or with `finish_scrub` if it is in the background.
+        """
 
     def finish_load(self, load: Load) -> bool:
         """The load has ended, also with an error. False: its file is gone by now, so an error means nothing."""

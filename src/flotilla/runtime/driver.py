@@ -406,7 +406,7 @@ class Driver:
         if must_save or replica.unadvanced:
             self._saved.append((replica, ready))
             replica.unadvanced += 1
-            if raft.log.has_committed():
+            if raft.has_committed():
                 # The Ready left committed entries: more than are applied at once.
                 self._touch(replica)
         else:
@@ -458,7 +458,14 @@ class Driver:
         written, self._writing = self._writing, []
         self._ports.crash_point("synced")
         self._finish(written)
+        for group in self.repaired:
+            if group in self.replicas:
+                self._contained(self._repairs_saved, self.replicas[group])
         self._maintain()
+
+    def _repairs_saved(self, replica: Replica) -> None:
+        replica.raft.repairs_saved()
+        self._touch_if_ready(replica)
 
     def _finish(self, written: list[tuple[Replica, Ready]]) -> None:
         for replica, ready in written:
@@ -556,6 +563,8 @@ class Driver:
             if self._store.finish_scrub(load) and replica is not None:
                 replica.snapshot_damaged()
                 self._touch(replica)
+            self._report_damage()
+            self.start_loads()
             return None
         if not self._store.finish_load(load):
             error = None

@@ -25,7 +25,7 @@ from flotilla.raft.messages import (
 from flotilla.replica.ports import Recovered
 from flotilla.storage.block import PendingBlock
 from flotilla.storage.damage.ranges import IndexRanges
-from flotilla.storage.damage.repairs import RepairedEntry, UnsavedRepairs
+from flotilla.storage.damage.repairs import Overlay, RepairedEntry, UnsavedRepairs
 from flotilla.storage.framing import PAIR, START, TRIPLE, TRUNCATE, record
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
@@ -48,12 +48,14 @@ _AHEAD_MAX = 32
 class Collector:
     """The block being collected and the damage found by readers, shared by the store and its logs."""
 
-    __slots__ = ("block", "found_damage")
+    __slots__ = ("block", "found_damage", "searches")
 
     def __init__(self, block: PendingBlock) -> None:
         self.block = block
         #: Group and range of the damage that readers found.
         self.found_damage: list[tuple[GroupId, Index, Index]] = []
+        #: Logs that are searched for more damage, and from where on.
+        self.searches: dict[GroupId, Index] = {}
 
 
 @dataclass(slots=True)
@@ -124,8 +126,7 @@ class SegmentedLog:
         self.damaged = IndexRanges()
         #: Those of them that a power cut may have torn before they were acknowledged.
         self.doubtful = IndexRanges()
-        #: Repaired entries by index; they override segments and tail until a flush has rewritten those.
-        self.overlay: dict[Index, RepairedEntry] = {}
+        self.overlay = Overlay()
         self.unsaved = UnsavedRepairs()
         #: Snapshots that are kept, the newest last; at most two.
         self.snapshots: list[SnapshotFile] = []
@@ -164,15 +165,18 @@ class SegmentedLog:
         lost = self.damaged
         if self.unsaved:
             lost = IndexRanges(lost.as_list())
-            lost.add_each(index for index, repaired in self.overlay.items() if not repaired.is_journaled)
+            repairs = self.overlay.within(0, _NEVER)
+            lost.add_each(repaired.entry.index for repaired in repairs if not repaired.is_journaled)
         return lost.as_list()
 
     def is_mended(self, segment: Segment) -> bool:
         """Whether repaired entries belong into this segment, and nothing of it is damaged any more."""
+        repaired = self.overlay.ranges.next_from(segment.first_index)
+        return repaired is not None and repaired <= segment.last_index and not self.is_damaged_in(segment)
+
+    def is_damaged_in(self, segment: Segment) -> bool:
         damage = self.damaged.next_from(segment.first_index)
-        return (damage is None or damage > segment.last_index) and any(
-            segment.first_index <= index <= segment.last_index for index in self.overlay
-        )
+        return damage is not None and damage <= segment.last_index
 
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self.segments) + self.tail.size_bytes
@@ -336,10 +340,9 @@ class SegmentedLog:
         return low
 
     def _next_special(self, index: Index, high: Index) -> Index:
-        damage = self.damaged.next_from(index)
-        if damage is not None:
-            high = min(high, damage)
-        return min((special for special in self.overlay if index < special < high), default=high)
+        """The next index that is damaged or repaired."""
+        nearest = (self.damaged.next_from(index), self.overlay.ranges.next_from(index))
+        return min([high, *(special for special in nearest if special is not None)])
 
     def _walk_plain(self, low: Index, high: Index, want_bytes: int) -> Iterator[Step]:
         tail = self.tail
@@ -373,9 +376,10 @@ class SegmentedLog:
         self.damaged.add(max(low, self.base + 1), min(high, self.last_index() + 1))
 
     def report_damage(self, low: Index, high: Index) -> None:
-        """Records damage that a reader has found, so that it is repaired."""
+        """Records damage that a reader has found, so that it is repaired, and the log after it is searched."""
         self.mark_damaged(low, high)
         self._collector.found_damage.append((self.group, low, high))
+        self._collector.searches.setdefault(self.group, high)
 
     def _corruption(self, low: Index, high: Index) -> CorruptionError:
         return CorruptionError(f"group {self.group}: entries [{low}, {high}) are damaged", self.group, low, high)
@@ -427,22 +431,25 @@ class SegmentedLog:
 
     def _forget_repairs(self, low: Index, high: Index) -> None:
         self.unsaved.forget(low, high)
-        for index in [index for index in self.overlay if low <= index < high]:
-            del self.overlay[index]
+        self.overlay.forget(low, high)
 
-    def repair_in_memory(self, repaired: RepairedEntry) -> None:
-        index = repaired.entry.index
-        assert self.term(index) == repaired.entry.term, "a repaired entry must be the one that was lost"
-        self.overlay[index] = repaired
-        if repaired.is_journaled:
-            self.unsaved.remove(index)
-        else:
-            self.unsaved.add(repaired)
-        self._forget_damage(index, index + 1)
-        if repaired.entry.kind == CONFIG and all(entry.index != index for entry in self.configuration_entries):
-            # Its body was lost before its configuration was read.
-            insort(self.configuration_entries, repaired.entry, key=_index)
-            self._drop_old_snapshots()
+    def repair_in_memory(self, repairs: list[RepairedEntry]) -> None:
+        mended = IndexRanges()
+        mended.add_each(repaired.entry.index for repaired in repairs)
+        for low, high in mended.as_list():
+            self._forget_damage(low, high)
+        self.overlay.add(repairs)
+        for repaired in repairs:
+            entry = repaired.entry
+            assert self.term(entry.index) == entry.term, "a repaired entry must be the one that was lost"
+            if repaired.is_journaled:
+                self.unsaved.remove(entry.index)
+            else:
+                self.unsaved.add(repaired)
+            if entry.kind == CONFIG and all(known.index != entry.index for known in self.configuration_entries):
+                # Its body was lost before its configuration was read.
+                insort(self.configuration_entries, entry, key=_index)
+                self._drop_old_snapshots()
 
     def take_snapshot_in_memory(self, snapshot: SnapshotFile) -> None:
         """Adds the newest snapshot; the one before is kept while the log reaches back to it.
@@ -472,7 +479,7 @@ class SegmentedLog:
         self.terms = TermRuns(log_index, log_term)
         self.tail = Tail(log_index + 1)
         self._forget_damage(0, _NEVER)
-        self.overlay = {}
+        self.overlay = Overlay()
         self.unsaved = UnsavedRepairs()
         self.configuration_entries = []
 

@@ -11,11 +11,11 @@ from functools import partial
 from itertools import count
 
 from flotilla.storage.damage.repairs import RepairedEntry
-from flotilla.storage.framing import seal_absent
+from flotilla.storage.framing import FRAME_BYTES, seal_absent
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.journal import Journal, SpareFile
 from flotilla.storage.options import StoreOptions
-from flotilla.storage.ports import Buffer, Disk
+from flotilla.storage.ports import Buffer, Disk, File
 from flotilla.storage.segment import Segment, SegmentWriter, group_folder, walk_file
 from flotilla.storage.segment_index import SparseIndex
 from flotilla.types.errors import DiskFullError, FlotillaError
@@ -73,7 +73,8 @@ class GroupFlush:
         if not log.overlay:
             return False
         is_tail_mended = log.damaged.next_from(log.tail.first_index) is None
-        return (is_tail_mended and max(log.overlay) >= log.tail.first_index) or any(map(log.is_mended, log.segments))
+        has_tail_repairs = log.overlay.ranges.next_from(log.tail.first_index) is not None
+        return (is_tail_mended and has_tail_repairs) or any(map(log.is_mended, log.segments))
 
     def run(self) -> None:
         if self._is_done:
@@ -140,37 +141,38 @@ class GroupFlush:
         self.replaced.append((old.number, segment))
 
     def _repaired_frames(self, old: Segment, low: Index) -> list[tuple[Buffer, Buffer]]:
-        frames: list[tuple[Buffer, Buffer]] = []
-        index = low
-        for found_head, found_body, found_index in self._intact(old, low):
-            while index < found_index:
-                frames.append(self._lost(index))
-                index += 1
-            repaired = self.overlay.get(index)
-            frames.append((found_head, found_body) if repaired is None else (repaired.head, repaired.entry.data))
-            index += 1
-        while index <= old.last_index:
-            frames.append(self._lost(index))
-            index += 1
-        return frames
+        frames: dict[Index, tuple[Buffer, Buffer]] = {
+            index: (repaired.head, repaired.entry.data) for index, repaired in self.overlay.items()
+        }
+        if self._disk.exists(old.path):
+            file = self._disk.open(old.path)
+            try:
+                self._add_intact(frames, file, old, low)
+            finally:
+                file.close()
+        return [
+            frames.get(index) or (seal_absent(self.log.group, index, self._terms.term(index)), b"")
+            for index in range(low, old.last_index + 1)
+        ]
 
-    def _intact(self, old: Segment, low: Index) -> list[tuple[Buffer, Buffer, Index]]:
-        if not self._disk.exists(old.path):
-            return []
-        file = self._disk.open(old.path)
-        try:
-            walk = walk_file(file, old, file.size(), old.first_index, 0, low, self._options.transfer_bytes)
-            return [
-                (found.stored.head, found.stored.body, found.index) for _, found in walk if found.stored is not None
-            ]
-        finally:
-            file.close()
-
-    def _lost(self, index: Index) -> tuple[Buffer, Buffer]:
-        repaired = self.overlay.get(index)
-        if repaired is not None:
-            return repaired.head, repaired.entry.data
-        return seal_absent(self.log.group, index, self._terms.term(index)), b""
+    def _add_intact(self, frames: dict[Index, tuple[Buffer, Buffer]], file: File, old: Segment, low: Index) -> None:
+        """Adds the frames of the file that were not repaired."""
+        while low <= old.last_index:
+            if low in self.overlay:
+                low += 1
+                continue
+            high = next(
+                (index for index in range(low, old.last_index + 1) if index in self.overlay), old.last_index + 1
+            )
+            place = old.index.before_index(low)
+            _, end = next(old.index.points_after(high - 1), (high, old.index.end_position))
+            want_bytes = min(max(end - place[1], FRAME_BYTES), self._options.transfer_bytes)
+            part = Segment(old.group, old.number, old.index)
+            part.last_index = high - 1
+            for _, found in walk_file(file, part, file.size(), *place, low, want_bytes):
+                if found.stored is not None:
+                    frames[found.index] = found.stored.head, found.stored.body
+            low = high
 
     def _create(self, first_index: Index) -> SegmentWriter:
         segment = Segment(self.log.group, next(self._numbers), SparseIndex(first_index))
@@ -203,10 +205,7 @@ class GroupFlush:
         return []
 
     def _take_over_repairs(self) -> None:
-        overlay = self.log.overlay
-        for index, repaired in self.overlay.items():
-            if overlay.get(index) is repaired:
-                del overlay[index]
+        self.log.overlay.remove(self.overlay.values())
 
 
 class MaintenanceJob:
@@ -272,19 +271,15 @@ def _is_due(log: SegmentedLog, segment: Segment) -> bool:
     Otherwise it is left as it is until more has been repaired: every byte of it is written once.
     """
     return log.is_mended(segment) or any(
-        segment.first_index <= index <= segment.last_index and repaired.is_journaled
-        for index, repaired in log.overlay.items()
+        repaired.is_journaled for repaired in log.overlay.within(segment.first_index, segment.last_index + 1)
     )
 
 
 def _repairs_of(log: SegmentedLog, segments: list[Segment]) -> dict[Index, RepairedEntry]:
     """The repaired entries in these segments and in the tail."""
-    repairs = {index: repaired for index, repaired in log.overlay.items() if index >= log.tail.first_index}
-    for segment in segments:
-        for index in range(segment.first_index, segment.last_index + 1):
-            if index in log.overlay:
-                repairs[index] = log.overlay[index]
-    return repairs
+    ranges = [(segment.first_index, segment.last_index + 1) for segment in segments]
+    ranges.append((log.tail.first_index, log.last_index() + 1))
+    return {repaired.entry.index: repaired for low, high in ranges for repaired in log.overlay.within(low, high)}
 
 
 def _first_index(segment: Segment) -> Index:

@@ -131,9 +131,13 @@ class Replay:
             else:
                 log.tail.append(Entry(index, term, 0, b""), seal_absent(log.group, index, term), None)
                 log.mark_damaged(index, index + 1)
-        for index, body in repairs.items():
-            if log.base < index and log.contains(index, body.frame.term):
-                log.repair_in_memory(_repaired(body.frame, body.data))
+        log.repair_in_memory(
+            [
+                _repaired(body.frame, body.data)
+                for index, body in repairs.items()
+                if log.base < index and log.contains(index, body.frame.term)
+            ]
+        )
 
     def _apply(self, image: BlockImage) -> None:
         for tag, payload, frame, body in records_of(image):
@@ -169,7 +173,7 @@ class Replay:
         log = self.logs[frame.group]
         if tag == REPAIRED:
             if body is not None:
-                log.repair_in_memory(_repaired(frame, body))
+                log.repair_in_memory([_repaired(frame, body)])
         elif body is not None:
             log.append_in_memory(_entry(frame, body), head, _span(frame))
         else:

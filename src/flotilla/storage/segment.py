@@ -236,27 +236,58 @@ def _resynchronize(
 ) -> tuple[Index, int]:
     """The next intact frame after a bad one at `position`: its index and position, or those of the end.
 
-    It is searched for piece by piece: usually the next frame is intact, and what follows it need not be read.
+    Between two points of the index only frames that lie between them are searched for, and none where the points are
+    neighbours: a large entry without a body is passed by without a read of what is left of it.
     """
-    needle = segment.group.to_bytes(8, "little")
-    for window in range(position, end, _SEARCH_BYTES):
-        if window > position and not searches_far:
+    if position % SECTOR_BYTES and _is_frame_at(file, segment, index, sectors(position), end):
+        # The padding before it is damaged.
+        return index, sectors(position)
+    far = position + _SEARCH_BYTES
+    for next_index, next_position in (*segment.index.points_after(index), (segment.last_index + 1, end)):
+        if next_index > index + 1:
+            for window in range(position, next_position, _SEARCH_BYTES):
+                if window >= far and not searches_far:
+                    raise LongSearchError
+                found = _search(file, segment, index, window, min(window + _SEARCH_BYTES, next_position), end)
+                if found is not None:
+                    return found
+        if next_index > segment.last_index:
+            break
+        if next_position >= far and not searches_far:
             raise LongSearchError
-        # A head that begins in this piece may end in the next one.
-        content = bytes(file.read(window, min(_SEARCH_BYTES + FRAME_BYTES, end - window)))
-        if content == (_ZEROS if len(content) == len(_ZEROS) else bytes(len(content))):
-            # What a disk cannot read, or never wrote. A search takes ten times as long: zeros are like the needle.
-            continue
-        at = content.find(needle, FRAME_GROUP_AT + (FRAME_ALIGN_BYTES if window == position else 0))
-        while at >= 0:
-            start = at - FRAME_GROUP_AT
-            if start % FRAME_ALIGN_BYTES == 0 and start + FRAME_BYTES <= len(content):
-                frame = parse_frame(content, start)
-                is_expected = index <= frame.index <= segment.last_index and frame.tag in (ENTRY, ABSENT)
-                if is_expected and _is_intact_at(file, window + start, frame, end):
-                    return frame.index, window + start
-            at = content.find(needle, at + 1)
+        index, position = next_index, next_position
+        if _is_frame_at(file, segment, index, position, end):
+            return index, position
     return segment.last_index + 1, end
+
+
+def _is_frame_at(file: Readable, segment: Segment, index: Index, position: int, end: int) -> bool:
+    head = file.read(position, min(FRAME_BYTES, end - position))
+    if len(head) < FRAME_BYTES:
+        return False
+    frame = parse_frame(head, 0)
+    is_expected = frame.index == index and frame.group == segment.group and frame.tag in (ENTRY, ABSENT)
+    return is_expected and _is_intact_at(file, position, frame, end)
+
+
+def _search(file: Readable, segment: Segment, index: Index, low: int, high: int, end: int) -> tuple[Index, int] | None:
+    """The first intact frame after that of `index` that begins in [low, high)."""
+    # A head that begins there may end after it.
+    content = bytes(file.read(low, min(high + FRAME_BYTES, end) - low))
+    if content == (_ZEROS if len(content) == len(_ZEROS) else bytes(len(content))):
+        # What a disk cannot read, or never wrote. A search takes ten times as long: zeros are like the needle.
+        return None
+    needle = segment.group.to_bytes(8, "little")
+    at = content.find(needle, FRAME_GROUP_AT)
+    while at >= 0:
+        start = at - FRAME_GROUP_AT
+        if start % FRAME_ALIGN_BYTES == 0 and start + FRAME_BYTES <= len(content):
+            frame = parse_frame(content, start)
+            is_expected = index < frame.index <= segment.last_index and frame.tag in (ENTRY, ABSENT)
+            if is_expected and _is_intact_at(file, low + start, frame, end):
+                return frame.index, low + start
+        at = content.find(needle, at + 1)
+    return None
 
 
 def _is_intact_at(file: Readable, position: int, frame: Frame, end: int) -> bool:

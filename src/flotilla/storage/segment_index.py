@@ -8,6 +8,7 @@ from the segment when it is absent or bad.
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator
 from struct import Struct
 
 from crc32c import crc32c
@@ -73,6 +74,11 @@ class SparseIndex:
     def before_index(self, index: Index) -> tuple[Index, int]:
         """Index and position of the last point at or before `index`."""
         return self._point(bisect_right(self.indexes, index) - 1)
+
+    def points_after(self, index: Index) -> Iterator[tuple[Index, int]]:
+        """Index and position of every point after `index`."""
+        start = bisect_right(self.indexes, index)
+        return zip(self.indexes[start:], self.positions[start:], strict=True)
 
     def before_offset(self, offset: int) -> Index:
         """A frame at or before the first one that ends after `offset`."""

@@ -43,6 +43,7 @@ from flotilla.storage.journal_scan import JournalScan, list_journal
 from flotilla.storage.maintenance import GroupFlush, MaintenanceJob
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
+from flotilla.storage.reads.damage_search import DamageSearch, DamageSearches
 from flotilla.storage.reads.journal_load import JournalLoad
 from flotilla.storage.reads.loads import Load, Loads, SegmentLoad, SnapshotLoad
 from flotilla.storage.reads.scrubber import Scrubber
@@ -68,6 +69,7 @@ class NodeStore:
         self._loads = Loads(disk, options.open_files_max)
         self._scrubber = Scrubber(disk)
         self._collector = Collector(PendingBlock(1))
+        self._searches = DamageSearches(disk, self._collector.searches)
         self._logs: dict[GroupId, SegmentedLog] = {}
         self._groups: Mapping[GroupId, SegmentedLog] = MappingProxyType(self._logs)
         self._journal = Journal(disk, options, 1, [])
@@ -225,7 +227,10 @@ class NodeStore:
         ]
 
     def take_loads(self) -> Sequence[Load]:
-        return self._loads.take()
+        loads: list[Load] = self._loads.take()
+        if self._collector.searches:
+            loads += self._searches.plan(self._logs)
+        return loads
 
     def finish_load(self, load: ports.Load) -> bool:
         assert isinstance(load, SegmentLoad | SnapshotLoad)
@@ -246,9 +251,12 @@ class NodeStore:
             if self._scrubber.finish_journal(load, is_current=load.number in self._journal.numbers):
                 self._leave(load.number)
             return False
-        assert isinstance(load, SegmentLoad | SnapshotLoad)
         log = self._logs.get(load.group)
         is_current = log is not None and load.path in log.paths()
+        if isinstance(load, DamageSearch):
+            self._searches.finish(load, log if is_current else None)
+            return False
+        assert isinstance(load, SegmentLoad | SnapshotLoad)
         return self._scrubber.finish(load, log if is_current else None)
 
     def _leave(self, number: int) -> None:
@@ -423,11 +431,10 @@ class NodeStore:
         """Many go to their segments at once: the journal would write and sync every byte a second time."""
         size_bytes = sum(len(entry.data) for entry, _, _ in sealed)
         is_direct = size_bytes >= self._options.direct_repair_bytes and not self._journal.is_low
-        for entry, head, span in sealed:
-            log.repair_in_memory(RepairedEntry(entry, head, span, not is_direct))
-            if not is_direct:
-                self._collector.block.records.append(seal(REPAIRED, log.group, entry, span))
-                self._collector.block.bodies.append(entry.data)
+        log.repair_in_memory([RepairedEntry(entry, head, span, not is_direct) for entry, head, span in sealed])
+        for entry, _, span in sealed if not is_direct else ():
+            self._collector.block.records.append(seal(REPAIRED, log.group, entry, span))
+            self._collector.block.bodies.append(entry.data)
         self._has_repairs = True
 
     def _plan_flushes(self) -> list[GroupFlush]:

@@ -44,7 +44,7 @@ SEGMENT_INDEX_INTERVAL_BYTES = 64 * KIB
 LOADED_BYTES_MAX = 32 * MIB
 LOADS_PER_GROUP_MAX = 64
 #: Repaired entries of one replica in memory that are not in their segments yet; above that it asks for no more.
-REPAIR_BYTES_MAX = 256 * MIB
+REPAIR_BYTES_MAX = 128 * MIB
 #: Memory that is kept for reads from the page cache.
 READ_BUFFERS_BYTES_MAX = 16 * MIB
 #: Loads that run at the same time, of one group at most one: a file that hangs holds up one of them.

@@ -211,3 +211,38 @@ def test_damage_found_during_a_repair_is_asked_for_after_the_rest() -> None:
     assert requests(node) == [], "what was asked for is on its way"
     node.step(intact(1, 11, 21))
     assert (1, 500, 520) in requests(node)
+
+
+def test_a_replica_asks_for_more_as_soon_as_its_disk_has_taken_the_last() -> None:
+    node = damaged_node([(1, 1001)], last=1000)
+    stored = node.log.stored
+    assert isinstance(stored, MemoryLog)
+    node.messages.clear()
+    stored.unsaved_bytes = REPAIR_BYTES_MAX
+    node.step(intact(1, 1, 11))
+    node.step(intact(2, 1, 11))
+    stored.unsaved_bytes = 0
+    node.repairs_saved()
+    asked = requests(node)
+    assert {peer for peer, _, _ in asked} == {1, 2}
+    assert len({low for _, low, _ in asked}) == len(asked), "nothing is asked for twice"
+
+
+def test_entries_before_the_damage_are_applied_and_none_before_the_store_has_it() -> None:
+    node = damaged_node([(5, 8), (20, 30)], last=40)
+    node.log.committed = 40
+    first = node.ready()
+    assert [entry.index for entry in first.committed] == [1, 2, 3, 4]
+    node.advance(first.number)
+    node.step(intact(1, 5, 8))
+    repairing = node.ready()
+    assert [entry.index for entry in repairing.repaired] == [5, 6, 7]
+    assert repairing.committed == [], "the store gets the repaired entries with this Ready"
+    node.advance(repairing.number)
+    assert [entry.index for entry in node.ready().committed] == list(range(5, 20))
+
+
+def test_without_its_state_a_replica_applies_nothing() -> None:
+    node = damaged_node([(0, 1)], last=10)
+    node.log.committed = 10
+    assert node.ready().committed == []

@@ -14,7 +14,10 @@ def finish_loads(store: NodeStore) -> int:
     loads = list(store.take_loads())
     for load in loads:
         load.run()
-        store.finish_load(load)
+        if load.is_background:
+            store.finish_scrub(load)
+        else:
+            store.finish_load(load)
     return len(loads)
 
 

@@ -28,6 +28,7 @@ A replica whose own snapshot is unreadable has lost the state before its log. Th
 snapshot of the leader repairs it.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from flotilla.raft import election, reasons
@@ -64,7 +65,9 @@ _RANGES_MAX = 8
 #: Entries that one member is asked for at a time, so that others can work on the rest.
 _PIECE_ENTRIES_MAX = 1024
 #: Requests to one member at a time: it reads and sends while earlier replies are stored here.
-_REQUESTS_MAX = 16
+_REQUESTS_MAX = 12
+#: A reply holds as much as this many appends: each costs both sides the same, whatever its size.
+_REPLY_APPENDS = 2
 
 
 def begin(node: RaftState) -> None:
@@ -127,27 +130,44 @@ def _ask_all(node: RaftState) -> None:
 def _ask_for_more(node: RaftState, peer: NodeId, piece_entries: int) -> None:
     """Asks a member that has replied for the first damage that no member was asked for, in pieces of that many.
 
-    A disk that is slower than the network gets time: all members are asked again later.
+    A disk that is slower than the network gets time: see `resume`.
     """
+    asked = node.repair_asked.setdefault(peer, [])
     if node.log.stored.unsaved_repair_bytes() >= REPAIR_BYTES_MAX:
         return
-    asked = node.repair_asked.setdefault(peer, [])
+    for gap_low, high in _not_asked_for(node):
+        for low in range(gap_low, high, piece_entries):
+            if len(asked) >= _REQUESTS_MAX:
+                return
+            piece = (low, min(low + piece_entries, high))
+            asked.append(piece)
+            node.messages.append(RepairRequest(node.id, peer, 0, *piece))
+
+
+def _not_asked_for(node: RaftState) -> Iterator[tuple[Index, Index]]:
+    """The damage that no member was asked for, ascending."""
     taken = sorted(piece for pieces in node.repair_asked.values() for piece in pieces)
+    at = 0
     for damaged_low, high in node.damaged:
         low = damaged_low
-        while 0 < low < high and len(asked) < _REQUESTS_MAX:
-            ends = [taken_high for taken_low, taken_high in taken if taken_low <= low < taken_high]
-            if ends:
-                low = max(ends)
-                continue
-            next_taken = min([taken_low for taken_low, _ in taken if taken_low > low], default=high)
-            piece = (low, min(high, next_taken, low + piece_entries))
-            asked.append(piece)
-            taken.append(piece)
-            node.messages.append(RepairRequest(node.id, peer, 0, *piece))
-            low = piece[1]
-        if len(asked) >= _REQUESTS_MAX:
-            return
+        if low == 0:
+            # Entries do not repair the lost state.
+            continue
+        while at < len(taken) and taken[at][0] < high:
+            if low < taken[at][0]:
+                yield low, taken[at][0]
+            low = max(low, taken[at][1])
+            if taken[at][1] > high:
+                break
+            at += 1
+        if low < high:
+            yield low, high
+
+
+def resume(node: RaftState) -> None:
+    """Repaired entries have left the memory: asks the members that have replied for more."""
+    for peer in list(node.repair_asked) if node.damaged else ():
+        _ask_for_more(node, peer, node.repair_piece)
 
 
 def serve(node: RaftState, request: RepairRequest) -> None:
@@ -170,7 +190,8 @@ def serve(node: RaftState, request: RepairRequest) -> None:
             end = min(end, max(damaged_low, low))
             break
     if low < end:
-        reply.entries = log.entries(low, end, node.options.append_bytes_max)
+        end = min(end, low + _PIECE_ENTRIES_MAX)
+        reply.entries = log.entries(low, end, _REPLY_APPENDS * node.options.append_bytes_max)
         if not reply.entries and low <= log.unreadable_to and len(node.repair_waiting) < _WAITING_MAX:
             node.repair_waiting[request.sender, request.low] = request
     if reply.entries or reply.compacted or reply.absent:
@@ -235,10 +256,10 @@ def _on_reply(node: RaftState, reply: RepairReply) -> None:
         _drop_from(node, reply.low)
     elif reply.absent and reply.term == 0:
         _note_lacking(node, reply.sender, reply.low)
-    for entry in reply.entries:
-        if not _repair(node, entry, authoritative=speaks_for_term):
-            _note_lacking(node, reply.sender, entry.index)
-            break
+    if reply.entries:
+        conflict = _repair(node, reply.entries, authoritative=speaks_for_term)
+        if conflict:
+            _note_lacking(node, reply.sender, conflict)
     if not node.damaged:
         node.election_elapsed = 0
         node.repair_asked.clear()
@@ -260,7 +281,8 @@ def _go_on(node: RaftState, reply: RepairReply) -> None:
         # A reply to a request of `_ask_all` while others are pending adds nothing.
         return
     node.repair_ticks = 0
-    _ask_for_more(node, reply.sender, min(count, _PIECE_ENTRIES_MAX))
+    node.repair_piece = min(count, _PIECE_ENTRIES_MAX)
+    _ask_for_more(node, reply.sender, node.repair_piece)
 
 
 def _is_news(node: RaftState, reply: RepairReply) -> bool:
@@ -287,26 +309,39 @@ def _drop_what_nobody_has(node: RaftState) -> None:
         _drop_from(node, index)
 
 
-def _repair(node: RaftState, entry: Entry, *, authoritative: bool) -> bool:
-    """Takes an entry whose data is lost here. False: the entry there is another one, so the rest does not fit."""
-    found = [damage for damage in node.damaged if 0 < damage[0] <= entry.index < damage[1]]
-    if not found:
-        return True
-    if entry.term != node.log.term(entry.index):
-        if authoritative:
-            _drop_from(node, entry.index)
-        return False
-    low, high = found[0]
-    place = node.damaged.index(found[0])
-    rest = [(low, entry.index), (entry.index + 1, high)]
-    node.damaged[place : place + 1] = [part for part in rest if part[0] < part[1]]
-    node.repaired.append(entry)
-    if entry.index in node.doubtful:
-        node.doubtful.discard(entry.index)
+def _repair(node: RaftState, entries: list[Entry], *, authoritative: bool) -> Index:
+    """Takes those of the entries whose data is lost here. Not 0: the entry there is another one, the rest does not fit.
+
+    The entries follow each other.
+    """
+    first, end = entries[0].index, entries[-1].index + 1
+    conflict: Index = 0
+    for low, high in [(max(low, first), min(high, end)) for low, high in node.damaged if low > 0]:
+        for entry in entries[low - first : high - first] if low < high else ():
+            if entry.term != node.log.term(entry.index):
+                conflict = end = entry.index
+                break
+            node.repaired.append(entry)
+            if entry.kind == CONFIG:
+                node.log.add_configuration(entry)
+        if conflict:
+            break
+    node.damaged = _without(node.damaged, first, end)
+    if any(first <= index < end for index in node.doubtful):
+        node.doubtful = {index for index in node.doubtful if not first <= index < end}
         node.lacking.clear()
-    if entry.kind == CONFIG:
-        node.log.add_configuration(entry)
-    return True
+    if conflict and authoritative:
+        _drop_from(node, conflict)
+    return conflict
+
+
+def _without(ranges: list[tuple[Index, Index]], first: Index, end: Index) -> list[tuple[Index, Index]]:
+    """The ranges without [first, end), and the lost state as it is."""
+    kept: list[tuple[Index, Index]] = []
+    for low, high in ranges:
+        parts = [(low, high)] if low == 0 else [(low, min(high, first)), (max(low, end), high)]
+        kept += [part for part in parts if part[0] < part[1]]
+    return kept
 
 
 def _drop_from(node: RaftState, index: Index) -> None:

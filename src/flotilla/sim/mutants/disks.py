@@ -56,7 +56,7 @@ def _doubt_the_leader(original: Any) -> Any:
 
 
 def _doubt_its_entries(original: Any) -> Any:
-    return lambda node, entry, *, authoritative: original(node, entry, authoritative=False)
+    return lambda node, entries, *, authoritative: original(node, entries, authoritative=False)
 
 
 def _ask_once(original: Any) -> Any:

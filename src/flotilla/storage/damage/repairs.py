@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from flotilla.raft.messages import Entry
+from flotilla.storage.damage.ranges import IndexRanges
 from flotilla.types.ids import Index
 from flotilla.types.span import Span
 
@@ -17,6 +18,49 @@ class RepairedEntry:
     span: Span | None
     #: Otherwise a crash loses it, and the entry is damaged again.
     is_journaled: bool = True
+
+
+class Overlay:
+    """Repaired entries by index: they override segments and tail until a flush has rewritten those."""
+
+    __slots__ = ("_entries", "ranges")
+
+    def __init__(self) -> None:
+        self._entries: dict[Index, RepairedEntry] = {}
+        #: The indexes of all of them.
+        self.ranges = IndexRanges()
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def __contains__(self, index: Index) -> bool:
+        return index in self._entries
+
+    def get(self, index: Index) -> RepairedEntry | None:
+        return self._entries.get(index)
+
+    def within(self, low: Index, high: Index) -> list[RepairedEntry]:
+        """Those in [low, high), ascending."""
+        parts = self.ranges.within(low, high)
+        return [self._entries[index] for first, end in parts for index in range(first, end)]
+
+    def add(self, repairs: list[RepairedEntry]) -> None:
+        self._entries.update((repaired.entry.index, repaired) for repaired in repairs)
+        self.ranges.add_each(repaired.entry.index for repaired in repairs)
+
+    def remove(self, repairs: Iterable[RepairedEntry]) -> None:
+        """Removes these, but not what has taken their place."""
+        gone = IndexRanges()
+        gone.add_each(
+            repaired.entry.index for repaired in repairs if self._entries.get(repaired.entry.index) is repaired
+        )
+        for low, high in gone.as_list():
+            self.forget(low, high)
+
+    def forget(self, low: Index, high: Index) -> None:
+        for repaired in self.within(low, high):
+            del self._entries[repaired.entry.index]
+        self.ranges.remove(low, high)
 
 
 class UnsavedRepairs:

@@ -7,9 +7,10 @@ next pass.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from flotilla.storage.damage.ranges import IndexRanges
+from flotilla.storage.damage.repairs import Overlay
 from flotilla.storage.ports import Disk
 from flotilla.storage.reads.journal_load import JournalLoad
 from flotilla.storage.reads.loads import SegmentLoad, SnapshotLoad
@@ -31,8 +32,8 @@ class AnyLog(Protocol):
     segments: list[Segment]
     snapshots: list[SnapshotFile]
     damaged: IndexRanges
-    #: Repaired entries that are not in their segment yet, by index.
-    overlay: dict[Index, Any]
+    #: Repaired entries that are not in their segment yet.
+    overlay: Overlay
 
     def first_index(self) -> Index: ...
 
@@ -133,17 +134,17 @@ class Scrubber:
         return load.is_damaged
 
     def _report(self, log: AnyLog, low: Index, high: Index) -> None:
-        for start, stop in _unrepaired(log, max(low, log.first_index()), min(high, log.last_index() + 1)):
+        for start, stop in unrepaired(log, max(low, log.first_index()), min(high, log.last_index() + 1)):
             if log.damaged.at(start) is None:
                 self.damage += 1
                 log.report_damage(start, stop)
 
 
-def _unrepaired(log: AnyLog, low: Index, high: Index) -> Iterator[tuple[Index, Index]]:
+def unrepaired(log: AnyLog, low: Index, high: Index) -> Iterator[tuple[Index, Index]]:
     """The parts of [low, high) without entries that were repaired and are not in their segment yet."""
-    for index in sorted(index for index in log.overlay if low <= index < high):
-        if low < index:
-            yield low, index
-        low = index + 1
+    for first, end in log.overlay.ranges.within(low, high):
+        if low < first:
+            yield low, first
+        low = end
     if low < high:
         yield low, high

@@ -1,0 +1,105 @@
+"""The search for more damage in a log in which some was found.
+
+Damage comes in clusters. A replica that learned of one place after the other would search while no entry arrives, and
+fetch while nothing is searched. So the segments after a damaged place are read as soon as it is found, beside the
+repair, and their damage is reported like that which a reader finds. The search stays a little ahead of the repair.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from flotilla.storage.ports import Disk, File
+from flotilla.storage.reads.loads import LoadedPart
+from flotilla.storage.reads.scrubber import AnyLog, unrepaired
+from flotilla.storage.segment import Segment, walk_file
+from flotilla.types.ids import GroupId, Index
+from flotilla.types.limits import MIB
+
+#: With damage in this many segments, the repair has enough to do.
+_SEGMENTS_AHEAD = 4
+_READ_BYTES = 1 * MIB
+
+
+class DamageSearch:
+    """Reads one segment from `low` to its end. Implements `Load`."""
+
+    __slots__ = ("_disk", "_end", "_place", "_segment", "file", "found", "is_background", "low", "part")
+
+    def __init__(self, disk: Disk, segment: Segment, low: Index) -> None:
+        self._disk = disk
+        # The loop may cut or extend its own; the index is never changed, only replaced.
+        self._segment = Segment(segment.group, segment.number, segment.index)
+        self._segment.last_index = segment.last_index
+        self._end = segment.index.end_position
+        self._place = segment.place_before(low)
+        self.is_background = True
+        self.low = low
+        #: The damaged ranges, once `run` has returned.
+        self.found: list[tuple[Index, Index]] = []
+        self.part: LoadedPart | None = None
+        self.file: File | None = None
+
+    @property
+    def group(self) -> GroupId:
+        return self._segment.group
+
+    @property
+    def path(self) -> str:
+        return self._segment.path
+
+    @property
+    def last_index(self) -> Index:
+        return self._segment.last_index
+
+    def run(self) -> None:
+        file = self._disk.open(self.path)
+        try:
+            walk = walk_file(file, self._segment, self._end, *self._place, self.low, _READ_BYTES)
+            self.found = [(step.index, step.next_index) for _, step in walk if step.stored is None]
+        finally:
+            file.close()
+
+
+class SearchedLog(AnyLog, Protocol):
+    """A group's log, as a search needs it."""
+
+    def is_damaged_in(self, segment: Segment) -> bool: ...
+
+
+class DamageSearches:
+    """At most one at a time for each group. Belongs to the loop."""
+
+    __slots__ = ("_disk", "_lows", "_running")
+
+    def __init__(self, disk: Disk, lows: dict[GroupId, Index]) -> None:
+        """`lows`: the logs to be searched, and from where on."""
+        self._disk = disk
+        self._lows = lows
+        self._running: set[GroupId] = set()
+
+    def plan(self, logs: Mapping[GroupId, SearchedLog]) -> list[DamageSearch]:
+        return [search for group in list(self._lows) if (search := self._next(group, logs.get(group))) is not None]
+
+    def _next(self, group: GroupId, log: SearchedLog | None) -> DamageSearch | None:
+        if group in self._running:
+            return None
+        low = self._lows[group]
+        segment = None if log is None else next((one for one in log.segments if one.last_index >= low), None)
+        if log is None or segment is None:
+            del self._lows[group]
+            return None
+        if sum(map(log.is_damaged_in, log.segments)) >= _SEGMENTS_AHEAD:
+            return None
+        self._running.add(group)
+        return DamageSearch(self._disk, segment, max(low, segment.first_index))
+
+    def finish(self, search: DamageSearch, log: SearchedLog | None) -> None:
+        """The segment was read, or could not be: then the search goes on after it. `log` is None if it is gone."""
+        self._running.discard(search.group)
+        self._lows[search.group] = search.last_index + 1
+        if log is None:
+            return
+        for low, high in search.found:
+            for start, stop in unrepaired(log, max(low, log.first_index()), min(high, log.last_index() + 1)):
+                if log.damaged.at(start) is None:
+                    log.report_damage(start, stop)
