@@ -7,15 +7,13 @@ serves everything that came in while the last one ran: no timer, and no waiting 
 groups to a peer leave together. There is no thread, clock or socket in here: the caller owns those, calls
 the inputs, then `pump`.
 
-An exception from the code of one group, its consensus or its state machine, cuts that replica off: it is out of
-operation here until the node starts again, as if its node had crashed, and all other groups go on. What they share, the
-store, has no such boundary: its exceptions leave the driver.
+An exception from the code of one group cuts that replica off (`hosted_replicas`). What all groups share, the store, has
+no such boundary: its exceptions leave the driver.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import Random
-from typing import Concatenate, ParamSpec
 
 from flotilla.raft import reasons
 from flotilla.raft.membership import ConfigurationChange
@@ -26,6 +24,7 @@ from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.replica.saving import admitted, save
 from flotilla.replica.stored_state import StateLoad, StoredState
 from flotilla.runtime.driver_ports import DriverPorts
+from flotilla.runtime.hosted_replicas import HostedReplicas
 from flotilla.runtime.loads_in_flight import LoadsInFlight
 from flotilla.types.errors import DiskFullError, FlotillaError, NotLeaderError
 from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId
@@ -34,8 +33,6 @@ from flotilla.types.timing import TICK_MS
 
 #: Thrifty replication: an entry without a quorum after this long goes to the lagging voters as well.
 THRIFTY_PATIENCE_MS = 3
-
-P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +46,20 @@ class DriverOptions:
     heir_rest_ticks: int = 30_000 // TICK_MS
 
 
-class Driver:
+class Driver(HostedReplicas):
     def __init__(self, node: NodeId, store: Store, ports: DriverPorts, random: Random, options: DriverOptions) -> None:
+        super().__init__(ports.group_failed)
         self.node = node
-        self.replicas: dict[GroupId, Replica] = {}
         #: Why nothing is acknowledged now; None while the disk works.
         self.storage_error: FlotillaError | None = None
         #: Why the last background job failed: acknowledged entries are safe, but the journal cannot be recycled.
         self.background_error: FlotillaError | None = None
         #: How many damaged entries of each group were fetched from other replicas.
         self.repaired: dict[GroupId, int] = {}
-        #: How often leadership began (True) or ended (False), for each reason, in replicas that are gone.
-        self._past_leaderships: dict[tuple[bool, int], int] = {}
-        #: Groups that are cut off, and why. Their data stay in the store.
-        self.failed: dict[GroupId, Exception] = {}
         self._store = store
         self._ports = ports
         self._random = random
         self._options = options
-        #: Replicas with pending work, and those that need ticks (all but the quiescent ones).
-        self._touched: dict[GroupId, Replica] = {}
-        self._awake: dict[GroupId, Replica] = {}
         #: Readys that the next block stores, and those that the block in flight stores.
         self._saved: list[tuple[Replica, Ready]] = []
         self._writing: list[tuple[Replica, Ready]] = []
@@ -128,19 +118,10 @@ class Driver:
         self.failed.pop(group, None)
         self._forget(group)
 
-    def leaderships(self) -> dict[tuple[bool, int], int]:
-        """How often leadership of a group began (True) or ended (False) here, for each of raft.reasons."""
-        counts = dict(self._past_leaderships)
-        for replica in self.replicas.values():
-            reasons.add_counts(counts, replica.raft.leadership.counts)
-        return counts
-
     def _forget(self, group: GroupId) -> None:
-        replica = self.replicas.get(group)
-        if replica is not None:
-            reasons.add_counts(self._past_leaderships, replica.raft.leadership.counts)
-        for table in (self.replicas, self._touched, self._awake, self.repaired, self._lagging):
-            table.pop(group, None)
+        super()._forget(group)
+        self.repaired.pop(group, None)
+        self._lagging.pop(group, None)
         self._deferred = [(replica, entries) for replica, entries in self._deferred if replica.group != group]
         self._asking = {asked: token for asked, token in self._asking.items() if asked[0] != group}
 
@@ -282,39 +263,6 @@ class Driver:
     def _set_peer(self, replica: Replica, peer: NodeId, *, is_up: bool) -> None:
         (replica.raft.peer_up if is_up else replica.raft.peer_down)(peer)
         self._touch(replica)
-
-    # Containment.
-
-    def cut_off(self, group: GroupId, failure: Exception) -> None:
-        """Takes a group out of operation on this node, until it starts again. No effect if it is already."""
-        if group in self.failed:
-            return
-        self.failed[group] = failure
-        self._forget(group)
-        self._ports.group_failed(group, failure)
-
-    def _contained(
-        self, work: Callable[Concatenate[Replica, P], None], replica: Replica, *args: P.args, **kwargs: P.kwargs
-    ) -> None:
-        """Does one step of a replica; an exception cuts its group off."""
-        try:
-            work(replica, *args, **kwargs)
-        except Exception as failure:
-            self.cut_off(replica.group, failure)
-
-    def _touch(self, replica: Replica) -> None:
-        if self.replicas.get(replica.group) is not replica:
-            return
-        self._touched[replica.group] = replica
-        if not replica.raft.quiescent:
-            self._awake[replica.group] = replica
-
-    def _touch_if_ready(self, replica: Replica) -> None:
-        """Skips a turn for messages without effect, such as the second follower's reply to a committed entry."""
-        if replica.raft.has_ready():
-            self._touch(replica)
-        elif not replica.raft.quiescent and self.replicas.get(replica.group) is replica:
-            self._awake[replica.group] = replica
 
     # The pump.
 
@@ -638,10 +586,6 @@ class Driver:
             self._contained(self._restore, replica, ready.snapshot)
             self._saved.append((replica, ready))
         self._touch(replica)
-
-    def _is_gone(self, replica: Replica | None) -> bool:
-        """Whether the replica's group was dropped or cut off meanwhile. A new replica of it may exist since."""
-        return replica is not None and self.replicas.get(replica.group) is not replica
 
     # Failing and slow disks.
 
