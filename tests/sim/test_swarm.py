@@ -8,7 +8,7 @@ from random import SystemRandom
 
 import pytest
 
-from flotilla.runtime.crash_points import CRASH_POINTS
+from flotilla.runtime.driver_ports import CRASH_POINTS
 from flotilla.sim.coverage import crashed_at
 from flotilla.sim.run import Result
 from flotilla.sim.swarm import Order, Totals, run_swarm

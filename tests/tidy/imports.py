@@ -18,7 +18,7 @@ _ADAPTERS = ("machine", "storage", "peers", "runtime")
 _CLIENT_CODEC = ("codec.batch", "codec.client", "codec.frames")
 
 #: Parts of the runtime without loop, thread and clock: the inner simulator runs them as they are.
-_REPLAYED_RUNTIME = ("runtime.crash_points", "runtime.driver")
+_REPLAYED_RUNTIME = ("runtime.driver", "runtime.driver_ports", "runtime.hosted_replicas")
 
 #: For each folder (or module) of the package, what of the package it may import beside itself.
 #: The most particular row decides. A row allows a name and everything below it.

@@ -5,7 +5,6 @@ four bytes have been seen, before a single byte is reserved for it. An idle read
 frame that spans chunks is gathered in a buffer of exactly its size.
 """
 
-import ctypes
 import struct
 from collections.abc import Callable
 from typing import TypeAlias
@@ -22,11 +21,6 @@ LENGTH_BYTES = LENGTH.size
 DIRECT_BYTES_MIN = 64 * KIB
 
 _NOTHING = memoryview(b"")
-
-# What `bytearray(size)` does, without filling the memory with zeros first: a frame is handed out when it is full.
-_allocate = ctypes.pythonapi.PyByteArray_FromStringAndSize
-_allocate.argtypes = (ctypes.c_char_p, ctypes.c_ssize_t)
-_allocate.restype = ctypes.py_object
 
 
 def frame_header(length: int) -> bytes:
@@ -125,7 +119,7 @@ class FrameReader:
         end = start + length
         if end > here:
             self._start = start
-            self._gather(_allocate(None, length))
+            self._gather(bytearray(length))
             return None
         self._start = end
         self.taken_count += 1

@@ -1,10 +1,25 @@
 """The I/O that the driver asks of its owner: the runtime of a node, or the simulator."""
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from flotilla.raft.messages import Message
 from flotilla.replica.ports import Block, Job, Load, Remains
 from flotilla.types.ids import GroupId, NodeId
+
+#: Where the simulator may cut the power: one point after each step of the pump. `saved` is before the sync, `synced`
+#: after it.
+CRASH_POINTS: Final = (
+    "saved",
+    "syncing",
+    "synced",
+    "sent",
+    "applied",
+    "replied",
+    "installing",
+    "installed",
+    "snapshot",
+    "maintained",
+)
 
 
 class DriverPorts(Protocol):
@@ -26,7 +41,8 @@ class DriverPorts(Protocol):
 
     def reply(self, token: object, result: object) -> None: ...
 
-    def crash_point(self, name: str) -> None: ...
+    def crash_point(self, name: str) -> None:
+        """One of CRASH_POINTS was reached."""
 
     def group_failed(self, group: GroupId, failure: Exception) -> None:
         """The group was cut off. It may raise instead of going on."""

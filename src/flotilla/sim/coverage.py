@@ -3,7 +3,7 @@
 A counter says how often a state was reached in a run. The list is closed: a misspelt name is an error.
 """
 
-from flotilla.runtime.crash_points import CRASH_POINTS
+from flotilla.runtime.driver_ports import CRASH_POINTS
 
 
 def crashed_at(point: str) -> str:

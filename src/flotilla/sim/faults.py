@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from flotilla.runtime.crash_points import CRASH_POINTS
+from flotilla.runtime.driver_ports import CRASH_POINTS
 from flotilla.sim.backups import Backup, has_tail, may_put_back, put_back, tail_of
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.cluster import Cluster
