@@ -16,6 +16,7 @@ from flotilla.broker.cluster.registration import Membership
 from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.exposure_warnings import exposure_warnings
 from flotilla.broker.observability.event_log import LOOK_MS, EventLog
+from flotilla.broker.observability.rate_history import RateHistory
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.status import NodeStatus
 from flotilla.broker.ports import Cancel, Service
@@ -287,7 +288,7 @@ class Server:
         self._own_endpoint: Address | None = None
         #: This node's registration; known once its listeners are open.
         self._own: RegisterBroker | None = None
-        self._event_log = self._new_event_log()
+        self._event_log, self._history = self._new_event_log(), self._new_history(metered)
         self._stop_looking: Cancel | None = None
         self._stop_looking_at_certificates: Cancel | None = None
 
@@ -331,6 +332,12 @@ class Server:
         driver = self.node.runtime.driver
         stalled, clock = self._consensus.stalled, self._outside.clock
         return EventLog(self.settings.node_id, self.catalog, driver.replicas, driver.repaired, stalled, clock)
+
+    def _new_history(self, service: MeteredService) -> RateHistory:
+        hosts, now_ms = self.membership.hosts, self._outside.now_ms
+        history = RateHistory(self.settings.node_id, service, self._tcp.statistics, hosts, now_ms)
+        self.broker.history = history
+        return history
 
     def _count_start(self) -> int:
         """The number of this start; 0 if the disk is full: then this start is not counted, and no peer judges it."""
@@ -432,6 +439,7 @@ class Server:
 
     def _look(self) -> None:
         self._event_log.look()
+        self._history.look()
         self._stop_looking = self._outside.later(LOOK_MS, self._look)
 
     async def stop(self) -> None:

@@ -20,6 +20,7 @@ from flotilla.broker.exposure_warnings import exposure_warnings
 from flotilla.broker.group_names import GroupNames
 from flotilla.broker.log_loads import LogLoads
 from flotilla.broker.metadata_reads import MetadataReads, WaitingRequest
+from flotilla.broker.observability.rate_history import RateHistory
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
 from flotilla.broker.queue.requests import QueueRequests
@@ -28,6 +29,7 @@ from flotilla.broker.replicas import describe_replicas
 from flotilla.broker.retention_holds import hold_warnings
 from flotilla.broker.security.requests import Users
 from flotilla.raft import reasons
+from flotilla.runtime.observability.process_usage import disk_room
 from flotilla.types.errors import (
     AlreadyExistsError,
     FlotillaError,
@@ -56,11 +58,12 @@ from flotilla.types.operations import (
     TransferLeadership,
 )
 from flotilla.types.operations import Done as DoneReply
-from flotilla.types.operations.cluster import DescribeNode, NodeDescribed
+from flotilla.types.operations.cluster import DescribeNode, NodeDescribed, ReadHistory
 from flotilla.types.operations.transactions import Stage, StageSettlement
 from flotilla.types.setting_kinds import NODE_ID_MAX
 from flotilla.types.settings import NodeSettings
 from flotilla.types.topics import BROKER_COUNT_MAX
+from flotilla.types.version import __version__
 
 Handler: TypeAlias = Callable[[Any, Done], Cancel | None]
 
@@ -88,6 +91,9 @@ class Broker:
         self._enter = enter
         self._names = GroupNames(catalog)
         self._warnings = ReplicaWarnings(catalog, self._names, outside.is_up)
+        self._started_ms = outside.steady_ms()
+        #: The last hour; whoever runs the broker has it look. None: nobody does.
+        self.history: RateHistory | None = None
         self._closed: FlotillaError | None = None
         self._loads = LogLoads(consensus, outside)
         self._metadata_reads = MetadataReads(catalog.machine, consensus, outside)
@@ -277,7 +283,14 @@ class Broker:
         disk = disk_warnings(self.node, self._consensus.stalled(), self._names)
         holds = hold_warnings(self.node, self.membership.hosts.items(), self._names)
         exposure = exposure_warnings(self._settings)
-        done(NodeDescribed(self.node, [*self._warnings.take(replicas), *disk, *clocks, *holds, *exposure]))
+        warnings = [*self._warnings.take(replicas), *disk, *clocks, *holds, *exposure]
+        uptime_ms = self._outside.steady_ms() - self._started_ms
+        done(NodeDescribed(self.node, warnings, __version__, uptime_ms, *disk_room(self._settings.data_dir)))
+
+    def read_history(self, _: ReadHistory, done: Done) -> None:
+        if self.history is None:
+            raise UnavailableError("this node keeps no history")
+        done(self.history.read())
 
     def _lost(self, host: PartitionHost) -> tuple[NodeId, ...]:
         """Replicas that came back without their disk and have not started again in this partition."""

@@ -35,6 +35,10 @@ Group: TypeAlias = Annotated[
 Reason: TypeAlias = Annotated[
     str | None, typer.Option("--reason", metavar="REGEX", help="Only with a matching reason.", show_default=False)
 ]
+Fingerprint: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--fingerprint", metavar="HEX", help="Only with this shape of the reason.", show_default=False),
+]
 Key: TypeAlias = Annotated[str | None, typer.Option("--key", help="Only with this key.", show_default=False)]
 Since: TypeAlias = Annotated[
     str | None,
@@ -61,7 +65,13 @@ Rate: TypeAlias = Annotated[
 
 
 def _filter(
-    reason: str | None, key: str | None, since: str | None, until: str | None, partition: int | None, offset: int | None
+    reason: str | None,
+    key: str | None,
+    since: str | None,
+    until: str | None,
+    partition: int | None,
+    offset: int | None,
+    fingerprint: str | None,
 ) -> "DeadLetterFilter":
     wanted: DeadLetterFilter = {}
     if reason is not None:
@@ -69,6 +79,8 @@ def _filter(
             wanted["reason"] = re.compile(reason)
         except re.error as error:
             raise InvalidArgumentError(f"--reason is a regular expression: {error}") from None
+    if fingerprint is not None:
+        wanted["fingerprint"] = fingerprint
     if key is not None:
         wanted["key"] = key.encode()
     if since is not None:
@@ -84,7 +96,15 @@ def _filter(
 
 def _takes_filter(command: Callable[..., None]) -> Callable[..., None]:
     """Turns `command(wanted, **own)` into one with the options of a filter."""
-    kinds = {"reason": Reason, "key": Key, "since": Since, "until": Until, "partition": Partition, "offset": Offset}
+    kinds = {
+        "reason": Reason,
+        "key": Key,
+        "since": Since,
+        "until": Until,
+        "partition": Partition,
+        "offset": Offset,
+        "fingerprint": Fingerprint,
+    }
     options = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in kinds.items()]
     return share_options(command, options, _filter)
 

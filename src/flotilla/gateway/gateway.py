@@ -39,6 +39,7 @@ from flotilla.gateway.subscription import GatewaySubscription
 from flotilla.machine import now_ms, steady_ms
 from flotilla.security.tls_endpoints import TlsDialler
 from flotilla.types import operations as ops
+from flotilla.types.access import Resource, Right
 from flotilla.types.address import Address
 from flotilla.types.errors import (
     ConnectionClosedError,
@@ -48,7 +49,7 @@ from flotilla.types.errors import (
     ReplicaBehindError,
     UnavailableError,
 )
-from flotilla.types.ids import Index, Offset
+from flotilla.types.ids import Index, NodeId, Offset
 from flotilla.types.operations import Metadata, Reply, Request, Route, TopicInfo, TopicReply
 from flotilla.types.operations.queue import (
     LeaveQueue,
@@ -162,6 +163,10 @@ class Gateway:
         # The session lets no other reply pass.
         return cast(R, reply)
 
+    async def ask_node(self, node: NodeId, request: Request[R], *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> R:
+        """Sends a request that any node can answer to this one. Raises FlotillaError."""
+        return await self._opened().network.call(request, timeout_ms, route=Route(replica=node))
+
     # What callers have seen of the metadata, here or at other nodes.
 
     @property
@@ -223,6 +228,10 @@ class Gateway:
     def caller(self) -> object:
         """Callers that are equal have the same rights: what they ask for may share a request."""
         return None
+
+    def may(self, right: Right, resource: Resource) -> bool:
+        """Whether the caller has a right: everybody has all of them, unless callers are asked who they are."""
+        return True
 
     async def partitions(self, topic: str, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> list[int]:
         """The known partitions of a topic; partitions are only added. Raises NotFoundError."""

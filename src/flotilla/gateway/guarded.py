@@ -26,7 +26,7 @@ from flotilla.gateway.produce import PendingRecords
 from flotilla.gateway.subscription import GatewaySubscription
 from flotilla.types.access import DESCRIBE, MANAGE, PRODUCE, Principal, Resource, Right
 from flotilla.types.errors import FlotillaError, UnauthenticatedError
-from flotilla.types.ids import Index, Offset
+from flotilla.types.ids import Index, NodeId, Offset
 from flotilla.types.operations import (
     GetMetadata,
     LeaveQueue,
@@ -131,6 +131,13 @@ class GuardedGateway(Gateway):
         reply = await self._audited(session, request, self._watched(session, request, work))
         session.sent(topic, size_of(reply))
         return cast(R, request.visible(reply, session.may))
+
+    async def ask_node(self, node: NodeId, request: Request[R], *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> R:
+        _session().checked(request)
+        return await self._inner.ask_node(node, request, timeout_ms=timeout_ms)
+
+    def may(self, right: Right, resource: Resource) -> bool:
+        return _session().may(right, resource)
 
     async def metadata(self, topics: Sequence[str] = (), *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Metadata:
         return await self.ask(GetMetadata(list(topics), is_linearizable=True), timeout_ms=timeout_ms)

@@ -25,6 +25,8 @@ from flotilla.gateway.gateway import Gateway
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 #: Streams end when the client has heard enough, which a generated one never has.
 ENDLESS = ("/subscribe", "/follow")
+#: A node that drains takes no new partitions, and the other tests need the only one.
+EMPTYING = ("/drain", "/undrain")
 #: Not asked about the fixture's things: they must stay, and a single node cannot transfer leadership.
 SPARED = ("DELETE /v1/topics/{topic}", "POST /v1/topics/{topic}/partitions/{partition}/transfer")
 #: What a generated request may wait for.
@@ -34,7 +36,7 @@ WAIT_MS_MAX = 5
 #: What the table says; that a node serves the same is a test of its own.
 DOCUMENT = make_document(operations(Gateway(list)))
 ALL: list[Any] = list(schemathesis.openapi.from_dict(DOCUMENT).get_all_operations())
-DESCRIBED = [found.ok() for found in ALL if not found.ok().path.endswith(ENDLESS)]
+DESCRIBED = [found.ok() for found in ALL if not found.ok().path.endswith((*ENDLESS, *EMPTYING))]
 
 
 @schemathesis.serializer(BATCH_TYPE)
@@ -89,9 +91,10 @@ def test_the_document_is_whole(http: httpx.Client) -> None:
         assert any(status.startswith("2") for status in operation["responses"]), path
 
 
-def test_the_root_leads_to_the_page(http: httpx.Client) -> None:
-    answer = http.get("/", follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (302, "/docs")
+def test_the_root_leads_browsers_to_the_console_and_programs_to_the_page(http: httpx.Client) -> None:
+    for accepted, place in (("*/*", "/docs"), ("text/html,application/xhtml+xml;q=0.9", "/console")):
+        answer = http.get("/", headers={"Accept": accepted}, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (302, place)
 
 
 def test_the_html_page_loads_nothing_from_other_hosts(http: httpx.Client) -> None:

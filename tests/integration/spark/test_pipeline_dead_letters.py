@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from flotilla import Client
+from flotilla.client.admin.fingerprint import RULES, fingerprint_of, shape_of
 from flotilla.spark.pipelines import redrive as redrive_module
 from flotilla.spark.pipelines.dead_letters import chosen_letters, letters_table, triage, write_report
-from flotilla.spark.pipelines.fingerprint import RULES, fingerprint_of, shape_column, shape_of
+from flotilla.spark.pipelines.fingerprint import shape_column
 from flotilla.spark.pipelines.redrive import RedriveOptions, redrive
 from flotilla.spark.pipelines.session import prepare
 from flotilla.types.errors import InvalidArgumentError

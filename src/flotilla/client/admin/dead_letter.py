@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+from flotilla.client.admin.fingerprint import fingerprint_of
 from flotilla.client.queue.message import Leased
 from flotilla.client.reader.message import Message
 from flotilla.types.dead_letters import (
@@ -56,6 +57,8 @@ class DeadLetterFilter(TypedDict, total=False):
 
     #: A part of the reason, or a regular expression that is searched in it.
     reason: str | re.Pattern[str]
+    #: Of the reason: the same for reasons that differ only in numbers, ids and quoted texts.
+    fingerprint: str
     key: bytes
     #: The time of death: from this time, and before that time, in milliseconds since 1970.
     since_ms: int
@@ -97,6 +100,7 @@ def is_meant(letter: DeadLetter, wanted: DeadLetterFilter) -> bool:
         has_reason = reason.search(letter.reason) is not None
     return (
         has_reason
+        and ("fingerprint" not in wanted or wanted["fingerprint"] == fingerprint_of(letter.reason))
         and wanted.get("key", letter.key) == letter.key
         and wanted.get("since_ms", 0) <= letter.died_ms < wanted.get("until_ms", letter.died_ms + 1)
         and wanted.get("partition", letter.partition) == letter.partition

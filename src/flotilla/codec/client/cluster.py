@@ -8,8 +8,10 @@ from flotilla.types.operations.cluster import (
     DescribeReplicas,
     DrainNode,
     EnterCluster,
+    HistoryRead,
     MovesPlanned,
     NodeDescribed,
+    ReadHistory,
     Rebalance,
     ReplicasDescribed,
 )
@@ -22,6 +24,12 @@ REQUEST_ROWS: tuple[Row, ...] = (
     derived(CancelMoves),
     derived(DescribeReplicas),
     derived(DescribeNode),
+    derived(ReadHistory),
 )
 
-REPLY_ROWS: tuple[Row, ...] = (derived(MovesPlanned), derived(ReplicasDescribed), derived(NodeDescribed))
+REPLY_ROWS: tuple[Row, ...] = (
+    derived(MovesPlanned),
+    derived(ReplicasDescribed),
+    derived(NodeDescribed),
+    derived(HistoryRead),
+)

@@ -5,7 +5,8 @@ GET /ready           200 when the node can take requests, else 503 with the reas
 GET /metrics         Prometheus' text format, of a node
 GET /openapi.json    the description of all operations
 GET /docs            the same as a page, which loads nothing from other sites
-GET /                redirects to /docs
+GET /console         the web console, whose files are below it
+GET /                redirects browsers to the console, and other programs to /docs
 
 The answers come from the node's status, or from the cluster through a gateway.
 """
@@ -15,21 +16,26 @@ from dataclasses import asdict
 
 from flotilla.broker.observability.status import METRICS_TYPE, NodeStatus, Reason
 from flotilla.frontends.caller import Callers
+from flotilla.frontends.http.api.access import AccessApi
 from flotilla.frontends.http.api.cluster import ClusterApi
 from flotilla.frontends.http.api.dead_letters import DeadLetterApi
 from flotilla.frontends.http.api.events import EventApi
 from flotilla.frontends.http.api.groups import GroupApi
+from flotilla.frontends.http.api.held_messages import HeldMessageApi
 from flotilla.frontends.http.api.messages import MessageApi
+from flotilla.frontends.http.api.partitions import PartitionApi
 from flotilla.frontends.http.api.proxy_status import ProxyStatus
 from flotilla.frontends.http.api.records import RecordApi
 from flotilla.frontends.http.api.schedules import ScheduleApi
+from flotilla.frontends.http.api.settings import SettingsApi
 from flotilla.frontends.http.api.stream_credit import Unsettled
 from flotilla.frontends.http.api.tasks import TaskApi
 from flotilla.frontends.http.api.topics import TopicApi
 from flotilla.frontends.http.authentication import AuthenticationLayer
+from flotilla.frontends.http.console_files import console_pages
 from flotilla.frontends.http.framework.limits import Guard
 from flotilla.frontends.http.framework.openapi import make_document
-from flotilla.frontends.http.framework.operation import ANYTHING, Answer, Call, Handler, Operation
+from flotilla.frontends.http.framework.operation import Answer, Call, Operation, page
 from flotilla.frontends.http.framework.response import Response
 from flotilla.frontends.http.framework.router import Router
 from flotilla.frontends.http.framework.site_guard import SiteGuard
@@ -59,7 +65,7 @@ def make_app(
         rows += _proxy_pages(ProxyStatus(gateway))
     if gateway is not None:
         table = operations(gateway)
-        rows += [*table, *_description_pages(table)]
+        rows += [*table, *_description_pages(table), *console_pages()]
     router = Router(rows)
     app: App = router if gateway is None else MetadataIndexHeader(router, gateway)
     if callers is not None:
@@ -73,19 +79,18 @@ def operations(gateway: Gateway) -> list[Operation]:
     return [
         *TaskApi(gateway).operations(),
         *TopicApi(gateway).operations(),
+        *PartitionApi(gateway).operations(),
+        *SettingsApi(gateway).operations(),
         *RecordApi(gateway).operations(),
         *MessageApi(gateway, unsettled).operations(),
+        *HeldMessageApi(gateway).operations(),
         *EventApi(gateway, unsettled).operations(),
         *GroupApi(gateway).operations(),
         *DeadLetterApi(gateway).operations(),
         *ScheduleApi(gateway).operations(),
         *ClusterApi(gateway).operations(),
+        *AccessApi(gateway).operations(),
     ]
-
-
-def _page(path: str, handler: Handler) -> Operation:
-    """A page that is in no table and in no description."""
-    return Operation(path, "GET", path, "", "", handler, answers={200: ANYTHING})
 
 
 def _status_pages(status: NodeStatus) -> list[Operation]:
@@ -99,7 +104,7 @@ def _status_pages(status: NodeStatus) -> list[Operation]:
     async def metrics(_: Call) -> Response:
         return Response(await status.metrics(), METRICS_TYPE)
 
-    return [_page("/health", health), _page("/ready", ready), _page("/metrics", metrics)]
+    return [page("/health", health), page("/ready", ready), page("/metrics", metrics)]
 
 
 def _proxy_pages(status: ProxyStatus) -> list[Operation]:
@@ -109,7 +114,7 @@ def _proxy_pages(status: ProxyStatus) -> list[Operation]:
     async def ready(_: Call) -> Answer:
         return _readiness(await status.reasons())
 
-    return [_page("/health", health), _page("/ready", ready)]
+    return [page("/health", health), page("/ready", ready)]
 
 
 def _readiness(reasons: Sequence[Reason], warnings: Sequence[NodeWarning] = ()) -> Answer:
@@ -127,8 +132,9 @@ def _description_pages(table: Sequence[Operation]) -> list[Operation]:
     async def openapi(_: Call) -> Answer:
         return Answer(document)
 
-    async def index(_: Call) -> Response:
-        return Response(b"", "text/plain", 302, headers={"Location": "/docs"})
+    async def index(call: Call) -> Response:
+        is_browser = "text/html" in call.headers.get("accept", "")
+        return Response(b"", "text/plain", 302, headers={"Location": "/console" if is_browser else "/docs"})
 
     files = [file_page("/docs", "docs.html"), file_page("/docs.js", "docs.js"), file_page("/pages.css", "pages.css")]
-    return [_page("/openapi.json", openapi), *files, _page("/session", no_session), _page("/", index)]
+    return [page("/openapi.json", openapi), *files, page("/session", no_session), page("/", index)]

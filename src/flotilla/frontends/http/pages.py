@@ -6,7 +6,7 @@ A page runs its own scripts and connects to this node only, has no script or sty
 from importlib import resources
 from typing import Final
 
-from flotilla.frontends.http.framework.operation import ANYTHING, Call, Operation
+from flotilla.frontends.http.framework.operation import Call, Operation, page
 from flotilla.frontends.http.framework.response import Response
 
 PAGE_HEADERS: Final = {
@@ -21,11 +21,10 @@ _TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css"
 
 
 def file_page(path: str, file: str) -> Operation:
-    """A page that is in no table and in no description."""
     content = resources.files(__package__).joinpath(file).read_bytes()
     media_type = f"{_TYPES[file.rpartition('.')[2]]}; charset=utf-8"
 
     async def serve(_: Call) -> Response:
         return Response(content, media_type, headers=PAGE_HEADERS)
 
-    return Operation(path, "GET", path, "", "", serve, answers={200: ANYTHING})
+    return page(path, serve)

@@ -1,7 +1,8 @@
-"""CPU, memory, open files and garbage collections of this process, where the system reports them cheaply."""
+"""CPU, memory, open files, disk and garbage collections of this process, where the system reports them cheaply."""
 
 import gc
 import os
+import shutil
 import sys
 from time import perf_counter_ns, process_time
 from typing import Final
@@ -31,6 +32,15 @@ def open_file_count() -> int | None:
         return len(os.listdir("/proc/self/fd"))
     except OSError:
         return None
+
+
+def disk_room(folder: str) -> tuple[int, int]:
+    """Free and total bytes of the file system of a folder; zeros where there is no such folder."""
+    try:
+        room = shutil.disk_usage(folder)
+    except OSError:
+        return 0, 0
+    return room.free, room.total
 
 
 class GcPauseTimer:

@@ -1,9 +1,10 @@
 """Operations on the cluster: its metadata, its nodes, and where partitions and their leaders are."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from flotilla.types.access import ANYBODY, DESCRIBE, FOUND, MANAGE, NODES, OPERATE, Resource
+from flotilla.types.access import ANYBODY, DESCRIBE, EVERYTHING, FOUND, MANAGE, NODES, OPERATE, Resource
 from flotilla.types.ids import NO_NODE, Index, NodeId
 from flotilla.types.operations.request import (
     ANY,
@@ -247,11 +248,41 @@ class NodeWarning:
 class NodeDescribed(Reply):
     node: NodeId
     warnings: list[NodeWarning]
+    version: str = ""
+    uptime_ms: int = 0
+    #: Of the file system with its data; 0: not known.
+    disk_free_bytes: int = 0
+    disk_total_bytes: int = 0
 
 
 @dataclass(slots=True)
 class DescribeNode(Request[NodeDescribed], to=ANY, effect=READ, needs=OPERATE):
     """The node that answers: what it warns of, above all in partitions that it leads."""
+
+
+@dataclass(slots=True)
+class RateSeries:
+    name: str
+    #: One for each step, the oldest first: how often in that step, or how many at its end.
+    values: list[int]
+
+
+@dataclass(slots=True)
+class HistoryRead(Reply):
+    node: NodeId
+    #: The length of a step, and the end of the newest one.
+    step_ms: int
+    end_ms: int
+    series: list[RateSeries]
+
+
+@dataclass(slots=True)
+class ReadHistory(Request[HistoryRead], to=ANY, effect=READ, needs=DESCRIBE):
+    """What the node that answers has counted in the last hour (`broker/observability/rate_history.py`)."""
+
+    @property
+    def resources(self) -> Sequence[Resource]:
+        return (EVERYTHING,)
 
 
 @dataclass(slots=True)

@@ -1,10 +1,59 @@
-"""The cluster over HTTP: its nodes, and where each of them listens."""
+"""The cluster over HTTP: its nodes, what they warn of and have counted, and where replicas move."""
 
-from flotilla.frontends.http.framework.operation import FLAG, INTEGER, TEXT, Answer, Call, Operation, obj
-from flotilla.frontends.http.framework.parameters import IS_STALE
+import asyncio
+from collections import Counter
+from dataclasses import asdict
+from typing import Any, Final
+
+from flotilla.frontends.http.framework.operation import (
+    FLAG,
+    INTEGER,
+    TEXT,
+    Answer,
+    Call,
+    Operation,
+    Parameter,
+    array,
+    flag,
+    integer,
+    obj,
+)
+from flotilla.frontends.http.framework.parameters import IS_STALE, TOPIC
 from flotilla.gateway.gateway import Gateway
+from flotilla.types.errors import FlotillaError, NotFoundError, UnavailableError
+from flotilla.types.ids import NO_NODE
+from flotilla.types.operations.cluster import (
+    CancelMoves,
+    DescribeNode,
+    DrainNode,
+    HistoryRead,
+    NodeDescribed,
+    PlannedMove,
+    ReadHistory,
+    Rebalance,
+)
 
-_NODE = obj(("node", "client", "http", "is_alive"), node=INTEGER, client=TEXT, http=TEXT, is_alive=FLAG)
+#: A node that does not answer in time is left out.
+_ANSWER_MS_MAX: Final = 2_000
+_MOVES_SHOWN_MAX: Final = 100
+_NODE = obj(
+    ("node", "client", "http", "is_alive"),
+    node=INTEGER,
+    client=TEXT,
+    http=TEXT,
+    is_alive=FLAG,
+    state={"type": "string", "description": "active; draining; or leaving, when it is removed after that."},
+    leads={"type": "integer", "description": "Partitions that it leads."},
+    replicas=INTEGER,
+)
+_MOVE = obj(
+    ("topic", "partition", "replicas", "target"),
+    topic=TEXT,
+    partition=INTEGER,
+    replicas={"type": "array", "items": INTEGER},
+    target={"type": "array", "items": INTEGER, "description": "The preferred leader first, as in `replicas`."},
+)
+_MOVES = obj(("moves",), moves={"type": "array", "items": _MOVE})
 _CLUSTER = obj(
     ("cluster_id", "cluster_name", "controller", "nodes", "topics", "is_stale"),
     cluster_id={"type": "string", "description": "Drawn when the cluster was founded."},
@@ -15,8 +64,46 @@ _CLUSTER = obj(
     },
     nodes={"type": "array", "items": _NODE},
     topics={"type": "integer", "description": "The number of topics."},
+    partitions=INTEGER,
+    without_leader={"type": "integer", "description": "Partitions of which no leader is known."},
+    moving={"type": "integer", "description": "Partitions on their way to other nodes."},
+    moves={"type": "array", "items": _MOVE, "description": f"The first {_MOVES_SHOWN_MAX} of them."},
     is_stale=IS_STALE,
 )
+_WARNING = obj(
+    ("code", "message", "node", "partitions"),
+    code=TEXT,
+    message=TEXT,
+    node={"type": "integer", "description": "The node that has the trouble; 0: no particular one."},
+    partitions={"type": "array", "items": TEXT, "description": "The first ones, as topic/number."},
+)
+_DESCRIBED = obj(
+    ("node", "warnings", "version", "uptime_ms", "disk_free_bytes", "disk_total_bytes"),
+    node=INTEGER,
+    warnings={"type": "array", "items": _WARNING},
+    version=TEXT,
+    uptime_ms=INTEGER,
+    disk_free_bytes={"type": "integer", "description": "Of the file system with its data; 0: not known."},
+    disk_total_bytes=INTEGER,
+)
+_SILENT = {"type": "array", "items": INTEGER, "description": "Nodes that did not answer in time."}
+_NODES = obj(("nodes", "silent"), nodes={"type": "array", "items": _DESCRIBED}, silent=_SILENT)
+_HISTORY = obj(
+    ("step_ms", "end_ms", "nodes", "silent", "series"),
+    step_ms=INTEGER,
+    end_ms={"type": "integer", "description": "The end of the newest step."},
+    nodes={"type": "array", "items": INTEGER, "description": "The nodes whose counts are added up."},
+    silent=_SILENT,
+    series={
+        "type": "object",
+        "additionalProperties": {"type": "array", "items": INTEGER},
+        "description": "Of each step, the oldest first: what was counted in it (produced, delivered, redelivered, "
+        "acked, dead, errors, received_bytes, sent_bytes), or what there was at its end (connections, lag, ready, "
+        "leased, delayed).",
+    },
+)
+_TOPICS: Final = array(TOPIC, 0, 1_000, "By default all of them.")
+_STATE = obj(("node", "state"), node=INTEGER, state=TEXT)
 
 
 class ClusterApi:
@@ -24,17 +111,48 @@ class ClusterApi:
         self._gateway = gateway
 
     def operations(self) -> list[Operation]:
+        tag = "cluster"
+        node = {"node": integer(1, 2**53 - 1, "Id of a node.")}
+        rebalanced = obj(topics=_TOPICS, dry_run=flag("Moves nothing, and answers the same."))
+        one = Parameter("node", integer(0, 2**53 - 1, "Of this node; by default the sum of all.", default=NO_NODE))
         return [
-            Operation("getCluster", "GET", "/v1/cluster", "cluster", "The nodes of the cluster.", self.get,
+            Operation("getCluster", "GET", "/v1/cluster", tag, "The nodes of the cluster.", self.get,
                       answers={200: _CLUSTER}),
+            Operation("describeNodes", "GET", "/v1/cluster/nodes", tag, "What each node warns of, and its disk.",
+                      self.describe, answers={200: _NODES}),
+            Operation("drainNode", "POST", "/v1/cluster/nodes/{node}/drain", tag,
+                      "Move all replicas off a node, and place no new ones on it.", self.drain, node,
+                      answers={200: _STATE}, errors=(404, 409)),
+            Operation("undrainNode", "POST", "/v1/cluster/nodes/{node}/undrain", tag,
+                      "Cancel the draining or removal of a node.", self.undrain, node,
+                      answers={200: _STATE}, errors=(404, 409)),
+            Operation("rebalance", "POST", "/v1/cluster/rebalance", tag,
+                      "Spread replicas and leaders evenly, with the fewest moves.", self.rebalance,
+                      body=rebalanced, answers={200: _MOVES}, errors=(404, 409)),
+            Operation("cancelMoves", "POST", "/v1/cluster/cancel-moves", tag, "Moving partitions stay where they are.",
+                      self.cancel_moves, body=obj(topics=_TOPICS), answers={200: _MOVES}, errors=(404, 409)),
+            Operation("readHistory", "GET", "/v1/metrics/history", tag, "Rates of the last hour, in steps.",
+                      self.history, query=(one,), answers={200: _HISTORY}, errors=(404,)),
         ]  # fmt: skip
 
     async def get(self, call: Call) -> Answer:
         metadata = await self._gateway.metadata()
+        parts = [(topic.name, part) for topic in metadata.topics for part in topic.partitions]
+        leads = Counter(part.leader for _, part in parts)
+        held = Counter(node for _, part in parts for node in part.replicas)
         nodes = [
-            {"node": broker.node, "client": broker.client, "http": broker.http, "is_alive": broker.is_alive}
-            for broker in metadata.brokers
+            {
+                "node": broker.node,
+                "client": broker.client,
+                "http": broker.http,
+                "is_alive": broker.is_alive,
+                "state": broker.state,
+                "leads": leads[broker.node],
+                "replicas": held[broker.node],
+            }
+            for broker in sorted(metadata.brokers, key=lambda each: each.node)
         ]
+        moves = [PlannedMove(name, part.number, part.replicas, part.target) for name, part in parts if part.target]
         return Answer(
             {
                 "cluster_id": metadata.cluster_id,
@@ -42,6 +160,74 @@ class ClusterApi:
                 "controller": metadata.controller,
                 "nodes": nodes,
                 "topics": len(metadata.topics),
+                "partitions": len(parts),
+                "without_leader": leads[NO_NODE],
+                "moving": len(moves),
+                "moves": [asdict(move) for move in moves[:_MOVES_SHOWN_MAX]],
                 "is_stale": metadata.is_stale,
             }
         )
+
+    async def describe(self, call: Call) -> Answer:
+        found, silent = await self._ask_each(await self._nodes(), DescribeNode())
+        return Answer({"nodes": [asdict(each) for each in found], "silent": silent})
+
+    async def drain(self, call: Call) -> Answer:
+        await self._gateway.ask(DrainNode(call.path["node"]))
+        return Answer({"node": call.path["node"], "state": "draining"})
+
+    async def undrain(self, call: Call) -> Answer:
+        await self._gateway.ask(DrainNode(call.path["node"], is_draining=False))
+        return Answer({"node": call.path["node"], "state": "active"})
+
+    async def rebalance(self, call: Call) -> Answer:
+        planned = await self._gateway.ask(Rebalance(call.body.get("topics", []), call.body["dry_run"]))
+        return Answer({"moves": [asdict(move) for move in planned.moves]})
+
+    async def cancel_moves(self, call: Call) -> Answer:
+        planned = await self._gateway.ask(CancelMoves(call.body.get("topics", [])))
+        return Answer({"moves": [asdict(move) for move in planned.moves]})
+
+    async def history(self, call: Call) -> Answer:
+        nodes = await self._nodes()
+        if call.query["node"]:
+            nodes = {node: is_alive for node, is_alive in nodes.items() if node == call.query["node"]}
+            if not nodes:
+                raise NotFoundError(f"there is no node {call.query['node']}")
+        found, silent = await self._ask_each(nodes, ReadHistory())
+        if not found:
+            raise UnavailableError("no node answers with its history")
+        return Answer({**_added(found), "nodes": [each.node for each in found], "silent": silent})
+
+    async def _nodes(self) -> dict[int, bool]:
+        """All nodes, and whether the cluster takes each for alive."""
+        brokers = (await self._gateway.cluster()).brokers
+        return {broker.node: broker.is_alive for broker in sorted(brokers, key=lambda each: each.node)}
+
+    async def _ask_each(self, nodes: dict[int, bool], request: Any) -> tuple[list[Any], list[int]]:
+        """The answers, and the nodes without one. Raises the error of a caller who may not ask."""
+        asked = [node for node, is_alive in nodes.items() if is_alive]
+        work = [self._gateway.ask_node(node, request, timeout_ms=_ANSWER_MS_MAX) for node in asked]
+        answers = dict(zip(asked, await asyncio.gather(*work, return_exceptions=True), strict=True))
+        for answer in answers.values():
+            if isinstance(answer, BaseException) and not (isinstance(answer, FlotillaError) and answer.retryable):
+                raise answer
+        found = [answer for answer in answers.values() if isinstance(answer, NodeDescribed | HistoryRead)]
+        return found, [node for node in nodes if not isinstance(answers.get(node), NodeDescribed | HistoryRead)]
+
+
+def _added(found: list[HistoryRead]) -> dict[str, Any]:
+    """The series of several nodes as one. A node that is younger, or a step behind, counts nothing there."""
+    step_ms = found[0].step_ms
+    end_ms = max(each.end_ms for each in found)
+    length = max(len(series.values) for each in found for series in each.series)
+    sums: dict[str, list[int]] = {}
+    for each in found:
+        behind = (end_ms - each.end_ms) // step_ms
+        for series in each.series:
+            total = sums.setdefault(series.name, [0] * length)
+            first = length - behind - len(series.values)
+            for place, value in enumerate(series.values):
+                if 0 <= first + place < length:
+                    total[first + place] += value
+    return {"step_ms": step_ms, "end_ms": end_ms, "series": sums}

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from flotilla.client.admin.dead_letter import DeadLetter, DeadLetterFilter
 from flotilla.client.admin.dead_letters import AsyncDeadLetters
+from flotilla.client.admin.fingerprint import fingerprint_of, shape_of
 from flotilla.frontends.http.framework.operation import (
     INTEGER,
     TEXT,
@@ -25,6 +26,8 @@ from flotilla.types.limits import REASON_BYTES_MAX, TIME_MS_MAX
 #: Of one request, which may be about many letters.
 _TIMEOUT_MS: Final = 30_000
 _REASON = text(0, REASON_BYTES_MAX, "A part of the reason.")
+_FINGERPRINT = text(0, 100, "That of the reason, as the list says it.")
+_RATE = integer(0, 1_000_000, "Letters a second at most; 0: no limit.", default=0)
 _TIMES: Final = {
     "since_ms": integer(0, TIME_MS_MAX, "Only letters that died at or after this time."),
     "until_ms": integer(0, TIME_MS_MAX, "Only letters that died before this time."),
@@ -39,13 +42,25 @@ _LETTER = obj(
     origin_partition=INTEGER,
     origin_offset=INTEGER,
     reason=TEXT,
+    fingerprint={
+        "type": "string",
+        "description": "The same for reasons that differ only in numbers, ids and quoted texts.",
+    },
+    shape={"type": "string", "description": "What such reasons have in common."},
     attempts=INTEGER,
     died_ms=INTEGER,
     redriven={"type": "integer", "description": "How often it was redriven before."},
 )
 _LETTERS = obj(("dead_letters",), dead_letters={"type": "array", "items": _LETTER})
 _LIMIT = integer(1, 10_000, "Letters at most.", default=1_000)
-_PURGE = obj(limit=_LIMIT, reason=_REASON, dry_run=flag("Changes nothing, and answers the same."), **_TIMES)
+_PURGE = obj(
+    limit=_LIMIT,
+    reason=_REASON,
+    fingerprint=_FINGERPRINT,
+    rate=_RATE,
+    dry_run=flag("Changes nothing, and answers the same."),
+    **_TIMES,
+)
 _REDRIVE = obj(**_PURGE["properties"], force=flag("Also letters that were redriven three times before."))
 _DONE = obj(
     ("done", "refused", "skipped"),
@@ -65,6 +80,7 @@ class DeadLetterApi:
         query = (
             Parameter("limit", integer(1, 1_000, "Letters at most.", default=100)),
             Parameter("reason", _REASON),
+            Parameter("fingerprint", _FINGERPRINT),
             *(Parameter(name, schema) for name, schema in _TIMES.items()),
         )
         return [
@@ -89,14 +105,20 @@ class DeadLetterApi:
         body: dict[str, Any] = call.body
         async with self._letters(call, redrives=True) as letters:
             done = await letters.redrive(
-                limit=body["limit"], dry_run=body["dry_run"], force=body["force"], **_meant(body)
+                limit=body["limit"],
+                dry_run=body["dry_run"],
+                rate_per_second=body["rate"] or None,
+                force=body["force"],
+                **_meant(body),
             )
         return Answer({"done": done.done, "refused": done.refused, "skipped": done.skipped})
 
     async def purge(self, call: Call) -> Answer:
         body: dict[str, Any] = call.body
         async with self._letters(call) as letters:
-            done = await letters.purge(limit=body["limit"], dry_run=body["dry_run"], **_meant(body))
+            done = await letters.purge(
+                limit=body["limit"], dry_run=body["dry_run"], rate_per_second=body["rate"] or None, **_meant(body)
+            )
         return Answer({"done": done.done, "refused": done.refused, "skipped": done.skipped})
 
 
@@ -104,6 +126,8 @@ def _meant(given: dict[str, Any]) -> DeadLetterFilter:
     wanted: DeadLetterFilter = {}
     if "reason" in given:
         wanted["reason"] = given["reason"]
+    if "fingerprint" in given:
+        wanted["fingerprint"] = given["fingerprint"]
     if "since_ms" in given:
         wanted["since_ms"] = given["since_ms"]
     if "until_ms" in given:
@@ -117,6 +141,7 @@ def _show(letter: DeadLetter) -> dict[str, Any]:
         for name in ("partition", "offset", "topic", "origin_partition", "origin_offset", "reason", "attempts",
                      "died_ms", "redriven")
     }  # fmt: skip
+    shown["shape"], shown["fingerprint"] = shape_of(letter.reason), fingerprint_of(letter.reason)
     shown["payload"] = b64encode(letter.payload).decode()
     if letter.key is not None:
         shown["key"] = b64encode(letter.key).decode()

@@ -2,18 +2,28 @@
 
 from typing import Any
 
-from flotilla.frontends.http.framework.operation import FLAG, INTEGER, TEXT, Answer, Call, Operation, integer, obj
-from flotilla.frontends.http.framework.parameters import IS_STALE, OF_PARTITION, OF_TOPIC, OFFSET, SETTINGS, TOPIC
+from flotilla.frontends.http.framework.operation import (
+    INTEGER,
+    TEXT,
+    Answer,
+    Call,
+    Operation,
+    Parameter,
+    integer,
+    obj,
+    text,
+)
+from flotilla.frontends.http.framework.parameters import IS_STALE, OF_TOPIC, OFFSET, SETTINGS, TOPIC
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.ids import NO_NODE, Offset
+from flotilla.types.ids import Offset
 from flotilla.types.operations import (
     AlterTopic,
     CreateTopic,
     DeleteTopic,
     TopicInfo,
-    TransferLeadership,
 )
+from flotilla.types.operations.topics import PartitionInfo
 from flotilla.types.topics import PARTITION_COUNT_MAX, REPLICATION_FACTOR_MAX
 
 _PARTITION = obj(
@@ -21,6 +31,7 @@ _PARTITION = obj(
     number=INTEGER,
     leader={"type": "integer", "description": "0 while no leader is known."},
     replicas={"type": "array", "items": INTEGER},
+    target={"type": "array", "items": INTEGER, "description": "Nodes that it moves to; missing while it stays."},
 )
 SHOWN_TOPIC = obj(
     ("topic", "topic_id", "partitions", "key_partitions", "settings"),
@@ -30,7 +41,17 @@ SHOWN_TOPIC = obj(
     key_partitions={"type": "integer", "description": "Keys are spread over the partitions below this number."},
     settings={"type": "object", "additionalProperties": TEXT},
 )
-_TOPICS = obj(("topics", "is_stale"), topics={"type": "array", "items": SHOWN_TOPIC}, is_stale=IS_STALE)
+_TOPICS = obj(
+    ("topics", "total", "is_stale"),
+    topics={"type": "array", "items": SHOWN_TOPIC},
+    total={"type": "integer", "description": "Topics that match, on all pages."},
+    is_stale=IS_STALE,
+)
+_PAGE = (
+    Parameter("limit", integer(0, 10_000, "Topics at most, by name; 0: all of them.", default=0)),
+    Parameter("after", text(0, 1_000, "The last name of the page before.", default="")),
+    Parameter("search", text(0, 1_000, "Only topics with this in their name.", default="")),
+)
 _PARTITIONS = integer(0, PARTITION_COUNT_MAX, "0: the cluster's default; when altering, no change.", default=0)
 _CREATE = obj(
     ("topic",),
@@ -39,7 +60,11 @@ _CREATE = obj(
     replication_factor=integer(0, REPLICATION_FACTOR_MAX, "0: the cluster's default.", default=0),
     settings=SETTINGS,
 )
-_ALTER = obj(partitions=_PARTITIONS, settings=SETTINGS)
+_ALTER = obj(
+    partitions=_PARTITIONS,
+    settings=SETTINGS,
+    replication_factor=integer(0, REPLICATION_FACTOR_MAX, "0: no change. Takes effect in the background.", default=0),
+)
 _OFFSETS: dict[str, Any] = {
     "type": "object",
     "additionalProperties": OFFSET,
@@ -47,8 +72,6 @@ _OFFSETS: dict[str, Any] = {
     "description": "By partition: where its log begins.",
 }
 _TRIM = obj(("partitions",), partitions=_OFFSETS)
-_TRANSFER = obj(to=integer(0, 2**53 - 1, "A node; 0: any other one.", default=NO_NODE))
-_STARTED = obj(("started",), started=FLAG)
 
 
 class TopicApi:
@@ -59,7 +82,8 @@ class TopicApi:
         tag = "topics"
         path = "/v1/topics/{topic}"
         return [
-            Operation("listTopics", "GET", "/v1/topics", tag, "All topics.", self.list_all, answers={200: _TOPICS}),
+            Operation("listTopics", "GET", "/v1/topics", tag, "Topics, by name.", self.list_all, query=_PAGE,
+                      answers={200: _TOPICS}),
             Operation(
                 "createTopic", "POST", "/v1/topics", tag, "Create a topic.", self.create,
                 body=_CREATE, answers={201: SHOWN_TOPIC}, errors=(409,),
@@ -87,16 +111,18 @@ class TopicApi:
                 self.trim, OF_TOPIC, body=_TRIM, answers={200: _TRIM}, errors=(404, 416),
                 description="As a purge. When one of the partitions or offsets does not exist, nothing is removed.",
             ),
-            Operation(
-                "transferLeadership", "POST", f"{path}/partitions/{{partition}}/transfer", tag,
-                "Transfer the leadership of a partition to another replica.", self.transfer, OF_PARTITION,
-                body=_TRANSFER, answers={202: _STARTED}, errors=(404, 409),
-            ),
         ]  # fmt: skip
 
     async def list_all(self, call: Call) -> Answer:
         metadata = await self._gateway.metadata()
-        return Answer({"topics": [show_topic(topic) for topic in metadata.topics], "is_stale": metadata.is_stale})
+        query = call.query
+        found = sorted(
+            (topic for topic in metadata.topics if query["search"] in topic.name), key=lambda each: each.name
+        )
+        page = [topic for topic in found if topic.name > query["after"]][: query["limit"] or None]
+        return Answer(
+            {"topics": [show_topic(topic) for topic in page], "total": len(found), "is_stale": metadata.is_stale}
+        )
 
     async def create(self, call: Call) -> Answer:
         body: dict[str, Any] = call.body
@@ -107,7 +133,9 @@ class TopicApi:
         return Answer(show_topic(await self._gateway.topic(call.path["topic"])))
 
     async def alter(self, call: Call) -> Answer:
-        request = AlterTopic(call.path["topic"], call.body["partitions"], call.body.get("settings", {}))
+        body: dict[str, Any] = call.body
+        changes = body["partitions"], body.get("settings", {}), body["replication_factor"]
+        request = AlterTopic(call.path["topic"], *changes)
         return Answer(show_topic((await self._gateway.ask(request)).topic))
 
     async def delete(self, call: Call) -> Answer:
@@ -122,10 +150,6 @@ class TopicApi:
         if not offsets:
             raise InvalidArgumentError("the body.partitions: name at least one partition")
         return _trimmed(await self._gateway.trim(call.path["topic"], offsets))
-
-    async def transfer(self, call: Call) -> Answer:
-        await self._gateway.ask(TransferLeadership(call.path["topic"], call.path["partition"], call.body["to"]))
-        return Answer({"started": True}, 202)
 
 
 def _number(name: str) -> int:
@@ -142,9 +166,14 @@ def show_topic(topic: TopicInfo) -> dict[str, Any]:
     return {
         "topic": topic.name,
         "topic_id": topic.topic_id,
-        "partitions": [
-            {"number": part.number, "leader": part.leader, "replicas": list(part.replicas)} for part in topic.partitions
-        ],
+        "partitions": [_show_partition(part) for part in topic.partitions],
         "key_partitions": topic.key_partitions,
         "settings": topic.settings,
     }
+
+
+def _show_partition(part: PartitionInfo) -> dict[str, Any]:
+    shown: dict[str, Any] = {"number": part.number, "leader": part.leader, "replicas": list(part.replicas)}
+    if part.target:
+        shown["target"] = list(part.target)
+    return shown

@@ -55,6 +55,7 @@ _TAGS: Final = {
     "dead letters": "Messages that failed too often.",
     "schedules": "Recurring messages.",
     "cluster": "The nodes of the cluster.",
+    "access": "Who may do what.",
 }
 
 

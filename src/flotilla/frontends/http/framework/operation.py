@@ -125,3 +125,8 @@ INTEGER: Final[Schema] = {"type": "integer"}
 TEXT: Final[Schema] = {"type": "string"}
 FLAG: Final[Schema] = {"type": "boolean"}
 ANYTHING: Final[Schema] = {}
+
+
+def page(path: str, handler: Handler) -> Operation:
+    """A page that is in no table and in no description."""
+    return Operation(path, "GET", path, "", "", handler, answers={200: ANYTHING})

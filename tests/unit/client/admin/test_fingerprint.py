@@ -2,7 +2,7 @@
 
 import pytest
 
-from flotilla.spark.pipelines.fingerprint import fingerprint_of, shape_of
+from flotilla.client.admin.fingerprint import fingerprint_of, shape_of
 
 
 @pytest.mark.parametrize(

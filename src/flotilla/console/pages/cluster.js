@@ -1,0 +1,99 @@
+// The cluster: nodes and their disks, moves, and the replicas of every partition.
+import { cli, query, url, useApi, useMany, useRights } from "../lib/api.js";
+import { bytes, duration, number, plural } from "../lib/format.js";
+import { html, useState } from "../lib/html.js";
+import { Badge, Button, Empty, Failure, Loading, Note, Page, Same, Search, Section, Table, link, useAction, usePages } from "../lib/parts.js";
+
+const SIZE = 10;
+/** Partitions of one topic that this page shows; the topic has all of them. */
+const PARTS_MAX = 12;
+
+function Disk({ found }) {
+  if (!found?.disk_total_bytes) return "–";
+  const used = 1 - found.disk_free_bytes / found.disk_total_bytes;
+  return html`<span class=${"meter" + (used > 0.9 ? " warn" : "")} role="img" aria-label=${`${Math.round(100 * used)} % of the disk is used`}><i style=${{ width: `${100 * used}%` }}></i></span>${bytes(found.disk_free_bytes)} free`;
+}
+
+const Moves = ({ moves }) => html`<${Table} label="Moves" rows=${moves} rowKey=${(row) => `${row.topic}/${row.partition}`}
+  columns=${[["Partition", (row) => html`${row.topic}/${row.partition}`], ["From", (row) => row.replicas.join(", ")], ["To", (row) => row.target.join(", ")]]} />`;
+
+function Partitions({ open, may }) {
+  const [text, setText] = useState("");
+  const [controls, after] = usePages(text);
+  const { data, error } = useApi("/v1/topics" + query({ limit: SIZE, after, search: text }), 10000);
+  const rows = (data?.topics ?? []).flatMap((topic) => topic.partitions.slice(0, PARTS_MAX).map((part) => ({ ...part, topic: topic.topic })));
+  const [answers, again] = useMany(Object.fromEntries(rows.map((row) => [`${row.topic}/${row.number}`, url`/v1/topics/${row.topic}/partitions/${row.number}`])), 10000);
+  const replicas = (row) => answers[`${row.topic}/${row.number}`]?.data?.replicas ?? row.replicas.map((node) => ({ node, role: node === row.leader ? "leader" : "…", is_alive: true, behind_entries: 0 }));
+  const transfer = (row) => open({
+    title: `Transfer the leadership of ${row.topic}/${row.number}`, button: "Transfer",
+    fields: [{ name: "to", label: "New leader", options: [["0", "any other replica"], ...row.replicas.filter((node) => node !== row.leader).map((node) => [String(node), `node ${node}`])], value: "0" }],
+    build: (values) => ({ method: "POST", path: url`/v1/topics/${row.topic}/partitions/${row.number}/transfer`, body: { to: Number(values.to) } }), done: again,
+  });
+  return html`<${Section} title="Partitions" aside=${html`<${Search} label="Find partitions" value=${text} change=${setText} placeholder="Find by part of the topic" />`}>
+    <${Failure} error=${error} />
+    ${data && html`<${Table} label="Partitions of all topics" rows=${rows} rowKey=${(row) => `${row.topic}/${row.number}`} href=${(row) => link("topics", row.topic)}
+      empty=${html`<${Empty} title="No partition matches." />`}
+      columns=${[
+        ["Partition", (row) => `${row.topic}/${row.number}`],
+        ["Term", (row) => number(answers[`${row.topic}/${row.number}`]?.data?.term), "right"],
+        ["Replicas", (row) => replicas(row).map((each) => html`<${Badge} tone=${!each.is_alive ? "bad" : each.behind_entries ? "warn" : each.role === "leader" ? "good" : "plain"}>
+          node ${each.node} ${each.is_alive ? each.role : "down"}${each.behind_entries ? `, ${number(each.behind_entries)} behind` : ""}<//>`)],
+        ["Size", (row) => bytes(answers[`${row.topic}/${row.number}`]?.data?.size_bytes), "right one"],
+        ["", (row) => html`<${Button} may=${may("operate") && row.replicas.length > 1} onClick=${() => transfer(row)}>Transfer<//>`, "end"],
+      ]} />
+      ${controls(data.topics.at(-1)?.topic, data.topics.length, data.total, SIZE)}`}
+  <//>`;
+}
+
+export default function ClusterPage({ cluster }) {
+  const described = useApi("/v1/cluster/nodes", 5000);
+  const { may } = useRights();
+  const [open, dialog] = useAction();
+  const [told, setTold] = useState("");
+  if (!cluster) return html`<${Page} title="Cluster"><${Loading} /><//>`;
+  const known = Object.fromEntries((described.data?.nodes ?? []).map((each) => [each.node, each]));
+  const drain = (node) => {
+    const verb = node.state === "active" ? "drain" : "undrain";
+    open({
+      title: verb === "drain" ? `Drain node ${node.node}` : `Keep node ${node.node}`, button: verb === "drain" ? "Drain" : "Keep it",
+      text: verb === "drain" ? `Moves its ${plural(node.replicas, "replica")} to other nodes, and places no new ones on it.` : "Ends the draining. Replicas that have moved stay where they are.",
+      build: () => ({ method: "POST", path: `/v1/cluster/nodes/${node.node}/${verb}`, body: {}, cli: cli("cluster", verb, node.node) }),
+      done: () => setTold(verb === "drain" ? `Node ${node.node} drains.` : `Node ${node.node} stays.`),
+    });
+  };
+  const rebalance = () => open({
+    title: "Rebalance", button: "Move them",
+    text: "Spreads replicas and leaders evenly over the nodes, with the fewest moves. A dry run shows the plan.",
+    fields: [{ name: "topics", label: "Topics, separated by blanks", help: "Empty: all of them." }],
+    dryRun: (values) => ({ method: "POST", path: "/v1/cluster/rebalance", body: { topics: values.topics.split(/\s+/).filter(Boolean), dry_run: true } }),
+    shown: (answer) => (answer.moves.length ? html`<p>${plural(answer.moves.length, "partition")} would move:</p><${Moves} moves=${answer.moves} />` : html`<${Note} tone="good">Nothing to move: replicas and leaders are balanced.<//>`),
+    build: (values) => ({ method: "POST", path: "/v1/cluster/rebalance", body: { topics: values.topics.split(/\s+/).filter(Boolean) }, cli: cli("topic", "rebalance", values.topics.split(/\s+/), "--no-wait") }),
+    done: (answer) => setTold(answer.moves.length ? `${plural(answer.moves.length, "partition moves", "partitions move")}.` : "Nothing to move: replicas and leaders are balanced."),
+  });
+  const stop = () => open({
+    title: "Cancel moves", isDangerous: true, text: "Moving partitions stay where they are, unless they have arrived.",
+    build: () => ({ method: "POST", path: "/v1/cluster/cancel-moves", body: {}, cli: cli("topic", "rebalance", "--cancel") }), done: () => setTold("Moves were cancelled."),
+  });
+  return html`<${Page} title="Cluster" actions=${html`<${Button} may=${may("operate")} onClick=${rebalance}>Rebalance<//>`}>
+    ${told && html`<${Note} tone="good">${told}<//>`}
+    <${Failure} error=${described.error} />
+    <${Section} title="Nodes">
+      <${Table} label="Nodes" rows=${cluster.nodes} rowKey=${(row) => row.node}
+        columns=${[
+          ["Node", (row) => html`<strong>${row.node}</strong>`],
+          ["State", (row) => html`<${Badge} tone=${row.is_alive ? (row.state === "active" ? "good" : "warn") : "bad"}>${row.is_alive ? row.state : "down"}<//>${row.node === cluster.controller && html`<${Badge} tone="info">controller<//>`}`, "one"],
+          ["Leads", (row) => number(row.leads), "right"],
+          ["Replicas", (row) => number(row.replicas), "right"],
+          ["Disk", (row) => html`<${Disk} found=${known[row.node]} />`, "one"],
+          ["Runs for", (row) => duration(known[row.node]?.uptime_ms), "one"],
+          ["Version", (row) => known[row.node]?.version ?? "–", "one"],
+          ["Clients", (row) => html`<code>${row.client}</code>`, "one"],
+          ["", (row) => html`<${Button} may=${may("operate")} onClick=${() => drain(row)}>${row.state === "active" ? "Drain" : "Keep"}<//>`, "end"],
+        ]} />
+    <//>
+    ${cluster.moving > 0 && html`<${Section} title=${`${plural(cluster.moving, "partition moves", "partitions move")}`} aside=${html`<${Button} may=${may("operate")} onClick=${stop}>Cancel<//>`}><${Moves} moves=${cluster.moves} /><//>`}
+    <${Partitions} open=${open} may=${may} />
+    <${Same} line=${cli("cluster", "status")} request=${{ method: "GET", path: "/v1/cluster" }} />
+    ${dialog}
+  <//>`;
+}

@@ -1,0 +1,195 @@
+// Messages of a topic: read from a place, searched within a bound, or followed as they come.
+import { cli, get, query, url, useApi, useRights } from "../lib/api.js";
+import { asText, keyText, number, plural, preview, time, toBase64 } from "../lib/format.js";
+import { html, useEffect, useRef, useState } from "../lib/html.js";
+import { Badge, Button, Empty, Failure, Loading, Note, Page, Same, Table, link, readPairs, useAction } from "../lib/parts.js";
+
+const WANTED = 50;
+const STEP = 500;
+/** Records of a partition that one search looks at. */
+const LOOKED_MAX = 20000;
+const LIVE_MAX = 500;
+
+/** The action that produces a message; `given` are values to begin with, as of one that is sent again. */
+export function produceAction(topic, given, done) {
+  function record(values) {
+    const headers = Object.entries(readPairs(values.headers)).map(([name, value]) => ({ name, value: toBase64(value) }));
+    const found = {};
+    if (values.kind === "json") found.payload_json = JSON.parse(values.payload);
+    else if (values.kind === "base64") found.payload = values.payload.trim();
+    else found.payload_text = values.payload;
+    if (values.key) found.key_text = values.key;
+    if (headers.length) found.headers = headers;
+    if (Number(values.delay)) found.delay_ms = Number(values.delay) * 1000;
+    if (Number(values.priority)) found.priority = Number(values.priority);
+    return found;
+  }
+  return {
+    title: given.payload === undefined ? `Produce to ${topic}` : `Send again to ${topic}`,
+    button: "Send",
+    fields: [
+      { name: "payload", label: "Payload", type: "area", value: given.payload ?? "" },
+      { name: "kind", label: "Content", options: [["text", "text"], ["json", "JSON"], ["base64", "bytes in base64"]], value: given.kind ?? "text" },
+      { name: "key", label: "Key", value: given.key ?? "", help: "Messages of one key keep their order." },
+      { name: "headers", label: "Headers, one name=value a line", type: "area", rows: 2, value: given.headers ?? "" },
+      { name: "delay", label: "Deliver after seconds", type: "number", min: 0, value: 0 },
+      { name: "priority", label: "Priority", type: "number", min: 0, value: given.priority ?? 0, help: "Higher is delivered first." },
+    ],
+    build: (values) => {
+      let body;
+      try {
+        body = { records: [record(values)] };
+      } catch (error) {
+        throw new Error(values.kind === "json" && error instanceof SyntaxError ? `The payload is not JSON: ${error.message}` : error.message);
+      }
+      return {
+        method: "POST", path: url`/v1/topics/${topic}/records`, body,
+        cli: values.kind === "base64" ? "" : cli("produce", topic, values.payload || "''", values.key ? ["--key", values.key] : [],
+          Object.entries(readPairs(values.headers)).flatMap(([name, value]) => ["--header", `${name}=${value}`]),
+          Number(values.delay) ? ["--delay", `${values.delay}s`] : [], Number(values.priority) ? ["--priority", values.priority] : []),
+      };
+    },
+    done,
+  };
+}
+
+/** Whether a record has the wanted key, and the text in key, headers or payload. */
+function matches(record, wanted) {
+  if (wanted.key && keyText(record) !== wanted.key) return false;
+  if (!wanted.text) return true;
+  const text = wanted.text.toLowerCase();
+  const places = [asText(record.payload) ?? "", keyText(record), ...(record.headers ?? []).map((pair) => `${pair.name}=${asText(pair.value) ?? ""}`)];
+  return places.some((place) => place.toLowerCase().includes(text));
+}
+
+/** Looks through one partition, forwards or backwards, up to enough matches or the bound. */
+async function scan(topic, partition, wanted, { signal, progress }) {
+  const path = url`/v1/topics/${topic}/partitions/${partition}`;
+  const offsetAt = async (at) => (await get(`${path}/offset?timestamp_ms=${at}`, signal)).offset;
+  const [first, end] = [await offsetAt(-2), await offsetAt(-1)];
+  const isBackwards = wanted.from === "newest";
+  let position = isBackwards ? end : first;
+  if (wanted.from === "offset") position = Math.min(Math.max(Number(wanted.at) || 0, first), end);
+  if (wanted.from === "time") {
+    const found = await offsetAt(new Date(wanted.at).getTime() || 0);
+    position = found < 0 ? end : Math.max(found, first);
+  }
+  const hasFilter = wanted.key || wanted.text || wanted.headers;
+  const size = hasFilter ? STEP : WANTED;
+  const records = [];
+  let looked = 0;
+  while (records.length < WANTED && looked < LOOKED_MAX && (isBackwards ? position > first : position < end)) {
+    const start = isBackwards ? Math.max(position - size, first) : position;
+    let at = start;
+    const stop = isBackwards ? position : Math.min(start + size, end);
+    const found = [];
+    while (at < stop) {
+      const page = await get(`${path}/records` + query({ offset: at, limit: stop - at, headers: wanted.headers }), signal);
+      found.push(...page.records.filter((record) => record.offset < stop && matches(record, wanted)).map((record) => ({ ...record, partition })));
+      if (page.next <= at) break;
+      at = page.next;
+    }
+    looked += stop - start;
+    records.push(...(isBackwards ? found.reverse() : found));
+    position = isBackwards ? start : stop;
+    progress(stop - start);
+  }
+  return { records: records.slice(0, WANTED), hasMore: isBackwards ? position > first : position < end };
+}
+
+export const MessageRows = ({ topic, rows, empty }) => html`<${Table} label="Messages" rows=${rows} rowKey=${(row) => `${row.partition}:${row.offset}`}
+  href=${(row) => link("topics", topic, "messages", row.partition, row.offset)} empty=${empty}
+  columns=${[
+    ["Place", (row) => html`<span class="mono">${row.partition}:${row.offset}</span>`, "one"],
+    ["Time", (row) => html`<span class="mono dim">${time(row.timestamp_ms)}</span>`, "one"],
+    ["Key", (row) => keyText(row)],
+    ["Payload", (row) => preview(row), "preview"],
+    ["Headers", (row) => (row.headers ?? []).map((pair) => html`<${Badge}>${pair.name}: ${asText(pair.value) ?? "bytes"}<//> `)],
+  ]} />`;
+
+function useTail(topic, partitions, wanted, isLive) {
+  const [rows, setRows] = useState([]);
+  const [error, setError] = useState(null);
+  useEffect(() => {
+    if (!isLive) return undefined;
+    setRows([]);
+    setError(null);
+    const sources = partitions.map((partition) => {
+      const source = new EventSource(url`/v1/topics/${topic}/partitions/${partition}/follow` + query({ headers: wanted.headers }));
+      source.onmessage = (event) => {
+        const record = { ...JSON.parse(event.data), partition };
+        if (matches(record, wanted)) setRows((last) => [record, ...last].slice(0, LIVE_MAX));
+      };
+      source.addEventListener("error", (event) => event.data && setError(JSON.parse(event.data)));
+      return source;
+    });
+    return () => sources.forEach((source) => source.close());
+  }, [topic, partitions.join(), JSON.stringify(wanted), isLive]);
+  return [rows, error];
+}
+
+/** Browsers open six connections to one origin: a tail leaves some for the rest of the page. */
+const LIVE_PARTITIONS_MAX = 4;
+
+export default function Messages({ topic, search }) {
+  const { data, error } = useApi(url`/v1/topics/${topic}`, 30000);
+  const [wanted, setWanted] = useState({ partition: search.partition ?? "all", from: search.offset ? "offset" : "newest", at: search.offset ?? "", key: "", headers: "", text: "" });
+  const [found, setFound] = useState({ rows: null, error: null, looked: 0, hasMore: false });
+  const [isLive, setLive] = useState(false);
+  const [open, dialog] = useAction();
+  const { may } = useRights(topic);
+  const ending = useRef(null);
+  const all = (data?.partitions ?? []).map((part) => part.number);
+  const chosen = wanted.partition === "all" ? all : [Number(wanted.partition)];
+  const live = chosen.slice(0, LIVE_PARTITIONS_MAX);
+  const [tail, tailError] = useTail(topic, live, wanted, isLive && data !== null);
+  async function look() {
+    ending.current?.abort();
+    const own = (ending.current = new AbortController());
+    setLive(false);
+    setFound({ rows: null, error: null, looked: 0, hasMore: false });
+    const progress = (count) => setFound((last) => ({ ...last, looked: last.looked + count }));
+    try {
+      const pages = await Promise.all(chosen.map((partition) => scan(topic, partition, wanted, { signal: own.signal, progress })));
+      const order = wanted.from === "newest" ? -1 : 1;
+      const rows = pages.flatMap((page) => page.records).sort((a, b) => order * (a.timestamp_ms - b.timestamp_ms) || order * (a.offset - b.offset)).slice(0, WANTED);
+      setFound((last) => ({ ...last, rows, hasMore: pages.some((page) => page.hasMore) }));
+    } catch (problem) {
+      if (!own.signal.aborted) setFound((last) => ({ ...last, rows: [], error: problem }));
+    }
+  }
+  useEffect(() => {
+    if (data) look();
+    return () => ending.current?.abort();
+  }, [data !== null]);
+  const set = (name) => (event) => setWanted({ ...wanted, [name]: event.target.value });
+  const stop = () => { ending.current?.abort(); setFound((last) => ({ ...last, rows: [] })); };
+  const rows = isLive ? tail : found.rows;
+  const empty = isLive
+    ? html`<${Empty} title="Waiting for messages…">Whatever is produced from now on appears here.<//>`
+    : html`<${Empty} title="No message matches">${plural(found.looked, "message")} looked at.<//>`;
+  const actions = html`<${Button} tone="primary" may=${may("produce")} onClick=${() => open(produceAction(topic, {}, () => !isLive && look()))}>Produce<//>`;
+  return html`<${Page} title="Messages" crumbs=${[["Topics", "#/topics"], [topic, link("topics", topic)]]} actions=${actions}>
+    <form class="filters" onSubmit=${(event) => { event.preventDefault(); look(); }}>
+      <label>Partition<select value=${wanted.partition} onChange=${set("partition")}><option value="all">all</option>${all.map((n) => html`<option value=${n} selected=${wanted.partition === String(n)}>${n}</option>`)}</select></label>
+      <label>From<select value=${wanted.from} onChange=${set("from")}>
+        ${[["newest", "the newest"], ["oldest", "the oldest"], ["offset", "an offset"], ["time", "a time"]].map(([key, text]) => html`<option value=${key} selected=${key === wanted.from}>${text}</option>`)}</select></label>
+      ${wanted.from === "offset" && html`<label>Offset<input type="number" min="0" value=${wanted.at} onInput=${set("at")} /></label>`}
+      ${wanted.from === "time" && html`<label>Time<input type="datetime-local" step="1" value=${wanted.at} onInput=${set("at")} /></label>`}
+      <label>Key<input value=${wanted.key} onInput=${set("key")} size="10" /></label>
+      <label>Header<input value=${wanted.headers} onInput=${set("headers")} size="14" placeholder="name:value" /></label>
+      <label>Text<input value=${wanted.text} onInput=${set("text")} size="14" /></label>
+      <button type="submit" class="primary">Read</button>
+      <button type="button" aria-pressed=${isLive} onClick=${() => setLive(!isLive)}>${isLive ? "Stop the live tail" : "Live tail"}</button>
+    </form>
+    <${Failure} error=${error || found.error || (isLive ? tailError : null)} />
+    ${isLive && chosen.length > live.length && html`<${Note} tone="warn">The live tail follows the first ${LIVE_PARTITIONS_MAX} partitions; choose one to follow another.<//>`}
+    ${!isLive && found.rows === null && html`<p class="loading" role="status">${plural(found.looked, "message")} looked at… <button type="button" class="quiet small" onClick=${stop}>Stop</button></p>`}
+    ${rows && html`<div role="log" aria-live="off"><${MessageRows} topic=${topic} rows=${rows} empty=${empty} /></div>`}
+    ${!isLive && rows?.length > 0 && html`<p class="pager">${plural(rows.length, "message")} shown, ${number(found.looked)} looked at${found.hasMore ? "; there are more" : ""}</p>`}
+    ${!data && !error && html`<${Loading} />`}
+    <${Same} line=${[cli("peek", topic, ["--partition", chosen[0] ?? 0], wanted.from === "offset" && wanted.at ? ["--offset", wanted.at] : [], "-n", WANTED)]}
+      request=${{ method: "GET", path: url`/v1/topics/${topic}/partitions/${chosen[0] ?? 0}` + (isLive ? "/follow" : "/records" + query({ offset: wanted.from === "offset" ? wanted.at || 0 : 0, headers: wanted.headers })) }} />
+    ${dialog}
+  <//>`;
+}

@@ -1,0 +1,63 @@
+// Recurring messages, and when they come next.
+import { cli, query, url, useApi, useRights } from "../lib/api.js";
+import { duration, number, preview, time } from "../lib/format.js";
+import { html } from "../lib/html.js";
+import { Badge, Button, Empty, Failure, Loading, Note, Page, Same, Table, link, useAction } from "../lib/parts.js";
+
+const NEXT = 5;
+
+function createAction(done) {
+  return {
+    title: "Create a schedule", button: "Create",
+    fields: [
+      { name: "name", label: "Name", required: true },
+      { name: "topic", label: "Topic", required: true },
+      { name: "kind", label: "When", options: [["cron", "by a cron expression"], ["every", "at an interval"]], value: "cron" },
+      { name: "cron", label: "Cron expression", value: "0 3 * * *", isShown: (values) => values.kind === "cron", help: "Minute, hour, day, month, weekday." },
+      { name: "zone", label: "Time zone", value: "UTC", isShown: (values) => values.kind === "cron" },
+      { name: "every", label: "Seconds between two messages", type: "number", min: 1, value: 3600, isShown: (values) => values.kind === "every" },
+      { name: "payload", label: "Payload", type: "area", rows: 3 },
+    ],
+    build: (values) => values.name && values.topic && {
+      method: "POST", path: "/v1/schedules",
+      body: { name: values.name, topic: values.topic, message: { payload_text: values.payload }, ...(values.kind === "cron" ? { cron: values.cron, time_zone: values.zone } : { every_ms: Number(values.every) * 1000 }) },
+      cli: cli("schedule", "create", values.name, "--topic", values.topic, values.kind === "cron" ? ["--cron", values.cron, "--tz", values.zone] : ["--every", `${values.every}s`], values.payload ? ["--payload", values.payload] : []),
+    },
+    done,
+  };
+}
+
+export default function Schedules() {
+  const { data, error, reload } = useApi("/v1/schedules" + query({ upcoming: NEXT }), 5000);
+  const { may } = useRights();
+  const [open, dialog] = useAction();
+  const act = (verb, row, text) => open({
+    title: `${verb[0].toUpperCase() + verb.slice(1)} ${row.name}`, button: verb[0].toUpperCase() + verb.slice(1), text, isDangerous: verb === "delete", typed: verb === "delete" ? row.name : undefined,
+    build: () => ({
+      ...(verb === "delete" ? { method: "DELETE", path: url`/v1/schedules/${row.name}` } : { method: "POST", path: url`/v1/schedules/${row.name}/${verb}`, body: {} }),
+      cli: cli("schedule", verb, row.name),
+    }),
+    done: reload,
+  });
+  const create = html`<${Button} tone="primary" may=${may("manage")} onClick=${() => open(createAction(reload))}>Create a schedule<//>`;
+  return html`<${Page} title="Scheduled" actions=${create}>
+    <p class="dim">The cluster produces these messages by itself. Messages with a delay of their own are counted as delayed in each <a href="#/groups">group</a>.</p>
+    <${Failure} error=${error} />
+    ${!data && !error && html`<${Loading} />`}
+    ${data && html`<${Table} label="Schedules" rows=${data.schedules} rowKey=${(row) => row.name}
+      empty=${html`<${Empty} title="Nothing recurs yet">Create a schedule here, or with <code>flotilla schedule create</code>.<//>`}
+      columns=${[
+        ["Schedule", (row) => html`<strong>${row.name}</strong>${row.is_paused && html` <${Badge} tone="warn">paused<//>`}${row.error && html`<${Note} tone="bad">${row.error}<//>`}`],
+        ["When", (row) => (row.cron ? html`<code>${row.cron}</code> <span class="dim">${row.time_zone || "UTC"}</span>` : `every ${duration(row.every_ms)}`), "one"],
+        ["Topic", (row) => html`<a href=${link("topics", row.topic)}>${row.topic}</a>`],
+        ["Message", (row) => preview(row.message, 60), "preview"],
+        ["Next", (row) => (row.is_paused ? "–" : html`<details><summary>${time(row.upcoming_ms[0]).slice(0, -4)}</summary>${row.upcoming_ms.slice(1).map((at) => html`<div class="dim">${time(at).slice(0, -4)}</div>`)}</details>`), "one"],
+        ["Runs", (row) => number(row.runs), "right"],
+        ["", (row) => html`<${Button} may=${may("manage")} onClick=${() => act("run", row, "Produces its message now. Its occurrences stay as they are.")}>Run now<//>
+          <${Button} may=${may("manage")} onClick=${() => (row.is_paused ? act("resume", row, "It goes on with the next occurrence from now.") : act("pause", row, "Nothing is produced until it is resumed."))}>${row.is_paused ? "Resume" : "Pause"}<//>
+          <${Button} may=${may("manage")} onClick=${() => act("delete", row, "Messages that it has produced stay.")}>Delete<//>`, "end"],
+      ]} />`}
+    <${Same} line=${cli("schedule", "list", "--next", NEXT)} request=${{ method: "GET", path: "/v1/schedules" + query({ upcoming: NEXT }) }} />
+    ${dialog}
+  <//>`;
+}

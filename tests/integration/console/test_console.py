@@ -1,0 +1,349 @@
+"""The web console in a real browser, on three real nodes: one test for each page and what can be done there."""
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from flotilla.cli.local_cluster import LocalCluster
+from tests.integration.console.conftest import Console
+
+# One worker runs all of them: they share the nodes.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("console")]
+Post = Callable[..., Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def things(post: Post, http: httpx.Client) -> None:
+    """What most pages show: a topic whose group has acked, leased and rejected messages, and a task."""
+    post("/v1/topics", topic="orders", partitions=3, settings={"retention_ms": "7d"})
+    sent = [{"payload_json": {"id": n}, "key_text": f"k{n}"} for n in range(20)]
+    post("/v1/topics/orders/records", records=sent, partition=0)
+    poll = {"member": "worker-1", "partitions": [0], "wait_ms": 5_000, "visibility_ms": 600_000}
+    leased = post("/v1/topics/orders/groups/billing/poll", max_messages=9, **poll)["messages"]
+    leases = [each["lease"] for each in leased]
+    post("/v1/topics/orders/groups/billing/ack", leases=leases[:2])
+    for number, lease in enumerate(leases[2:5]):
+        post("/v1/topics/orders/groups/billing/reject", leases=[lease], reason=f"no stock for order {number}")
+    post("/tasks", type="resize", payload={"image": 1}, queue="images")
+
+
+def explain(http: httpx.Client, offset: int, partition: int = 0) -> Any:
+    return http.get(f"/v1/topics/orders/groups/billing/partitions/{partition}/messages/{offset}").json()
+
+
+# Overview.
+
+
+def test_the_overview_says_in_a_sentence_how_the_cluster_is(console: Console) -> None:
+    console.page.goto(f"{console.origin}/")
+    assert console.page.url == f"{console.origin}/console"
+    console.see("Healthy.")
+    console.see("3 nodes,")
+    console.see("Nothing to do.")
+    console.see("Messages a second")
+    console.page.locator("canvas").first.wait_for()
+
+
+def test_every_page_can_be_used_without_a_mouse_and_by_screen_readers(console: Console) -> None:
+    pages = [
+        *("", "topics", "topics/orders", "topics/orders/messages", "topics/orders/messages/0/3", "groups"),
+        *("topics/orders/groups/billing", "dead-letters", "dead-letters/orders/billing", "schedules", "tasks"),
+        *("tasks/images", "cluster", "access"),
+    ]
+    # The parts are the same on all pages: in the dark a few of them have all colours.
+    for theme, places in (
+        ("light", pages),
+        ("dark", ["", "topics/orders/messages/0/3", "dead-letters/orders/billing"]),
+    ):
+        console.open("")
+        console.page.locator(".theme select").select_option(theme)
+        for place in places:
+            console.open(place)
+            console.page.locator(".loading").first.wait_for(state="detached")
+            assert console.violations() == [], f"{place} in {theme}"
+    console.open("topics")
+    console.page.keyboard.press("/")
+    console.page.keyboard.type("ord")
+    console.page.keyboard.press("Enter")
+    console.page.get_by_role("heading", name="ord").first.wait_for()
+
+
+# Topics.
+
+
+def test_a_topic_is_created_and_its_commands_do_the_same(
+    console: Console, cluster: LocalCluster, http: httpx.Client
+) -> None:
+    console.open("topics")
+    console.see("orders")
+    console.press("Create a topic")
+    console.fill(topic="made", partitions="2", settings="retention_ms=1d")
+    assert console.violations() == []
+    console.page.locator("dialog .same summary").click()
+    line, curl = console.lines()
+    console.submit()
+    console.page.get_by_role("heading", name="made").wait_for()
+    environment = {**os.environ, "FLOTILLA_SERVERS": ",".join(cluster.servers)}
+    words = shlex.split(line.replace("made", "made-by-line"))
+    subprocess.run([sys.executable, "-m", "flotilla.cli", *words[1:]], env=environment, check=True, capture_output=True)
+    sent = shlex.split(curl.replace('"made"', '"made-by-curl"'))
+    assert sent[:3] == ["curl", "-X", "POST"]
+    headers = dict(each.split(": ") for each in sent[4:6] if ": " in each)
+    assert httpx.post(sent[3], headers=headers, content=sent[-1], timeout=30).status_code == 201
+    shown = [http.get(f"/v1/topics/{name}").json() for name in ("made", "made-by-line", "made-by-curl")]
+    assert [len(each["partitions"]) for each in shown] == [2, 2, 2]
+    assert len({str(each["settings"]) for each in shown}) == 1
+    console.open("topics")
+    console.page.get_by_placeholder("Find by part of the name").fill("by-l")
+    console.gone("orders")
+    console.see("made-by-line")
+
+
+def test_a_topic_is_altered_with_the_difference_first_then_purged_and_deleted(
+    console: Console, post: Post, http: httpx.Client
+) -> None:
+    post("/v1/topics", topic="changing", partitions=1)
+    post("/v1/topics/changing/records", records=[{"payload_text": "x"}])
+    console.open("topics/changing")
+    console.page.get_by_role("button", name="Alter", exact=True).click()
+    console.see("Nothing changes yet.", "dialog")
+    console.fill(partitions="3", settings="retention_ms=1h")
+    assert console.page.locator("dialog ins").all_text_contents() == ["3", "1h"]
+    console.submit()
+    console.page.locator("td", has_text="retention_ms").wait_for()
+    console.act("Purge", typed="changing")
+    while http.get("/v1/topics/changing/partitions/0/offset?timestamp_ms=-2").json()["offset"] != 1:
+        pass
+    console.press("Delete")
+    assert console.page.locator("dialog button[type=submit]").is_disabled()
+    console.fill(typed="changing")
+    console.submit()
+    assert http.get("/v1/topics/changing").status_code == 404
+
+
+def test_an_error_is_a_sentence(console: Console) -> None:
+    console.open("topics/nowhere")
+    console.see("There is no topic")
+    console.open("topics")
+    console.press("Create a topic")
+    console.fill(topic="orders")
+    console.page.locator("dialog button[type=submit]").click()
+    console.see("ALREADY_EXISTS", "dialog")
+
+
+# Messages.
+
+
+def test_messages_are_found_by_place_key_header_and_text(console: Console) -> None:
+    console.open("topics/orders/messages?partition=0")
+    console.see("0:19")
+    field = console.page.locator("form.filters")
+    field.get_by_label("Text").fill('"id":17')
+    console.press("Read")
+    console.gone("0:19")
+    console.see("0:17")
+    console.see("1 message shown, 20 looked at")
+    field.get_by_label("Text").fill("")
+    field.get_by_label("Key").fill("k4")
+    console.press("Read")
+    console.see("0:4")
+    field.get_by_label("Key").fill("")
+    field.get_by_label("From").select_option("offset")
+    field.get_by_role("spinbutton", name="Offset").fill("18")
+    console.press("Read")
+    console.see("2 messages shown")
+
+
+def test_a_message_is_produced_and_the_live_tail_shows_it(console: Console) -> None:
+    console.open("topics/orders/messages?partition=1")
+    console.press("Live tail")
+    console.see("Waiting for messages…")
+    console.act("Produce", payload="not json", kind="text", key="live", headers="region=eu")
+    # The key's partition may be another one: all are followed then.
+    console.page.locator("form.filters").get_by_label("Partition").select_option("all")
+    console.see("Waiting for messages…")
+    console.press("Produce")
+    console.fill(payload="{", kind="json")
+    console.see("The payload is not JSON", "dialog")
+    console.fill(payload='{"live": true}', key="live", headers="region=eu")
+    console.submit()
+    console.see('{"live":true}')
+    console.see("region: eu")
+
+
+def test_one_message_tells_its_life_and_is_released_rejected_cancelled_and_sent_again(
+    console: Console, http: httpx.Client
+) -> None:
+    console.open("topics/orders/messages/0/1")
+    console.see("acknowledged", ".timeline")
+    console.open("topics/orders/messages/0/6")
+    console.see("worker-1", ".timeline")
+    console.act("Release")
+    console.see("ready", ".life")
+    assert explain(http, 6)["holder"] == ""
+    console.open("topics/orders/messages/0/7")
+    console.act("Reject", reason="not wanted")
+    console.see("not wanted", ".timeline")
+    console.open("topics/orders/messages/0/12")
+    console.act("Cancel")
+    console.see("cancelled", ".life")
+    console.act("Send again, edited", payload='{"id": "edited"}')
+    console.see("edited", "pre.payload")
+
+
+# Groups.
+
+
+def test_groups_show_what_waits_and_one_is_paused_reset_and_altered(
+    console: Console, post: Post, http: httpx.Client
+) -> None:
+    post("/v1/topics", topic="work", partitions=1)
+    post("/v1/topics/work/records", records=[{"payload_text": "x"}] * 5)
+    leased = post("/v1/topics/work/groups/team/poll", member="one", max_messages=3, wait_ms=5_000)["messages"]
+    post("/v1/topics/work/groups/team/ack", leases=[each["lease"] for each in leased])
+    console.open("groups")
+    console.page.get_by_placeholder("Find by part of the topic").fill("work")
+    console.page.get_by_role("link", name="team").click()
+    console.see("Oldest waits for")
+    console.see("one", "section")
+    console.act("Pause")
+    console.see("paused")
+    console.act("Resume")
+    console.press("Reset")
+    console.page.get_by_role("button", name="Dry run").click()
+    assert console.see("0", "dialog ins").text_content() == "0"
+    assert http.get("/v1/topics/work/groups/team").json()["lag"] == 2
+    console.submit()
+    assert http.get("/v1/topics/work/groups/team").json()["lag"] == 5
+    console.act("Alter", settings="max_deliveries=7")
+    console.page.locator("td", has_text="max_deliveries").wait_for()
+
+
+# Dead letters.
+
+
+def test_dead_letters_are_redriven_and_purged_by_the_shape_of_their_reason(console: Console) -> None:
+    console.open("dead-letters")
+    console.page.locator("td").get_by_role("link", name="billing", exact=True).click()
+    console.see("no stock for order <n>").click()
+    console.see("no stock for order 2")
+    console.press("Redrive", "no stock")
+    console.page.get_by_role("button", name="Dry run").click()
+    console.see("3 letters would be redriven", "dialog")
+    console.fill(limit="2", rate="100")
+    console.submit()
+    console.see("2 letters redriven.")
+    console.act("Purge", "no stock")
+    console.see("1 letter purged.")
+
+
+# Scheduled.
+
+
+def test_a_schedule_is_created_run_paused_and_deleted(console: Console) -> None:
+    console.open("schedules")
+    console.see("Nothing recurs yet")
+    console.act("Create a schedule", name="nightly", topic="orders", cron="0 3 * * *", payload="all")
+    console.see("0 3 * * *")
+    console.act("Run now", "nightly")
+    console.row("nightly").locator("td").filter(has_text="1").first.wait_for()
+    console.act("Pause", "nightly")
+    console.see("paused")
+    console.act("Delete", "nightly", typed="nightly")
+    console.see("Nothing recurs yet")
+
+
+# Tasks.
+
+
+def test_a_task_is_enqueued_and_cancelled(console: Console) -> None:
+    console.open("tasks")
+    console.page.get_by_role("link", name="images").click()
+    console.row("resize").wait_for()
+    console.act("Enqueue", type="crop", payload='{"image": 2}')
+    console.row("crop").wait_for()
+    console.act("Cancel", "crop")
+    console.gone("crop")
+
+
+# Cluster.
+
+
+def test_the_leadership_of_a_partition_is_transferred(console: Console, http: httpx.Client) -> None:
+    console.open("cluster")
+    console.see("controller")
+    console.page.get_by_placeholder("Find by part of the topic").fill("orders")
+    part = http.get("/v1/topics/orders").json()["partitions"][2]
+    (other,) = set(part["replicas"]) - {leader := part["leader"]}
+    console.row("orders/2").get_by_text(f"node {leader} leader").wait_for()
+    console.act("Transfer", "orders/2", to=str(other))
+    console.row("orders/2").get_by_text(f"node {other} leader").wait_for()
+
+
+def test_a_node_is_drained_and_kept_and_a_plan_shown_before_anything_moves(
+    console: Console, cluster: LocalCluster, post: Post, http: httpx.Client
+) -> None:
+    def replicas() -> set[int]:
+        return {node for part in http.get("/v1/topics/alone").json()["partitions"] for node in part["replicas"]}
+
+    post("/v1/topics", topic="alone", partitions=3, replication_factor=1)
+    assert replicas() == {1, 2, 3}
+    console.open("cluster")
+    console.act("Drain", cluster.nodes[3].address)
+    console.see("Node 3 drains.")
+    while 3 in replicas():
+        pass
+    console.act("Keep", cluster.nodes[3].address)
+    console.see("Node 3 stays.")
+    console.press("Rebalance")
+    console.fill(topics="alone")
+    console.page.get_by_role("button", name="Dry run").click()
+    console.see("1 partition would move:", "dialog")
+    assert 3 not in replicas()
+    console.submit()
+    while 3 not in replicas():
+        pass
+
+
+# Access.
+
+
+def test_rights_are_granted_and_revoked(console: Console, http: httpx.Client) -> None:
+    console.open("access")
+    console.see("asks nobody who they are")
+    console.act("Grant a right", user="anna", action="consume", topic="orders*")
+    console.see("orders*")
+    console.act("Revoke", "anna")
+    console.see("No grants")
+    assert http.get("/v1/grants").json() == {"grants": []}
+
+
+# Last, because a node is gone afterwards.
+
+
+def test_a_leader_that_is_killed_is_an_alarm_and_the_live_tail_goes_on(
+    console: Console, cluster: LocalCluster, post: Post, http: httpx.Client
+) -> None:
+    post("/v1/topics", topic="kept", partitions=1, replication_factor=3)
+    # Not the node that serves the page.
+    if http.get("/v1/topics/kept").json()["partitions"][0]["leader"] != 2:
+        post("/v1/topics/kept/partitions/0/transfer", to=2)
+    while http.get("/v1/topics/kept").json()["partitions"][0]["leader"] != 2:
+        pass
+    console.open("topics/kept/messages")
+    console.press("Live tail")
+    console.see("Waiting for messages…")
+    cluster.nodes[2].kill()
+    post("/v1/topics/kept/records", records=[{"payload_text": "after the kill"}])
+    console.see("after the kill")
+    console.open("")
+    console.see("Needs attention: Node 2 is down")
+    console.see("Start the node again")
+    console.open("topics/kept")
+    console.row("node").get_by_text("2 down").wait_for()
