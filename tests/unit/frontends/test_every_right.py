@@ -34,7 +34,7 @@ from flotilla.types.access import (
 )
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Request, queue
-from flotilla.types.operations.cluster import DescribeNode, DescribeReplicas, EnterCluster
+from flotilla.types.operations.cluster import DescribeNode, DescribeReplicas, EnterCluster, ReadHistory
 from flotilla.types.operations.quotas import Quota
 from flotilla.types.records import Record
 from tests.conformance import endpoints
@@ -101,6 +101,7 @@ ROWS: dict[type[Request], Callable[[str], Request]] = {
     ops.PauseSchedule: lambda where: ops.PauseSchedule("nightly"),
     ops.Poll: lambda where: ops.Poll(TOPIC, GROUP, "m"),
     ops.Produce: lambda where: ops.Produce(TOPIC, 0, encode_batch([Record(b"1")])),
+    ReadHistory: lambda where: ReadHistory(),
     ops.ReadOffset: lambda where: ops.ReadOffset("stream", TOPIC, 0),
     ops.ReadResults: lambda where: ops.ReadResults(TOPIC, 0, GROUP, [0]),
     ops.Rebalance: lambda where: ops.Rebalance(is_dry_run=True),
