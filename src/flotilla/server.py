@@ -58,7 +58,7 @@ from flotilla.storage.ports import Disk
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import DiskFullError, FlotillaError
 from flotilla.types.ids import GroupId, NodeId
-from flotilla.types.limits import THRIFTY_BYTES_MAX
+from flotilla.types.limits import SEGMENT_INDEX_INTERVAL_BYTES, THRIFTY_BYTES_MAX
 from flotilla.types.settings import NodeSettings
 from flotilla.types.version import __version__
 
@@ -206,6 +206,8 @@ def _node_parts(
             journal_bytes=settings.journal_file_bytes,
             reserve_bytes=settings.journal_file_bytes // 4,
             segment_bytes=settings.segment_file_bytes,
+            # Small segments get a finer index, so that reading one message walks over a small part of them.
+            index_interval_bytes=min(SEGMENT_INDEX_INTERVAL_BYTES, settings.segment_file_bytes // 256),
             open_files_max=segments,
         ),
         driver=DriverOptions(options),

@@ -22,6 +22,7 @@ Place = tuple[int, int]
 
 _PAUSE_S: Final = 0.5
 _AT_ONCE: Final = 32
+_SAMPLE_STEP: Final = 8
 
 
 @dataclass(slots=True)
@@ -110,7 +111,8 @@ class Auditor:
             await _insist(lambda group=group: self._count(client, group))  # type: ignore[misc]
 
     async def _explain(self, client: AsyncClient, group: str) -> None:
-        places = list(self.audit.log)
+        # Of the other groups a few: they owe nothing, and the models know the state of each message.
+        places = list(self.audit.log)[:: 1 if group in GROUPS else _SAMPLE_STEP]
 
         async def explain(place: Place) -> None:
             found = await _insist(lambda: client.explain(TOPIC, group, *place, history=False))
