@@ -45,7 +45,7 @@ def test_tests_that_a_document_names_exist(path: str) -> None:
 
 #: Pages that teach something; the others are tables to look something up in.
 GUIDES = (
-    *("app", "grpc", "http", "operations", "pipelines", "queues", "reading", "schedules", "spark", "streams"),
+    *("app", "grpc", "http", "lake", "operations", "pipelines", "queues", "reading", "schedules", "spark", "streams"),
     *("tasks", "transactions"),
 )
 

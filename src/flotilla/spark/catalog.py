@@ -14,8 +14,8 @@ from flotilla.client.bulk.offsets import Start, list_all
 from flotilla.client.bulk.stored_batches import StoredBatches
 from flotilla.client.client import Client
 from flotilla.codec.batch.header import parse_header
+from flotilla.lake.offset_range import OffsetRange, Partition, Position
 from flotilla.spark.client_cache import borrowed_client
-from flotilla.spark.offset_range import OffsetRange, Partition, Position
 from flotilla.spark.options import EARLIEST, LATEST, OffsetChoice, OptionError, Options
 from flotilla.types.errors import NotFoundError
 from flotilla.types.operations import TopicInfo

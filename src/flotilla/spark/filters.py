@@ -29,8 +29,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from flotilla.lake.offset_range import Partition, Position
 from flotilla.spark.catalog import Catalog
-from flotilla.spark.offset_range import Partition, Position
 from flotilla.spark.options import Options
 from flotilla.spark.reader import FlotillaReader
 

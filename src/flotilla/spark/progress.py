@@ -21,9 +21,9 @@ from pyspark.sql.streaming.listener import (
 from flotilla.client.app.environment import LogInFiles, environment_log_in
 from flotilla.client.bulk.offsets import commit_all
 from flotilla.client.client import Client
+from flotilla.lake.offset_range import Position, from_json
 from flotilla.security.client_tls import read_tls, tls_of_environment
 from flotilla.spark.client_cache import borrowed_client
-from flotilla.spark.offset_range import Position, from_json
 from flotilla.spark.options import Options
 from flotilla.types.errors import FlotillaError
 

@@ -1,6 +1,6 @@
 """The reader of a topic as a table: the driver plans ranges once, and a task reads each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -9,11 +9,11 @@ from pyspark.sql.types import StructType
 
 from flotilla.client.bulk.stored_batches import StoredBatches
 from flotilla.client.client import Client
-from flotilla.spark.arrow import record_batches
+from flotilla.lake.arrow import record_batches
+from flotilla.lake.offset_range import OffsetRange, Position, split
 from flotilla.spark.catalog import Catalog, report_loss
 from flotilla.spark.client_cache import borrowed_client
 from flotilla.spark.gc_tuning import spare_collections
-from flotilla.spark.offset_range import OffsetRange, Position, split
 from flotilla.spark.options import EARLIEST, Options
 from flotilla.spark.values.columns import ValueColumns
 from flotilla.types.errors import OffsetOutOfRangeError
@@ -29,16 +29,22 @@ class FlotillaReader(DataSourceReader):
         options = self._options
         with Catalog(options) as catalog:
             ranges = catalog.existing(*self._range(catalog))
-        return list(split(ranges, count_min=options.min_partitions, records_max=options.max_records_per_partition))
+        return tasks_of(ranges, options)
 
     def _range(self, catalog: Catalog) -> tuple[Position, Position]:
         partitions = catalog.partitions()
         return catalog.starting(partitions, EARLIEST), catalog.ending(partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # With nothing to read, Spark runs one task with a partition of its own.
-        if isinstance(partition, OffsetRange):
-            yield from read_range(partition, self._options, self._schema)
+        # With nothing to read, Spark runs one task with an empty partition.
+        if partition.value is not None:
+            yield from read_range(partition.value, self._options, self._schema)
+
+
+def tasks_of(ranges: Iterable[OffsetRange], options: Options) -> list[InputPartition]:
+    """Ranges as the work of tasks, each a partition with an OffsetRange."""
+    pieces = split(ranges, count_min=options.min_partitions, records_max=options.max_records_per_partition)
+    return [InputPartition(each) for each in pieces]
 
 
 def read_range(wanted: OffsetRange, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:

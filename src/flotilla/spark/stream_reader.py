@@ -23,11 +23,11 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from flotilla.lake.offset_range import OffsetRange, Position, from_json, limit_bytes, limit_records, to_json
 from flotilla.spark.catalog import Catalog
-from flotilla.spark.offset_range import OffsetRange, Position, from_json, limit_bytes, limit_records, split, to_json
 from flotilla.spark.options import LATEST, Options
 from flotilla.spark.progress import commit_position, with_group
-from flotilla.spark.reader import read_range
+from flotilla.spark.reader import read_range, tasks_of
 from flotilla.types.errors import NotFoundError
 
 
@@ -90,9 +90,7 @@ class FlotillaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._to_json(self._ends() if seen is None else seen)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        options = self._options
-        ranges = self._opened().existing(from_json(start), from_json(end))
-        return list(split(ranges, count_min=options.min_partitions, records_max=options.max_records_per_partition))
+        return tasks_of(self._opened().existing(from_json(start), from_json(end)), self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
         if self._options.group:
@@ -105,8 +103,7 @@ class FlotillaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Reading.
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, OffsetRange)
-        return read_range(partition, self._options, self._schema)
+        return read_range(partition.value, self._options, self._schema)
 
     def _opened(self) -> Catalog:
         if self._catalog is None:

@@ -12,9 +12,12 @@ import pytest
 
 from flotilla import Client
 from flotilla.cli.local_cluster import LocalCluster
+from tests.integration.lake.object_store import object_store, prepare_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["object_store"]
 
 ROOT = Path(__file__).parents[3]
 #: What a broker of a test has beside its addresses: little files, so that retention has something to drop.
@@ -53,6 +56,7 @@ def _spark_environment() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    prepare_environment()
 
 
 @pytest.fixture(scope="session")

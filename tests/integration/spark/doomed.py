@@ -1,7 +1,7 @@
 """A program with a session of its own that dies as a whole while an archive, a replay and a stream are in their middle.
 
-The archive has written the files of its second micro-batch and not named them; the replay has sent its second lot and
-not noted it; the brokers have the stream's micro-batch and Spark has not. Then the JVM and this process are killed.
+The archive has written the files of its second micro-batch and not committed them; the replay has sent its second lot
+and not noted it; the brokers have the stream's micro-batch and Spark has not. Then the JVM and this process are killed.
 """
 
 import json
@@ -14,13 +14,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from flotilla.spark.lake.store import Store
-from flotilla.spark.pipelines import archive as archive_module
+from flotilla.lake import archive as archive_module
+from flotilla.lake.archive import ArchiveOptions
+from flotilla.lake.store import Store
 from flotilla.spark.pipelines import replay as replay_module
-from flotilla.spark.pipelines.archive import ArchiveOptions, archive
+from flotilla.spark.pipelines.archive import archive
 from flotilla.spark.pipelines.replay import ReplayOptions, replay
 from flotilla.spark.pipelines.session import prepare
-from flotilla.spark.pipelines.streaming_run import RunOptions
 from tests.integration.spark.faulty import FaultySource
 
 #: Micro-batches of the archive, and blocks and lots of the replay: two of each for every partition.
@@ -31,8 +31,7 @@ _WAIT_S_MAX = 170
 
 
 def archive_options(servers: str, topic: str, folder: Path) -> ArchiveOptions:
-    run = RunOptions(str(folder / "archive"))
-    return ArchiveOptions(servers, [topic], str(folder / "lake"), run, batch_rows=BATCH_ROWS)
+    return ArchiveOptions(servers, [topic], str(folder / "lake"), batch_rows=BATCH_ROWS)
 
 
 def replay_options(servers: str, topic: str, into: str, folder: Path) -> ReplayOptions:
@@ -71,7 +70,7 @@ def main(servers: str, topic: str, into: str, copy: str, folder: Path, java_flag
 
     Store.put = put_or_stay  # type: ignore[method-assign]
     for work in (
-        lambda: archive(spark, archive_options(servers, topic, folder)),
+        lambda: archive(spark, archive_options(servers, topic, folder), str(folder / "archive")),
         lambda: replay(spark, replay_options(servers, topic, into, folder)),
     ):
         threading.Thread(target=work, daemon=True).start()

@@ -13,7 +13,6 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, InputPartition, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from flotilla.spark.offset_range import OffsetRange
 from flotilla.spark.pipelines import sending
 from flotilla.spark.pipelines.archive_source import ArchiveReader, ArchiveSource
 from flotilla.spark.source import FlotillaSource
@@ -80,12 +79,11 @@ class FaultyArchiveReader(ArchiveReader):
     """Its tasks die in the middle: when another micro-batch is done already."""
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, OffsetRange)
         folder = str(faults_of(self._lake_address))
-        if partition.first:
+        if partition.value.first:
             die(folder, "before-files")
         described = list(super().read(partition))
-        if partition.first:
+        if partition.value.first:
             # The files exist, and the driver does not know them.
             die(folder, "after-files")
         yield from described

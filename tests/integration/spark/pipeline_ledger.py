@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deltalake import DeltaTable
+
 from flotilla import Client, Record
-from flotilla.spark.lake.lake import Lake
+from flotilla.lake.table import TopicTable
 
 #: 2023-11-14T22:13:20Z: less than two hours before midnight, so that a batch easily has rows of two days.
 BEGAN_MS = 1_700_000_000_000
@@ -78,9 +80,10 @@ def replayed(client: Client, topic: str) -> dict[int, list[bytes]]:
     return found
 
 
-def lake_places(spark: Any, lake: Lake) -> list[tuple[int, int, bytes]]:
-    """As `places`, of all files that the newest manifest names."""
-    return places(spark.read.parquet(*[lake.address_of(file.path) for file in lake.latest().files]))
+def lake_places(table: TopicTable) -> list[tuple[int, int, bytes]]:
+    """As `places`, read by `deltalake` alone."""
+    rows = DeltaTable(table.address).to_pyarrow_table(columns=["partition", "offset", "value"]).to_pylist()
+    return [(row["partition"], row["offset"], row["value"]) for row in rows]
 
 
 def places(table: Any) -> list[tuple[int, int, bytes]]:

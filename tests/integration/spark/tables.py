@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
+
 #: Over which a query is taken to hang; far above what any takes.
 QUERY_S_MAX = 180
 
@@ -22,9 +24,16 @@ def write(rows: Any, servers: str, **options: object) -> None:
 
 def drain(rows: Any, servers: str, checkpoint: Path, *, into: str = "flotilla", **options: object) -> Any:
     """Runs a streaming write over all that is there now, and returns the query that has ended."""
-    query = start(rows, servers, checkpoint, into=into, **options)
-    assert query.awaitTermination(QUERY_S_MAX)
-    return query
+    while True:
+        query = start(rows, servers, checkpoint, into=into, **options)
+        try:
+            assert query.awaitTermination(QUERY_S_MAX)
+        except StreamingQueryException as error:
+            # Spark waits 10 s for its Python planner, which a busy machine may not have started by then.
+            if "failed to connect back" not in str(error):
+                raise
+        else:
+            return query
 
 
 def start(

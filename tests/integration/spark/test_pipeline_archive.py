@@ -1,186 +1,115 @@
-"""Archives: each record once, whatever crashes, and held in the log until then."""
+"""The archive on Spark: each record once, whatever its checkpoint says, and read without a jar, from S3 too."""
 
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flotilla import Client
-from flotilla.spark.lake.lake import Lake
-from flotilla.spark.lake.manifest import Span
-from flotilla.spark.pipelines import archive as archive_module
-from flotilla.spark.pipelines.archive import ArchiveOptions, archive, unnamed_files, verify_lake
-from flotilla.spark.pipelines.compaction import CompactionRules
-from flotilla.spark.pipelines.retention_hold import RetentionHold
+from flotilla.lake import archive as archive_module
+from flotilla.lake.archive import ArchiveOptions, run_archive, run_here
+from flotilla.lake.compaction import CompactionRules
+from flotilla.lake.lake import Lake
+from flotilla.lake.runs import Span
+from flotilla.lake.verification import verify_lake, verify_table
+from flotilla.spark.pipelines.archive import archive
+from flotilla.spark.pipelines.executor_jobs import run_executor_jobs
+from flotilla.spark.pipelines.query import flotilla_table
+from flotilla.spark.pipelines.ranges import rows_in
 from flotilla.spark.pipelines.session import prepare
-from flotilla.spark.pipelines.streaming_run import RunOptions
-from flotilla.types.errors import CorruptionError, FlotillaError
-from tests.integration.spark.pipeline_ledger import PANDAS, Ledger, lake_places
+from flotilla.types.errors import FlotillaError
+from tests.integration.spark.pipeline_ledger import PANDAS, Ledger, lake_places, places
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(PANDAS)]
-
-WAIT_S_MAX = 60.0
 
 
 @pytest.fixture
 def options(spark: Any, servers: str, topic: Callable[..., str], tmp_path: Path) -> Callable[..., ArchiveOptions]:
     prepare(spark)
     name = topic()
-
-    def make(**changes: Any) -> ArchiveOptions:
-        said = {
-            "servers": servers,
-            "topics": [name],
-            "lake": str(tmp_path / "lake"),
-            "run": RunOptions(str(tmp_path / "checkpoint")),
-            **changes,
-        }
-        return ArchiveOptions(**said)
-
-    return make
+    return lambda **changes: ArchiveOptions(
+        **{"servers": servers, "topics": [name], "lake": str(tmp_path / "lake"), **changes}
+    )
 
 
-def test_every_record_is_in_the_lake_once_over_many_runs(
-    spark: Any, client: Client, options: Callable[..., ArchiveOptions]
+def test_spark_and_a_light_process_take_over_from_each_other(
+    spark: Any, client: Client, options: Callable[..., ArchiveOptions], tmp_path: Path
 ) -> None:
     said = options(batch_rows=1_200)
-    name = said.topics[0]
+    name, checkpoint = said.topics[0], str(tmp_path / "checkpoint")
+    table = Lake(said.lake).table(name)
     ledger = Ledger(name)
     ledger.produce(client, 2_000, step_ms=10_000)
-    first = archive(spark, said)
+    first = archive(spark, said, checkpoint)
     assert (first.rows, first.rows_total) == (2_000, 2_000)
-    assert first.version >= 2, "1,200 rows at a time are two versions at least"
-
-    again = archive(spark, said)
-    assert (again.rows, again.rows_total, again.version) == (0, 2_000, first.version)
-    ledger.produce(client, 500)
-    third = archive(spark, said)
-    assert (third.rows, third.rows_total) == (500, 2_500)
-
-    lake = Lake(said.lake)
-    manifest = verify_lake(spark, lake)
-    assert manifest.spans() == {(name, 0): Span(0, 1_250), (name, 1): Span(0, 1_250)}
-    found = lake_places(spark, lake)
-    assert len(found) == 2_500
-    assert set(found) == ledger.found
-    days = {file.folder.rpartition("=")[2] for file in manifest.files}
+    assert table.snapshot().version >= 2, "1,200 rows at a time are two versions at least"
+    days = {file.day for file in table.snapshot().files}
     assert days == {"2023-11-14", "2023-11-15"}
-    assert unnamed_files(lake, manifest) == []
-    assert [client.committed_offset(name, "archive", number) for number in (0, 1)] == [1_250, 1_250]
+
+    ledger.produce(client, 500)
+    assert run_archive(said).rows == 500
+    # Spark's checkpoint is behind the table now, and writes nothing twice.
+    ledger.produce(client, 100)
+    assert archive(spark, said, checkpoint).rows == 100
+    # A lost checkpoint costs nothing.
+    ledger.produce(client, 10)
+    assert archive(spark, said, str(tmp_path / "another")).rows == 10
+
+    assert verify_table(table, partial(run_executor_jobs, spark)).spans == {0: Span(0, 1_305), 1: Span(0, 1_305)}
+    assert sorted(lake_places(table)) == sorted(ledger.found)
+    assert [client.committed_offset(name, "archive", number) for number in (0, 1)] == [1_305, 1_305]
+    # A jar is not needed: the files of a version are a list.
+    plain = spark.read.parquet(*table.delta().file_uris())
+    assert sorted(places(plain)) == sorted(ledger.found)
+
+    # A checkpoint that is ahead of another lake starts that lake with the oldest record.
+    elsewhere = options(topics=[name], lake=str(tmp_path / "elsewhere"), group="elsewhere")
+    assert archive(spark, elsewhere, checkpoint).rows_total == 2_610
 
 
-@pytest.mark.parametrize("stage", ["verify", "commit", "hold"])
-def test_a_driver_that_dies_at_any_stage_leaves_each_record_once(
-    spark: Any, client: Client, options: Callable[..., ArchiveOptions], stage: str, monkeypatch: pytest.MonkeyPatch
+def test_a_driver_that_dies_after_the_commit_repeats_nothing(
+    spark: Any, client: Client, options: Callable[..., ArchiveOptions], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = options()
+    said = options(compaction=CompactionRules(files_min=2))
     ledger = Ledger(said.topics[0])
     ledger.produce(client, 400)
+    move = archive_module.RetentionHold.move
 
-    def die(*_: object) -> None:
-        raise RuntimeError("the driver dies here")
+    def die(self: Any, spans: Any) -> None:
+        if spans:
+            raise RuntimeError("the driver dies here")
+        move(self, spans)
 
     with monkeypatch.context() as broken:
-        if stage == "verify":
-            broken.setattr(archive_module, "verify_files", die)
-        elif stage == "commit":
-            broken.setattr(Lake, "commit", die)
-        else:
-            real = RetentionHold.move
-            broken.setattr(RetentionHold, "move", lambda self, spans: real(self, spans) if not spans else die())
+        broken.setattr(archive_module.RetentionHold, "move", die)
         with pytest.raises(FlotillaError, match="the driver dies here"):
-            archive(spark, said)
+            archive(spark, said, str(tmp_path / "checkpoint"))
     assert client.committed_offset(said.topics[0], "archive", 0) == 0, "the hold moves last"
 
-    done = archive(spark, said)
-    assert done.rows_total == 400
-    assert sorted(lake_places(spark, Lake(said.lake))) == sorted(ledger.found)
+    done = archive(spark, said, str(tmp_path / "checkpoint"))
+    assert (done.rows, done.rows_total, done.compacted, done.files_total) == (0, 400, 2, 1)
+    assert sorted(lake_places(Lake(said.lake).table(said.topics[0]))) == sorted(ledger.found)
     assert client.committed_offset(said.topics[0], "archive", 0) == 200
 
 
-def test_a_file_that_rots_is_found_and_nothing_lets_go_of_the_log(
-    spark: Any, client: Client, options: Callable[..., ArchiveOptions], monkeypatch: pytest.MonkeyPatch
+def test_a_lake_on_s3_is_read_through_arrow(
+    spark: Any,
+    client: Client,
+    options: Callable[..., ArchiveOptions],
+    object_store: str,
 ) -> None:
-    said = options()
-    ledger = Ledger(said.topics[0])
-    ledger.produce(client, 100)
-    real = archive_module.verify_files
-
-    def rot(spark: Any, lake: Lake, files: Any) -> None:
-        path = Path(lake.address_of(files[0].path))
-        path.write_bytes(path.read_bytes()[:-9] + b"!" + path.read_bytes()[-8:])
-        real(spark, lake, files)
-
-    with monkeypatch.context() as broken:
-        broken.setattr(archive_module, "verify_files", rot)
-        with pytest.raises(FlotillaError, match="is not what was written"):
-            archive(spark, said)
-    assert Lake(said.lake).latest().version == 0
-    assert client.committed_offset(said.topics[0], "archive", 0) == 0
-
-    archive(spark, said)
-    manifest = verify_lake(spark, Lake(said.lake))
-    Path(Lake(said.lake).address_of(manifest.files[0].path)).write_bytes(b"PAR1")
-    with pytest.raises(CorruptionError, match="1 of 2 files"):
-        verify_lake(spark, Lake(said.lake))
-
-
-def test_retention_never_overtakes_the_lake(spark: Any, client: Client, options: Callable[..., ArchiveOptions]) -> None:
-    said = options()
+    """A Spark from PyPI has no file system for `s3://`."""
+    said = options(lake=f"{object_store}/spark")
     name = said.topics[0]
     ledger = Ledger(name)
-    ledger.produce(client, 1_000)
-    archive(spark, said)
-    ledger.produce(client, 1_000)
-    client.alter_topic(name, retention_messages=10)
-    wait_start(client, name, 500)
-    # Everything that is not in the lake is still in the log, whatever retention says.
-    assert client.find_offset(name, 0, "earliest") == 500
-    archive(spark, said)
-    wait_start(client, name, 990)
-    assert sorted(lake_places(spark, Lake(said.lake))) == sorted(ledger.found)
-
-
-def wait_start(client: Client, topic: str, offset: int) -> None:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while client.find_offset(topic, 0, "earliest") < offset:
-        assert time.monotonic() < deadline, f"the log does not begin at {offset}"
-        time.sleep(0.05)
-
-
-def test_small_files_become_few_and_hold_the_same(
-    spark: Any, client: Client, options: Callable[..., ArchiveOptions]
-) -> None:
-    said = options(batch_rows=100, compaction=CompactionRules(files_min=4, grace_ms=0))
-    ledger = Ledger(said.topics[0])
-    ledger.produce(client, 600)
-    done = archive(spark, said)
-    assert done.compacted >= 12
-    lake = Lake(said.lake)
-    assert len(verify_lake(spark, lake).files) == 1
-    assert sorted(lake_places(spark, lake)) == sorted(ledger.found)
-    assert len(lake.list_files()) == 1 + done.compacted, "old files stay for a grace"
-    again = archive(spark, said)
-    assert (again.rows, again.compacted) == (0, 0)
-    assert len(lake.list_files()) == 1
-    assert sorted(lake_places(spark, lake)) == sorted(ledger.found)
-
-
-def test_a_lake_and_a_checkpoint_that_do_not_belong_together(
-    spark: Any, client: Client, options: Callable[..., ArchiveOptions], tmp_path: Path
-) -> None:
-    said = options()
-    ledger = Ledger(said.topics[0])
+    ledger.produce(client, 300)
+    assert run_archive(said).rows == 300
     ledger.produce(client, 100)
-    archive(spark, said)
-    # A lost checkpoint costs nothing: the lake knows where it ends.
-    ledger.produce(client, 50)
-    fresh = options(topics=said.topics, run=RunOptions(str(tmp_path / "another")))
-    assert archive(spark, fresh).rows == 50
-    ledger.produce(client, 10)
-    # The first checkpoint ends before the lake does.
-    with pytest.raises(FlotillaError, match="do not belong together"):
-        archive(spark, said)
-    assert Lake(said.lake).latest().rows == 150
+    table = flotilla_table(spark, name, servers=said.servers, lake=said.lake)
+    assert sorted(places(table)) == sorted(ledger.found)
+    opened = Lake(said.lake).table(name)
+    lot = rows_in(spark, name, {0: Span(10, 170)}, servers=said.servers, table=opened, snapshot=opened.snapshot())
+    assert sorted(row.offset for row in lot.collect()) == list(range(10, 170))
+    assert verify_lake(Lake(said.lake), run_here).rows == 300

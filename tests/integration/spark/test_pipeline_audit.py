@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from flotilla import Client
-from flotilla.spark.pipelines.archive import ArchiveOptions, archive
+from flotilla.lake.archive import ArchiveOptions
+from flotilla.spark.pipelines.archive import archive
 from flotilla.spark.pipelines.audit import AuditOptions, audit, findings
 from flotilla.spark.pipelines.session import prepare
-from flotilla.spark.pipelines.streaming_run import RunOptions
 from flotilla.types.errors import InvalidArgumentError
 from tests.integration.spark.pipeline_ledger import PANDAS, Ledger
 
@@ -78,7 +78,7 @@ def test_log_lake_and_consumers_against_the_ledger(
     name, lake = topic(), str(tmp_path / "lake")
     ledger = Ledger(name)
     ledger.produce(client, 400)
-    archive(spark, ArchiveOptions(servers, [name], lake, RunOptions(str(tmp_path / "checkpoint"))))
+    archive(spark, ArchiveOptions(servers, [name], lake), str(tmp_path / "checkpoint"))
     ledger.produce(client, 100)
     promised = str(ledger.write(tmp_path / "acked.jsonl"))
     consumed = str(ledger.write(tmp_path / "consumed.jsonl", consumer="c"))

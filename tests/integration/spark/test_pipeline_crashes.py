@@ -10,13 +10,15 @@ import pytest
 pytest.importorskip("pyspark", reason="the spark extra")
 
 from flotilla import Client
-from flotilla.spark.lake.lake import Lake
+from flotilla.lake.archive import ArchiveOptions, run_here
+from flotilla.lake.lake import Lake
+from flotilla.lake.vacuum import removable
+from flotilla.lake.verification import verify_table
 from flotilla.spark.pipelines import replay as replay_module
 from flotilla.spark.pipelines import sending
-from flotilla.spark.pipelines.archive import ArchiveOptions, archive, unnamed_files, verify_lake
+from flotilla.spark.pipelines.archive import archive
 from flotilla.spark.pipelines.replay import ReplayOptions, replay
 from flotilla.spark.pipelines.session import prepare
-from flotilla.spark.pipelines.streaming_run import RunOptions
 from tests.integration.spark.faulty import IN_ARCHIVE, IN_REPLAY, FaultyArchiveSource, faults_of, send_block
 from tests.integration.spark.pipeline_ledger import PANDAS, Ledger, lake_places, replayed
 
@@ -33,22 +35,23 @@ def test_tasks_of_an_archive_are_killed(
     spark: Any, client: Client, servers: str, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     prepare(spark)
-    name, lake = topic(), Lake(str(tmp_path / "lake"))
+    name, lake = topic(), str(tmp_path / "lake")
     ledger = Ledger(name)
     ledger.produce(client, 600)
-    faults = faults_of(lake.address)
+    faults = faults_of(lake)
     arm(faults, IN_ARCHIVE)
-    said = ArchiveOptions(servers, [name], lake.address, RunOptions(str(tmp_path / "checkpoint")), batch_rows=300)
+    said = ArchiveOptions(servers, [name], lake, batch_rows=300)
     spark.dataSource.register(FaultyArchiveSource)
     try:
-        done = archive(spark, said)
+        done = archive(spark, said, str(tmp_path / "checkpoint"))
     finally:
         prepare(spark)
     assert list(faults.iterdir()) == [], "all of them died"
     assert (done.rows, done.rows_total) == (600, 600)
-    manifest = verify_lake(spark, lake)
-    assert sorted(lake_places(spark, lake)) == sorted(ledger.found)
-    assert len(unnamed_files(lake, manifest)) >= 1, "no manifest lists the files of the killed attempt"
+    table = Lake(lake).table(name)
+    verify_table(table, run_here)
+    assert sorted(lake_places(table)) == sorted(ledger.found)
+    assert len(removable(table, 0)) >= 1, "no version has the files of the killed attempt"
     assert [client.committed_offset(name, "archive", number) for number in (0, 1)] == [300, 300]
 
 

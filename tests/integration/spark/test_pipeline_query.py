@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from flotilla import Client
-from flotilla.spark.pipelines.archive import ArchiveOptions, archive
+from flotilla.lake.archive import ArchiveOptions
+from flotilla.spark.pipelines.archive import archive
 from flotilla.spark.pipelines.query import flotilla_table, named_topics, query
 from flotilla.spark.pipelines.session import prepare
-from flotilla.spark.pipelines.streaming_run import RunOptions
 from flotilla.spark.schema import COLUMNS
 from flotilla.types.errors import NotFoundError
 from tests.integration.spark.pipeline_ledger import PANDAS, Ledger, places
@@ -32,7 +32,7 @@ def test_a_table_is_whole_whatever_is_archived_or_trimmed(
     # A lake that has nothing of the topic changes nothing.
     assert flotilla_table(spark, name, servers=servers, lake=lake).count() == 600
 
-    archive(spark, ArchiveOptions(servers, [name], lake, RunOptions(str(tmp_path / "checkpoint"))))
+    archive(spark, ArchiveOptions(servers, [name], lake), str(tmp_path / "checkpoint"))
     ledger.produce(client, 300)
     table = flotilla_table(spark, name, servers=servers, lake=lake)
     assert sorted(places(table)) == sorted(ledger.found)

@@ -9,12 +9,12 @@ import pytest
 
 from flotilla import Client
 from flotilla.client.reader.message import Message
-from flotilla.spark.lake.store import Store
+from flotilla.lake.archive import ArchiveOptions
+from flotilla.lake.store import Store
 from flotilla.spark.pipelines import replay as replay_module
-from flotilla.spark.pipelines.archive import ArchiveOptions, archive
+from flotilla.spark.pipelines.archive import archive
 from flotilla.spark.pipelines.replay import ORIGIN_HEADER, ReplayOptions, replay
 from flotilla.spark.pipelines.session import prepare
-from flotilla.spark.pipelines.streaming_run import RunOptions
 from tests.integration.spark.pipeline_ledger import BEGAN_MS, PANDAS, Ledger
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(PANDAS)]
@@ -37,7 +37,7 @@ def test_log_and_lake_into_a_topic_over_two_runs_and_a_crash(
     name, into, lake = topic(), topic(), str(tmp_path / "lake")
     ledger = Ledger(name)
     ledger.produce(client, 300)
-    archive(spark, ArchiveOptions(servers, [name], lake, RunOptions(str(tmp_path / "archive"))))
+    archive(spark, ArchiveOptions(servers, [name], lake), str(tmp_path / "archive"))
     ledger.produce(client, 300)
     options = ReplayOptions(servers, name, into_topic=into, lake=lake, checkpoint=str(tmp_path / "replay"))
 

@@ -13,9 +13,9 @@ from pyspark.sql.types import StructField, StructType
 from flotilla.codec.batch.compression import LZ4, NONE
 from flotilla.codec.batch.header import patch_base_offset
 from flotilla.codec.batch.records import decode_batch, encode_batch
-from flotilla.spark.arrow import record_batch, record_batches
+from flotilla.lake.arrow import record_batch, record_batches
+from flotilla.lake.offset_range import OffsetRange
 from flotilla.spark.encoding import Numbered, encode
-from flotilla.spark.offset_range import OffsetRange
 from flotilla.spark.options import Options
 from flotilla.spark.rows import BATCH_ROWS_MAX, Lane, Pending, Sorter
 from flotilla.spark.schema import COLUMNS

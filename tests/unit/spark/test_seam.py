@@ -4,21 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flotilla.spark.lake.manifest import DataFile, Manifest, Run, Span
+from flotilla.lake.runs import Run, Span
 from flotilla.spark.pipelines.query import seams
 from flotilla.spark.pipelines.ranges import split_at_seam
 from flotilla.spark.pipelines.replay import LOT_BLOCKS, Plan, ReplayOptions, check_options
 from flotilla.types.errors import InvalidArgumentError
 
 
-def manifest(*runs: tuple[int, int, int]) -> Manifest:
-    made = tuple(Run(*run) for run in runs)
-    return Manifest(files=(DataFile("topic=t/date=2030-01-01/a.parquet", "t", made, 1, "", 0, 0),))
-
-
 def test_the_seam_is_where_the_lake_ends() -> None:
-    assert seams(manifest((0, 0, 10), (2, 5, 7)), "t", 4) == {0: 10, 1: -2, 2: 7, 3: -2}
-    assert seams(manifest((0, 0, 10)), "another", 1) == {0: -2}
+    assert seams({0: Span(0, 10), 2: Span(5, 7)}, 4) == {0: 10, 1: -2, 2: 7, 3: -2}
+    assert seams({}, 1) == {0: -2}
 
 
 @pytest.mark.parametrize(

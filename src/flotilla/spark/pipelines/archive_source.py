@@ -2,29 +2,31 @@
 
 It plans, limits and reads like `flotilla`, but a task writes its records directly into the lake, from Arrow to Parquet,
 and returns one row for each file. Passing every record through the JVM takes three to five times as long. A repeated
-task writes new files; no manifest lists those of the other attempt.
+task writes new files; those of the other attempt are in no version of the table.
+
+A micro-batch begins where the tables end, whatever Spark's checkpoint says; the checkpoint only decides where it ends.
+So one that is repeated after its commit writes nothing, and an archive takes over from any other.
 """
 
-import json
 from collections.abc import Iterator, MutableMapping
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
-from flotilla.spark.lake.data_file import write_days
-from flotilla.spark.lake.lake import Lake
-from flotilla.spark.lake.manifest import DataFile
-from flotilla.spark.offset_range import OffsetRange
+from flotilla.lake.archive import file_name
+from flotilla.lake.data_file import write_days
+from flotilla.lake.lake import Lake
+from flotilla.lake.offset_range import from_json
 from flotilla.spark.options import READ_STREAM, OptionError, Options, check_place, read_options
-from flotilla.spark.reader import read_range
+from flotilla.spark.reader import read_range, tasks_of
 from flotilla.spark.schema import schema_of
 from flotilla.spark.stream_reader import FlotillaStreamReader
 
 NAME: Final = "flotilla_archive"
 _LAKE: Final = "lake"
-#: One file, in the form of `file_text`.
+#: One file, in the form of `DataFile.text`.
 _SCHEMA: Final = StructType([StructField("file", StringType())])
 
 
@@ -57,19 +59,18 @@ class ArchiveReader(FlotillaStreamReader):
         super().__init__(options, schema)
         self._lake_address = lake
 
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        ends = from_json(end)
+        spans = Lake(self._lake_address).spans(sorted({topic for topic, _ in ends}))
+        new = [place for place in ends if place not in spans]
+        begun = {place: span.end for place, span in spans.items()} | self._opened().earliest(new)
+        return tasks_of(self._opened().existing(begun, ends), self._options)
+
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        assert isinstance(partition, OffsetRange)
-        rows = read_range(partition, self._options, schema_of(self._options))
-        name = f"{partition.partition:05}-{partition.first:020}"
-        files = write_days(Lake(self._lake_address), partition.topic, name, rows)
-        texts = pa.array([file_text(file) for file in files], pa.string())
+        wanted = partition.value
+        if wanted is None:
+            return
+        rows = read_range(wanted, self._options, schema_of(self._options))
+        files = write_days(Lake(self._lake_address).table(wanted.topic), wanted.topic, file_name(wanted), rows)
+        texts = pa.array([file.text() for file in files], pa.string())
         yield pa.RecordBatch.from_arrays([texts], names=["file"])
-
-
-def file_text(file: DataFile) -> str:
-    """A file's description as it travels between tasks and the driver."""
-    return json.dumps(file.row())
-
-
-def read_file_text(text: str) -> DataFile:
-    return DataFile.from_row(json.loads(text))

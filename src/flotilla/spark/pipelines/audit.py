@@ -28,10 +28,10 @@ from pyspark.sql import functions as f
 
 from flotilla.client.app.environment import environment_credentials
 from flotilla.client.client import Client
+from flotilla.lake.lake import Lake
+from flotilla.lake.store import Store
 from flotilla.security.client_tls import tls_of_environment
-from flotilla.spark.lake.lake import Lake
-from flotilla.spark.lake.store import Store
-from flotilla.spark.pipelines.ranges import lake_rows
+from flotilla.spark.pipelines.lake_reader import lake_rows
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 
 #: Findings that fail an audit.
@@ -110,12 +110,11 @@ def stored_places(spark: SparkSession, options: AuditOptions, topics: Sequence[s
         log = log.option("columns", ",".join((*_PLACE, "value")))
         parts.append(log.load().select(*_PLACE, digest, f.lit("log").alias("home")))
     if options.lake is not None:
-        lake = Lake(options.lake)
-        manifest = lake.latest()
         for topic in topics:
-            files = manifest.files_of(topic)
+            table = Lake(options.lake).table(topic)
+            files = table.snapshot().files
             if files:
-                rows = lake_rows(spark, topic, files, lake)
+                rows = lake_rows(spark, table, files, (*_PLACE, "value"))
                 parts.append(rows.select(*_PLACE, digest, f.lit("lake").alias("home")))
     return reduce(lambda left, right: left.unionByName(right), parts)
 
@@ -234,7 +233,7 @@ def _consumed_late(consumed: DataFrame) -> DataFrame:
 
 def _counted(spark: SparkSession, out: str) -> dict[str, int]:
     """Counts the written findings, so that counts and files agree."""
-    if not list(Store(out).list(FINDINGS, suffix=".json")):
+    if not list(Store(out).paths(FINDINGS, suffix=".json")):
         return {}
     schema = "topic string, partition int, offset long, digest string, detail string, finding string"
     written = spark.read.schema(schema).json(Store(out).address_of(FINDINGS))

@@ -1,6 +1,6 @@
 """`flotilla pipeline query`: the archive and the live log as one table, without gaps or duplicates.
 
-Rows before the end of a partition in the manifest come from the lake, later ones from the log. Retention cannot pass
+Rows before the end of a partition in its Delta table come from the lake, later ones from the log. Retention cannot pass
 that end, because the archive holds it; if the log begins later all the same, the read fails and names the lost offsets.
 """
 
@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from flotilla.client.app.environment import environment_credentials
 from flotilla.client.client import Client
+from flotilla.lake.lake import Lake
+from flotilla.lake.runs import Span
 from flotilla.security.client_tls import tls_of_environment
-from flotilla.spark.lake.lake import Lake
-from flotilla.spark.lake.manifest import Manifest, Partition
-from flotilla.spark.pipelines.ranges import lake_rows
+from flotilla.spark.pipelines.lake_reader import lake_rows
 from flotilla.spark.schema import COLUMNS
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 
@@ -31,16 +31,16 @@ def flotilla_table(
 ) -> DataFrame:
     """A topic as one table: the rows of the lake, then those of the log. Raises NotFoundError.
 
-    It has all columns of the source, `headers` too. Without a lake it is the log alone. The manifest is read now, the
-    end of the log when the table is read.
+    It has all columns of the source, `headers` too. Without a lake it is the log alone. The version of the lake is
+    that of now, the end of the log that of the read.
     """
     if lake is None:
         with Client(servers, name="query", tls=tls_of_environment(), credentials=environment_credentials()) as client:
             client.describe_topic(topic)
         return _log(spark, topic, servers, {})
-    manifest = Lake(lake).latest()
-    files = manifest.files_of(topic)
-    archived = lake_rows(spark, topic, files, Lake(lake)) if files else None
+    table = Lake(lake).table(topic)
+    snapshot = table.snapshot()
+    archived = lake_rows(spark, table, snapshot.files) if snapshot.files else None
     with Client(servers, name="query", tls=tls_of_environment(), credentials=environment_credentials()) as client:
         try:
             partitions = len(client.describe_topic(topic).partitions)
@@ -49,15 +49,13 @@ def flotilla_table(
                 raise
             # A deleted topic is still in the lake.
             return archived
-    log = _log(spark, topic, servers, seams(manifest, topic, partitions))
+    log = _log(spark, topic, servers, seams(snapshot.spans, partitions))
     return log if archived is None else archived.unionByName(log)
 
 
-def seams(manifest: Manifest, topic: str, partitions: int) -> dict[int, int]:
+def seams(spans: Mapping[int, Span], partitions: int) -> dict[int, int]:
     """For each partition the end of the lake; -2, the oldest offset, without one."""
-    spans = manifest.spans()
-    places: list[Partition] = [(topic, number) for number in range(partitions)]
-    return {number: spans[topic, number].end if (topic, number) in spans else _OLDEST for _, number in places}
+    return {number: spans[number].end if number in spans else _OLDEST for number in range(partitions)}
 
 
 def _log(spark: SparkSession, topic: str, servers: str, starts: Mapping[int, int]) -> DataFrame:

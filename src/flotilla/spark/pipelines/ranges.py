@@ -4,12 +4,13 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession, functions
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.types import StructField, StructType
 
-from flotilla.spark.lake.lake import Lake
-from flotilla.spark.lake.manifest import DataFile, Manifest, Run, Span
+from flotilla.lake.runs import Run, Span
+from flotilla.lake.table import Snapshot, TableFile, TopicTable
+from flotilla.spark.pipelines.lake_reader import lake_rows
 from flotilla.spark.schema import COLUMNS
 from flotilla.types.errors import InvalidArgumentError
 
@@ -40,19 +41,16 @@ def rows_in(
     wanted: Mapping[int, Span],
     *,
     servers: str,
-    lake: Lake | None = None,
-    manifest: Manifest | None = None,
+    table: TopicTable | None = None,
+    snapshot: Snapshot | None = None,
 ) -> DataFrame:
     """The rows of these offsets, each once, with all columns of the source."""
-    archived = {}
-    if manifest is not None:
-        archived = {number: span for (name, number), span in manifest.spans().items() if name == topic}
-    of_lake, of_log = split_at_seam(wanted, archived)
+    of_lake, of_log = split_at_seam(wanted, {} if snapshot is None else snapshot.spans)
     parts = []
     if of_lake:
-        assert lake is not None
-        assert manifest is not None
-        parts.append(_from_lake(spark, topic, of_lake, lake, manifest))
+        assert table is not None
+        assert snapshot is not None
+        parts.append(_from_lake(spark, table, snapshot.files, of_lake))
     if of_log:
         parts.append(_from_log(spark, topic, of_log, servers))
     if not parts:
@@ -60,22 +58,8 @@ def rows_in(
     return reduce(lambda left, right: left.unionByName(right), parts)
 
 
-def _from_lake(spark: SparkSession, topic: str, runs: list[Run], lake: Lake, manifest: Manifest) -> DataFrame:
-    files = [
-        file for file in manifest.files_of(topic) if any(_overlap(mine, run) for mine in file.runs for run in runs)
-    ]
-    return lake_rows(spark, topic, files, lake).where(_within(runs))
-
-
-def lake_rows(spark: SparkSession, topic: str, files: Sequence[DataFile], lake: Lake) -> DataFrame:
-    """All rows of the given files; other files in the folders are ignored."""
-    stored = StructType([StructField(name, kind) for name, kind in COLUMNS.items() if name != "topic"])
-    rows = spark.read.schema(stored).parquet(*[lake.address_of(file.path) for file in files])
-    return rows.withColumn("topic", functions.lit(topic)).select(*COLUMNS)
-
-
-def _overlap(one: Run, other: Run) -> bool:
-    return one.partition == other.partition and one.first < other.end and other.first < one.end
+def _from_lake(spark: SparkSession, table: TopicTable, files: Sequence[TableFile], runs: list[Run]) -> DataFrame:
+    return lake_rows(spark, table, [file for file in files if any(map(file.may_have, runs))]).where(_within(runs))
 
 
 def _within(runs: list[Run]) -> Column:

@@ -20,10 +20,10 @@ from pyspark.sql import functions as f
 from flotilla.client.admin.dead_letters import REDRIVEN_MAX
 from flotilla.client.app.environment import environment_credentials
 from flotilla.client.client import Client
+from flotilla.lake.archive import ReportProgress
+from flotilla.lake.store import Store
 from flotilla.security.client_tls import tls_of_environment
-from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines.sending import BLOCK_ROWS, send_rows
-from flotilla.spark.pipelines.streaming_run import ReportProgress
 from flotilla.types.dead_letters import REDRIVE_GROUP, REDRIVEN_HEADER
 from flotilla.types.errors import NotFoundError
 
@@ -62,7 +62,7 @@ def redrive(
 
 
 def _unfinished(checkpoint: Store) -> list[str]:
-    named = (path.split("/")[1] for path in checkpoint.list(_LISTS, suffix=_NAMED))
+    named = (path.split("/")[1] for path in checkpoint.paths(_LISTS, suffix=_NAMED))
     return [name for name in named if checkpoint.read(f"{_LISTS}/{name}/{_DONE}") is None]
 
 
@@ -73,7 +73,7 @@ def _make_list(spark: SparkSession, letters: DataFrame, checkpoint: Store, optio
     """Writes the list of letters to send. Returns its name; empty: there are none."""
     if not options.is_forced:
         letters = letters.where(f.col("redriven") < REDRIVEN_MAX)
-    for before in {path.split("/")[1]: None for path in checkpoint.list(_LISTS, suffix=_NAMED)}:
+    for before in {path.split("/")[1]: None for path in checkpoint.paths(_LISTS, suffix=_NAMED)}:
         listed = spark.read.parquet(checkpoint.address_of(f"{_LISTS}/{before}/letters"))
         letters = letters.join(listed, list(_PLACE), "left_anti")
     _open_groups(letters, options.servers)

@@ -9,7 +9,7 @@ A shadow group reads the rows from its own topic, `shadow.<group>.<topic>`, so o
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any, Final
@@ -19,13 +19,14 @@ from pyspark.sql import functions as f
 
 from flotilla.client.app.environment import environment_credentials
 from flotilla.client.client import Client
+from flotilla.lake.archive import ReportProgress
+from flotilla.lake.lake import Lake
+from flotilla.lake.runs import Span
+from flotilla.lake.store import Store
+from flotilla.lake.table import Snapshot, TopicTable
 from flotilla.security.client_tls import tls_of_environment
-from flotilla.spark.lake.lake import Lake
-from flotilla.spark.lake.manifest import Manifest, Span
-from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines.ranges import rows_in
 from flotilla.spark.pipelines.sending import BLOCK_ROWS, send_rows
-from flotilla.spark.pipelines.streaming_run import ReportProgress
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 
 #: The original place of a row.
@@ -118,16 +119,16 @@ class Replayed:
 def replay(spark: SparkSession, options: ReplayOptions, progress: ReportProgress = lambda _: None) -> Replayed:
     """Raises InvalidArgumentError for invalid options, NotFoundError when the topic is nowhere."""
     check_options(options)
-    lake = Lake(options.lake) if options.lake else None
-    manifest = None if lake is None else lake.latest()
+    table = Lake(options.lake).table(options.topic) if options.lake else None
+    snapshot = None if table is None else table.snapshot()
     checkpoint = Store(options.checkpoint) if options.checkpoint else None
-    plan = _planned(options, manifest, checkpoint)
+    plan = _planned(options, {} if snapshot is None else snapshot.spans, checkpoint)
     progress(f"{plan.name}: offsets of {len(plan.ranges)} partitions into {plan.target}, in {plan.lots} lots")
     begun = _read_progress(checkpoint, plan)
     rows_sent = 0
     for number in range(begun, plan.lots):
         rows_sent += send_rows(
-            _lot_rows(spark, options, plan, number, lake, manifest),
+            _lot_rows(spark, options, plan, number, table, snapshot),
             servers=options.servers,
             name=plan.name,
             block_rows=plan.block_rows,
@@ -152,14 +153,14 @@ def check_options(options: ReplayOptions) -> None:
 # The plan.
 
 
-def _planned(options: ReplayOptions, manifest: Manifest | None, checkpoint: Store | None) -> Plan:
+def _planned(options: ReplayOptions, archived: Mapping[int, Span], checkpoint: Store | None) -> Plan:
     kept = checkpoint.read(_PLAN) if checkpoint is not None else None
     if kept is not None:
         plan = _read_plan(kept)
         if (plan.topic, plan.target) != (options.topic, options.target):
             raise InvalidArgumentError(f"the checkpoint belongs to a replay of {plan.topic} into {plan.target}")
         return plan
-    plan = _new_plan(options, manifest)
+    plan = _new_plan(options, archived)
     if checkpoint is not None:
         checkpoint.put(_PLAN, json.dumps(asdict(plan)).encode(), is_new=True)
     return plan
@@ -170,12 +171,7 @@ def _read_plan(data: bytes) -> Plan:
     return Plan(**{**content, "ranges": tuple(tuple(each) for each in content["ranges"])})
 
 
-def _new_plan(options: ReplayOptions, manifest: Manifest | None) -> Plan:
-    archived = (
-        {}
-        if manifest is None
-        else {number: span for (name, number), span in manifest.spans().items() if name == options.topic}
-    )
+def _new_plan(options: ReplayOptions, archived: Mapping[int, Span]) -> Plan:
     with Client(
         options.servers, name="replay", tls=tls_of_environment(), credentials=environment_credentials()
     ) as client:
@@ -189,7 +185,7 @@ def _new_plan(options: ReplayOptions, manifest: Manifest | None) -> Plan:
     return Plan(options.topic, options.target, ranges, options.since_ms, options.until_ms, block_rows, keeps_partitions)
 
 
-def _bounds(client: Client, options: ReplayOptions, archived: dict[int, Span]) -> dict[int, Span]:
+def _bounds(client: Client, options: ReplayOptions, archived: Mapping[int, Span]) -> dict[int, Span]:
     """The requested offsets of each partition that exist. Raises NotFoundError when the topic is nowhere."""
     try:
         numbers = [part.number for part in client.describe_topic(options.topic).partitions]
@@ -235,10 +231,10 @@ def _lot_rows(
     options: ReplayOptions,
     plan: Plan,
     number: int,
-    lake: Lake | None,
-    manifest: Manifest | None,
+    table: TopicTable | None,
+    snapshot: Snapshot | None,
 ) -> DataFrame:
-    rows = rows_in(spark, plan.topic, plan.lot(number), servers=options.servers, lake=lake, manifest=manifest)
+    rows = rows_in(spark, plan.topic, plan.lot(number), servers=options.servers, table=table, snapshot=snapshot)
     if plan.since_ms is not None:
         rows = rows.where(f.col("timestamp") >= f.timestamp_millis(f.lit(plan.since_ms)))
     if plan.until_ms is not None:

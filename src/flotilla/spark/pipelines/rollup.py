@@ -19,10 +19,11 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from flotilla.spark.lake.store import Store
+from flotilla.lake.archive import ReportProgress
+from flotilla.lake.store import Store
 from flotilla.spark.pipelines.plots import bars, lines
 from flotilla.spark.pipelines.report import Report
-from flotilla.spark.pipelines.streaming_run import ReportProgress, RunOptions, run_query
+from flotilla.spark.pipelines.streaming_run import RunOptions, run_query
 
 WINDOWS: Final = "windows"
 _QUANTILES: Final = (0.5, 0.95, 0.99)
@@ -140,7 +141,7 @@ def all_windows(spark: SparkSession, out: str) -> DataFrame:
 
 def totals(spark: SparkSession, out: str) -> RolledUp:
     store = Store(out)
-    if not list(store.list(WINDOWS, suffix=".parquet")):
+    if not list(store.paths(WINDOWS, suffix=".parquet")):
         return RolledUp(0, 0, 0)
     found = all_windows(spark, out).agg(
         f.count("*").alias("windows"),

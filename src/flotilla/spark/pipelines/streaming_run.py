@@ -1,21 +1,22 @@
 """The run of a pipeline's streaming query: to the present end of its topics, or for ever; with progress and errors."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
-from flotilla.spark.lake.store import Store
+from flotilla.lake.archive import ReportProgress
+from flotilla.lake.store import Store
 from flotilla.types.errors import ALL_ERRORS, FlotillaError, NotLeaderError, UnavailableError
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-#: Receives one line of progress.
-ReportProgress: TypeAlias = Callable[[str], None]
-
 _POLL_S: Final = 1
+#: Spark waits 10 s for the process that plans a Python source, which is too short on a busy machine. Nothing has
+#: happened by then, so the query is started again.
+_NOT_CONNECTED: Final = "Python worker failed to connect back"
+_STARTS: Final = 10
 #: The last line of a traceback.
 _RAISED: Final = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Warning)): (.+)")
 _JAVA: Final = ("org.", "java.", "py4j.")
@@ -38,17 +39,26 @@ def run_query(writer: "DataStreamWriter", options: RunOptions, report: ReportPro
     # Absolute, because the JVM may have another working directory.
     writer = writer.option("checkpointLocation", Store(options.checkpoint).address)
     if options.is_once:
-        query = writer.trigger(availableNow=True).start()
+        writer = writer.trigger(availableNow=True)
     else:
-        query = writer.trigger(processingTime=options.every).start()
-    try:
-        _watch(query, report)
-    except KeyboardInterrupt:
-        report("stopping after this batch")
-        query.stop()
-    except BaseException:
-        query.stop()
-        raise
+        writer = writer.trigger(processingTime=options.every)
+    for start in range(1, _STARTS + 1):
+        query = writer.start()
+        try:
+            _watch(query, report)
+            return
+        except KeyboardInterrupt:
+            report("stopping after this batch")
+            query.stop()
+            return
+        except UnavailableError as error:
+            query.stop()
+            if _NOT_CONNECTED not in str(error) or start == _STARTS:
+                raise
+            report("Spark's Python planner did not start in time; starting the query again")
+        except BaseException:
+            query.stop()
+            raise
 
 
 def _watch(query: "StreamingQuery", report: ReportProgress) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from flotilla.client.client import Client
-from flotilla.spark.offset_range import OffsetRange
+from flotilla.lake.offset_range import OffsetRange
 from flotilla.spark.options import AVRO, JSON, OptionError, Options
 from flotilla.spark.values.avro_values import avro_decoder, avro_type
 from flotilla.spark.values.decoded import Decode

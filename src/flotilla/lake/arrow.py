@@ -14,7 +14,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from flotilla.codec.batch.columns import BinaryColumn
 from flotilla.codec.batch.view import BatchView
-from flotilla.spark.offset_range import OffsetRange
+from flotilla.lake.offset_range import OffsetRange
 from flotilla.types.errors import CorruptionError, InvalidArgumentError, OffsetOutOfRangeError
 from flotilla.types.limits import MIB
 

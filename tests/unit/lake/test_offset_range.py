@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="the spark extra")
 
-from flotilla.spark.offset_range import OffsetRange, from_json, limit_bytes, limit_records, split, to_json
+from flotilla.lake.offset_range import OffsetRange, from_json, limit_bytes, limit_records, split, to_json
 
 PLACES = st.tuples(st.sampled_from("ab"), st.integers(0, 3))
 SIZES = st.dictionaries(PLACES, st.tuples(st.integers(0, 50), st.integers(0, 200)), min_size=1)

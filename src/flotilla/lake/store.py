@@ -1,6 +1,7 @@
-"""A folder of files: a path of this machine, or any URI that `pyarrow.fs` knows.
+"""A folder of files: a path of this machine, or a URI of an object store (`s3://`, `gs://`, `abfs://`).
 
-Owns bytes and durability: a file that was put is on disk, whole or not at all. A store is pickled as its address.
+Owns bytes and durability: a file that was put is on disk, whole or not at all. A store is pickled as its address; its
+settings and credentials are environment variables, which are the same for `pyarrow` and `deltalake`.
 """
 
 import os
@@ -22,19 +23,24 @@ _CHECKSUM_BYTES: Final = 16
 class Store:
     def __init__(self, address: str) -> None:
         """Raises InvalidArgumentError for an address that is no folder."""
+        if "://" in address and "?" in address:
+            raise InvalidArgumentError(
+                f"{address!r} has settings of its store behind '?': give them as environment variables, for S3 "
+                "AWS_ENDPOINT_URL, AWS_REGION and AWS_ALLOW_HTTP"
+            )
         self.address = address if "://" in address else str(Path(address).expanduser().resolve())
         try:
             self._files, self._root = pafs.FileSystem.from_uri(self.address)
         except (ValueError, OSError) as error:
             raise InvalidArgumentError(f"{address!r} is no path or URI of a folder: {error}") from None
         self._root = self._root.rstrip("/")
-        self._is_local = isinstance(self._files, pafs.LocalFileSystem)
+        self.is_local = isinstance(self._files, pafs.LocalFileSystem)
 
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
         return type(self), (self.address,)
 
     def address_of(self, path: str) -> str:
-        """The address of a path in the store, as Spark reads it."""
+        """The address of a path in the store."""
         return f"{self.address.rstrip('/')}/{path}"
 
     # Small files.
@@ -54,8 +60,8 @@ class Store:
         A remote store checks before it writes: there, two concurrent writers of one new file are not detected.
         """
         full = self._full(path)
-        self._files.create_dir(full.rpartition("/")[0], recursive=True)
-        if self._is_local:
+        self._make_folder(full)
+        if self.is_local:
             _put_local(full, data, is_new=is_new)
             return
         if is_new and self._files.get_file_info(full).type != pafs.FileType.NotFound:
@@ -69,18 +75,23 @@ class Store:
     def writing(self, path: str) -> Iterator["CheckedFile"]:
         """A new file, which is on disk when the block succeeds and removed when it fails."""
         full = self._full(path)
-        self._files.create_dir(full.rpartition("/")[0], recursive=True)
+        self._make_folder(full)
         file = CheckedFile(self._files.open_output_stream(full))
         try:
             yield file
             file.close()
-            if self._is_local:
+            if self.is_local:
                 _sync(full)
         except BaseException:
             with suppress(OSError):
                 file.close()
             self.remove([path])
             raise
+
+    def sync(self, path: str) -> None:
+        """Makes a file durable that somebody else has written; an object store does so by itself."""
+        if self.is_local:
+            _sync(self._full(path))
 
     def reading(self, path: str) -> Any:
         """A file for `pyarrow.parquet`. Raises OSError."""
@@ -97,7 +108,7 @@ class Store:
 
     # Folders.
 
-    def list(self, folder: str = "", *, suffix: str) -> Iterable[str]:
+    def paths(self, folder: str = "", *, suffix: str) -> list[str]:
         """Paths of all files in a folder tree with this suffix, sorted."""
         top = self._full(folder) if folder else self._root
         selector = pafs.FileSelector(top, allow_not_found=True, recursive=True)
@@ -105,11 +116,41 @@ class Store:
         found = (info.path[below:] for info in self._files.get_file_info(selector) if info.is_file)
         return sorted(path for path in found if path.endswith(suffix))
 
+    def folders(self) -> list[str]:
+        """The names of the folders at the top, sorted."""
+        selector = pafs.FileSelector(self._root, allow_not_found=True)
+        infos = self._files.get_file_info(selector)
+        return sorted(info.base_name for info in infos if info.type == pafs.FileType.Directory)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or a folder of this name."""
+        return bool(self._files.get_file_info(self._full(path)).type != pafs.FileType.NotFound)
+
+    def move_folder(self, old: str, new: str) -> None:
+        """Renames a folder; on an object store copies its files and leaves the old ones."""
+        if self.is_local:
+            self._files.move(self._full(old), self._full(new))
+            _sync_folders(self._full(new))
+            return
+        for path in self.paths(old, suffix=""):
+            self._files.copy_file(self._full(path), self._full(f"{new}{path[len(old) :]}"))
+
+    def remove_folder(self, folder: str) -> None:
+        """Removes an empty folder; an object store has none."""
+        if self.is_local:
+            with suppress(FileNotFoundError):
+                os.rmdir(self._full(folder))
+
     def remove(self, paths: Iterable[str]) -> None:
         """Removes files; missing ones are ignored."""
         for path in paths:
             with suppress(FileNotFoundError):
                 self._files.delete_file(self._full(path))
+
+    def _make_folder(self, full: str) -> None:
+        """For a file; an object store has no folders."""
+        if self.is_local:
+            self._files.create_dir(full.rpartition("/")[0], recursive=True)
 
     def _full(self, path: str) -> str:
         return f"{self._root}/{path}"

@@ -7,13 +7,14 @@ so that `--help` needs neither Spark nor Java.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import wraps
+from functools import partial, wraps
 from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from flotilla.cli.pipelines.archive import LAKE_DEFAULT, LakeAt, check_lake_parts, print_result
 from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.output import console, note, print_json, print_table
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, AsJson, Servers, read_duration
@@ -26,7 +27,6 @@ pipeline_app = typer.Typer(
     no_args_is_help=True,
 )
 
-LAKE_DEFAULT = "flotilla-lake"
 #: The folder of checkpoints.
 FOLDER_DEFAULT = "flotilla-pipelines"
 MASTER_DEFAULT = "local[*]"
@@ -35,7 +35,6 @@ _ROWS_SHOWN = 1_000
 Topics: TypeAlias = Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)]
 Topic: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
 Master: TypeAlias = Annotated[str, typer.Option("--master", metavar="URL", help="Where Spark runs.")]
-LakeAt: TypeAlias = Annotated[str, typer.Option("--lake", metavar="PATH", help="A folder or a URI for Parquet.")]
 Checkpoint: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -91,47 +90,49 @@ def archive(
     as_json: AsJson = False,
     servers: Servers = DEFAULT_SERVERS,
 ) -> None:
-    """Copy topics into a lake of Parquet files, each record once.
+    """Copy topics into a lake of Delta tables with Spark, each record once.
 
-    Retention keeps records in the log until their files in the lake were read back.
+    Retention keeps records in the log until their files in the lake were read back. `flotilla archive run` does the
+    same in one process without Spark.
 
     Example: `flotilla pipeline archive orders --lake s3://bucket/lake --once`
     """
-    from flotilla.spark.pipelines.archive import ArchiveOptions, archive
-    from flotilla.spark.pipelines.streaming_run import RunOptions
+    from flotilla.lake.archive import ArchiveOptions
+    from flotilla.spark.pipelines.archive import archive
 
     _check_topics(topics)
-    run = RunOptions(_checkpoint(checkpoint, "archive", *topics), once, _seconds(every))
-    options = ArchiveOptions(servers, topics, lake, run, group, batch_rows)
+    every_ms = read_duration(every, "--every")
+    options = ArchiveOptions(servers, topics, lake, group=group, batch_rows=batch_rows, is_once=once, every_ms=every_ms)
     with _session("archive", master) as (spark, progress):
-        done = archive(spark, options, progress)
-    _print_result(asdict(done) | {"lake": lake}, as_json=as_json)
+        done = archive(spark, options, _checkpoint(checkpoint, "archive", *topics), progress)
+    print_result(asdict(done) | {"lake": lake}, as_json=as_json)
 
 
 @_pipeline("verify")
-def verify(
-    lake: LakeAt = LAKE_DEFAULT,
-    remove_unnamed: Annotated[
-        bool, typer.Option("--remove-unnamed", help="Remove leftovers of failed attempts. No archive may run.")
-    ] = False,
-    master: Master = MASTER_DEFAULT,
-    as_json: AsJson = False,
-) -> None:
-    """Read a whole lake back and check checksums, rows and offsets.
+def verify(lake: LakeAt = LAKE_DEFAULT, master: Master = MASTER_DEFAULT, as_json: AsJson = False) -> None:
+    """Read a whole lake back with Spark and check checksums, rows and offsets.
 
     Example: `flotilla pipeline verify --lake flotilla-lake`
     """
-    from flotilla.spark.lake.lake import Lake
-    from flotilla.spark.pipelines.archive import unnamed_files, verify_lake
+    from flotilla.lake.lake import Lake
+    from flotilla.lake.verification import verify_lake
+    from flotilla.spark.pipelines.executor_jobs import run_executor_jobs
 
-    opened = Lake(lake)
     with _session("verify", master) as (spark, _):
-        manifest = verify_lake(spark, opened)
-    unnamed = unnamed_files(opened, manifest)
-    if remove_unnamed:
-        opened.remove(unnamed)
-    found = {"version": manifest.version, "files": len(manifest.files), "rows": manifest.rows, "unnamed": len(unnamed)}
-    _print_result(found, as_json=as_json)
+        done = verify_lake(Lake(lake), partial(run_executor_jobs, spark))
+    print_result(asdict(done), as_json=as_json)
+
+
+@pipeline_app.command("migrate-lake")
+def migrate(lake: LakeAt = LAKE_DEFAULT, as_json: AsJson = False) -> None:
+    """Take over a lake of the format before Delta, with its files as they are. No archive may run meanwhile.
+
+    Example: `flotilla pipeline migrate-lake --lake flotilla-lake`
+    """
+    check_lake_parts()
+    from flotilla.lake.migration import migrate_lake
+
+    print_result(asdict(migrate_lake(lake, note)), as_json=as_json)
 
 
 @_pipeline("query")
@@ -216,7 +217,7 @@ def replay(
     )
     with _session("replay", master) as (spark, progress):
         done = replay(spark, options, progress)
-    _print_result(asdict(done), as_json=as_json)
+    print_result(asdict(done), as_json=as_json)
     if done.lots == done.lots_before:
         note("nothing to do: this replay was finished before; another --checkpoint repeats it")
 
@@ -323,7 +324,7 @@ def rollup(
         done = rollup(spark, options, progress)
         if report is not None:
             write_report(spark, options, report)
-    _print_result(asdict(done) | {"out": out}, as_json=as_json)
+    print_result(asdict(done) | {"out": out}, as_json=as_json)
 
 
 @_pipeline("audit")
@@ -354,7 +355,7 @@ def audit(
         progress("comparing")
         found = audit(spark, AuditOptions(servers, ledger, out, lake, consumed))
     counts = {"acknowledged": found.acknowledged, "in_log": found.in_log, "in_lake": found.in_lake, **found.counts}
-    _print_result(counts | {"findings": out, "is_good": found.is_good}, as_json=as_json)
+    print_result(counts | {"findings": out, "is_good": found.is_good}, as_json=as_json)
     if not found.is_good:
         raise typer.Exit(FAILED.code)
 
@@ -384,13 +385,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
-def _print_result(result: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        print_json(result)
-    else:
-        print_table(("what", "value"), [(name.replace("_", " "), str(value)) for name, value in result.items()])
 
 
 def _check_topics(topics: list[str]) -> None:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from pyspark.sql.datasource import InputPartition
-
 #: Topic and number.
 Partition = tuple[str, int]
 #: For each partition the offset to read next.
@@ -17,8 +15,8 @@ Position = dict[Partition, int]
 
 
 @dataclass(frozen=True)
-class OffsetRange(InputPartition):
-    """The work of one task. Pickled to the executors."""
+class OffsetRange:
+    """The work of one task."""
 
     topic: str
     partition: int
@@ -97,7 +95,7 @@ def to_json(position: Position) -> dict[str, dict[str, int]]:
 
 
 def from_json(table: Mapping[str, Any]) -> Position:
-    """Names that begin with @ are no topics: `flotilla.spark.progress` uses them."""
+    """Names that begin with @ are no topics: Spark's checkpoints have some."""
     return {
         (topic, int(number)): offset
         for topic, numbers in table.items()

@@ -1,13 +1,14 @@
 """The retention hold of an archive: an ordinary group whose committed offset bounds retention.
 
-It moves only to the end of the manifest, and every file in a manifest was read back before. So retention never passes
-the lake, whatever crashes; the next run moves a hold that is too far back.
+It moves only to the end of a table, and every file in a table was read back before. So retention never passes the lake,
+whatever crashes; the next run moves a hold that is too far back.
 """
 
 from collections.abc import Iterable, Mapping
 
 from flotilla.client.client import Client
-from flotilla.spark.lake.manifest import Partition, Span
+from flotilla.lake.offset_range import Partition
+from flotilla.lake.runs import Span
 
 
 class RetentionHold:

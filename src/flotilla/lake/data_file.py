@@ -1,11 +1,15 @@
 """The writer and the verifier of one Parquet file of a lake.
 
-Runs in Python tasks: rows go from Arrow to Parquet without the JVM. Rows of a file are sorted by partition and offset;
-statistics of partition, offset and timestamp let a reader skip rows. The folder names the topic.
+Rows go from Arrow to Parquet, in tasks of Spark or in the archive's own process. Rows of a file are sorted by partition
+and offset; statistics of partition, offset and timestamp let a reader skip rows. Every page has a checksum. Beside the
+file, in `_checksums`, is its description: the checksum of its bytes and its runs of offsets.
 """
 
+import json
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, fields
 from datetime import date
 from secrets import token_hex
 from typing import Any, Final
@@ -15,44 +19,99 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from flotilla.spark.lake.lake import Lake
-from flotilla.spark.lake.manifest import DataFile, Run
-from flotilla.spark.lake.store import CheckedFile
+from flotilla.lake.columns import DATE, STORED
+from flotilla.lake.runs import Run, append_runs
+from flotilla.lake.store import CheckedFile, Store
 from flotilla.types.errors import CorruptionError
 from flotilla.types.limits import MIB
 
-#: In the order of a file.
-STORED_COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp", "headers", "priority", "content_type")
 #: A row group is written at either size.
 GROUP_ROWS: Final = 131_072
-GROUP_BYTES: Final = 64 * MIB
+GROUP_BYTES: Final = 32 * MIB
+PAGE_BYTES: Final = 1 * MIB
 COMPRESSION: Final = "zstd"
+#: Readers of Delta ignore folders that begin with an underscore.
+CHECKSUM_FOLDER: Final = "_checksums"
 _MEASURED: Final = ["partition", "offset", "timestamp"]
 _DELTAS: Final = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
 _REPEATED: Final = ["key", "partition", "priority", "content_type"]
+#: Of later times too, which no calendar has.
+_LAST_DAY: Final = pa.scalar(date.max, pa.date32())
+_WRITTEN_ROWS: Final = 1_024
+_READ_ROWS: Final = 8_192
 
 
-def folder_of(topic: str, day: date) -> str:
-    return f"topic={topic}/date={day.isoformat()}"
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One Parquet file: rows of one topic and day, sorted by partition and offset."""
+
+    #: Below the table.
+    path: str
+    topic: str
+    #: Sorted, and as long as possible.
+    runs: tuple[Run, ...]
+    size_bytes: int
+    #: BLAKE2b of the written bytes.
+    checksum: str
+    #: Of the records' timestamps.
+    time_ms_min: int
+    time_ms_max: int
+    #: When it was written.
+    written_ms: int
+
+    @property
+    def rows(self) -> int:
+        return sum(run.end - run.first for run in self.runs)
+
+    @property
+    def day(self) -> str:
+        return self.path.partition("/")[0].removeprefix(f"{DATE}=")
+
+    def text(self) -> str:
+        """As it is stored, and as it travels between tasks and the driver."""
+        return json.dumps([getattr(self, each.name) for each in fields(self)])
+
+    @classmethod
+    def from_text(cls, text: str | bytes) -> "DataFile":
+        """Raises CorruptionError."""
+        try:
+            path, topic, runs, *rest = json.loads(text)
+            return cls(path, topic, tuple(Run(*run) for run in runs), *rest)
+        except (ValueError, TypeError) as error:
+            raise CorruptionError(f"the description of a file is damaged: {error}") from error
+
+
+def description_path(path: str) -> str:
+    return f"{CHECKSUM_FOLDER}/{path}.json"
+
+
+def read_description(store: Store, path: str) -> DataFile:
+    """What was written about a file. Raises CorruptionError when it is missing or damaged."""
+    data = store.read(description_path(path))
+    if data is None:
+        raise CorruptionError(f"{path} has no description in {CHECKSUM_FOLDER}")
+    return DataFile.from_text(data)
 
 
 class FileWriter:
     """Writes one file of sorted rows; `done` describes it."""
 
-    def __init__(self, path: str, topic: str, file: CheckedFile, schema: "pa.Schema") -> None:
+    def __init__(self, path: str, topic: str, file: CheckedFile, row_bytes: int) -> None:
         self._path = path
         self._topic = topic
         self._file = file
         self._writer = pq.ParquetWriter(
             file,
-            schema,
+            STORED,
             compression=COMPRESSION,
             write_statistics=_MEASURED,
             use_dictionary=_REPEATED,
             column_encoding=_DELTAS,
-            sorting_columns=[pq.SortingColumn(schema.get_field_index(name)) for name in _MEASURED[:2]],
+            sorting_columns=[pq.SortingColumn(STORED.get_field_index(name)) for name in _MEASURED[:2]],
+            write_page_checksum=True,
+            # The size of a page is looked at after so many rows, and a reader has whole pages in memory.
+            write_batch_size=max(min(PAGE_BYTES // row_bytes, _WRITTEN_ROWS), 1),
         )
-        self._schema = schema
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = self._pending_bytes = 0
         self._runs: list[Run] = []
@@ -85,40 +144,49 @@ class FileWriter:
             checksum=self._file.checksum,
             time_ms_min=min(self._times_ms),
             time_ms_max=max(self._times_ms),
+            written_ms=time.time_ns() // 1_000_000,
         )
 
     def _flush(self) -> None:
         if not self._pending:
             return
-        table = pa.Table.from_batches(self._pending, self._schema)
+        table = pa.Table.from_batches(self._pending, STORED)
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
         self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
-        self._runs = _appended(self._runs, runs_of(table))
+        self._runs = append_runs(self._runs, runs_of(table))
         bounds = pc.min_max(table["timestamp"].cast(pa.int64()))
         self._times_ms += [bounds[side].as_py() // 1_000 for side in ("min", "max")]
 
 
-def write_days(lake: Lake, topic: str, name: str, batches: "Iterable[pa.RecordBatch]") -> list[DataFile]:
+def write_days(store: Store, topic: str, name: str, batches: "Iterable[pa.RecordBatch]") -> list[DataFile]:
     """Writes rows of one topic, a file for each day of their times. An error leaves no file."""
     writers: dict[date, FileWriter] = {}
     with ExitStack() as files:
         for batch in batches:
-            batch = batch.select([each for each in STORED_COLUMNS if each in batch.schema.names])
-            for day, rows in _by_day(batch):
+            for day, rows in _by_day(batch.select(STORED.names).cast(STORED)):
                 writer = writers.get(day)
                 if writer is None:
-                    path = f"{folder_of(topic, day)}/{name}-{token_hex(4)}.parquet"
-                    file = files.enter_context(lake.writing(path))
-                    writer = writers[day] = FileWriter(path, topic, file, rows.schema)
+                    path = f"{DATE}={day.isoformat()}/{name}-{token_hex(4)}.parquet"
+                    file = files.enter_context(store.writing(path))
+                    writer = writers[day] = FileWriter(path, topic, file, max(rows.nbytes // rows.num_rows, 1))
                     files.callback(writer.end)
                 writer.write(rows)
         for writer in writers.values():
             writer.close()
-    return [writer.done() for writer in writers.values()]
+    made = [writer.done() for writer in writers.values()]
+    for each in made:
+        store.put(description_path(each.path), each.text().encode())
+    return made
+
+
+def remove_files(store: Store, paths: Iterable[str]) -> None:
+    """Removes files with their descriptions."""
+    for path in paths:
+        store.remove([path, description_path(path)])
 
 
 def _by_day(batch: "pa.RecordBatch") -> "list[tuple[date, pa.RecordBatch]]":
-    days = pc.cast(batch["timestamp"], pa.date32())
+    days = pc.min_element_wise(pc.cast(batch["timestamp"], pa.date32()), _LAST_DAY)
     first, last = (pc.min_max(days)[side].as_py() for side in ("min", "max"))
     if first == last:
         return [(first, batch)] if batch.num_rows else []
@@ -145,24 +213,20 @@ def _numbers(column: Any) -> Any:
     return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
 
 
-def _appended(runs: list[Run], more: Sequence[Run]) -> list[Run]:
-    """Appends runs, and joins the first with the last one if they are adjacent."""
-    if runs and more and runs[-1].partition == more[0].partition and runs[-1].end == more[0].first:
-        return [*runs[:-1], runs[-1]._replace(end=more[0].end), *more[1:]]
-    return [*runs, *more]
+def verify(store: Store, file: DataFile, *, columns: Sequence[str] | None = ("partition", "offset")) -> None:
+    """Reads a file back: its bytes, and the pages, rows and offsets of some columns (None: of all).
 
-
-def verify(lake: Lake, file: DataFile) -> None:
-    """Reads a file back: its bytes, rows and offsets. Raises CorruptionError when it is not as written."""
+    Raises CorruptionError when it is not as written.
+    """
     try:
-        checksum, size_bytes = lake.checksum(file.path)
+        checksum, size_bytes = store.checksum(file.path)
         if (checksum, size_bytes) != (file.checksum, file.size_bytes):
             raise CorruptionError(f"{file.path} is not what was written: {size_bytes} bytes with checksum {checksum}")
-        with lake.reading(file.path) as source:
-            parquet = pq.ParquetFile(source)
+        with store.reading(file.path) as source:
+            parquet = pq.ParquetFile(source, page_checksum_verification=True)
             runs: list[Run] = []
-            for batch in parquet.iter_batches(GROUP_ROWS, columns=["partition", "offset"]):
-                runs = _appended(runs, runs_of(batch))
+            for batch in parquet.iter_batches(_READ_ROWS, columns=None if columns is None else list(columns)):
+                runs = append_runs(runs, runs_of(batch))
             rows = parquet.metadata.num_rows
     except (OSError, pa.ArrowException) as error:
         raise CorruptionError(f"{file.path} cannot be read back: {error}") from error

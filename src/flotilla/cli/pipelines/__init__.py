@@ -1,0 +1,1 @@
+"""`flotilla archive` and `flotilla pipeline`."""

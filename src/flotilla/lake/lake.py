@@ -1,0 +1,51 @@
+"""A lake: a folder with one Delta table for each topic.
+
+    <lake>/orders/_delta_log/00000000000000000007.json
+    <lake>/orders/_checksums/date=2030-01-31/<name>.parquet.json
+    <lake>/orders/date=2030-01-31/<partition>-<first offset>-<token>.parquet
+
+A folder of a table has no `=` in its own name: readers would take it for a column.
+"""
+
+from typing import Final
+
+from flotilla.lake.offset_range import Partition
+from flotilla.lake.runs import Span
+from flotilla.lake.store import Store
+from flotilla.lake.table import LOG_FOLDER, TopicTable
+from flotilla.types.errors import InvalidArgumentError
+
+#: Of lakes before they were Delta tables.
+OLD_FOLDER: Final = "_manifest"
+
+
+class Lake:
+    def __init__(self, address: str) -> None:
+        """Raises InvalidArgumentError for an address that is no folder, and for a lake of the old format."""
+        self.store = Store(address)
+        if self.store.exists(OLD_FOLDER):
+            raise InvalidArgumentError(
+                f"the lake {address} has the format of an older version: flotilla pipeline migrate-lake --lake "
+                f"{address} takes it over"
+            )
+
+    def __reduce__(self) -> tuple[type["Lake"], tuple[str]]:
+        return Lake, (self.store.address,)
+
+    @property
+    def address(self) -> str:
+        return self.store.address
+
+    def topics(self) -> list[str]:
+        """The topics that have a table."""
+        return [name for name in self.store.folders() if self.store.exists(f"{name}/{LOG_FOLDER}")]
+
+    def table(self, topic: str) -> TopicTable:
+        """The table of a topic, whether it exists yet or not."""
+        return TopicTable(self.store.address_of(topic), topic)
+
+    def spans(self, topics: list[str]) -> dict[Partition, Span]:
+        """The offsets in the newest version of each table."""
+        return {
+            (topic, number): span for topic in topics for number, span in self.table(topic).snapshot().spans.items()
+        }

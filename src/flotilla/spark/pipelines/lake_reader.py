@@ -1,0 +1,59 @@
+"""The rows of a table in the lake as a DataFrame, by the list of files in one version, with no jar.
+
+Spark reads the files itself where it has a file system for the address. Otherwise, as for `s3://` in a Spark from PyPI,
+tasks read them with Arrow.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.types import StructField, StructType
+
+from flotilla.lake.table import TableFile, TopicTable
+from flotilla.spark.schema import COLUMNS
+
+_BATCH_ROWS: Final = 8_192
+
+
+def lake_rows(
+    spark: SparkSession, table: TopicTable, files: Sequence[TableFile], columns: Sequence[str] = tuple(COLUMNS)
+) -> DataFrame:
+    """All rows of the given files; others in the folder do not count."""
+    names = [name for name in columns if name != "topic"]
+    stored = StructType([StructField(name, COLUMNS[name]) for name in names])
+    if _has_file_system(spark, table):
+        rows = spark.read.schema(stored).parquet(*[table.address_of(file.path) for file in files])
+    else:
+        paths = spark.createDataFrame([(file.path,) for file in files], "path string").repartition(len(files), "path")
+        rows = paths.mapInArrow(_reading(table, names), stored)
+    return rows.withColumn("topic", functions.lit(table.topic)).select(*columns)
+
+
+def _has_file_system(spark: SparkSession, table: TopicTable) -> bool:
+    if table.is_local:
+        return True
+    try:
+        context = spark.sparkContext
+        assert context._jvm is not None
+        context._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(
+            table.address.partition(":")[0], context._jsc.hadoopConfiguration()
+        )
+    except Exception:
+        # Whatever is missing, Arrow does without.
+        return False
+    return True
+
+
+def _reading(table: TopicTable, columns: Sequence[str]) -> Callable[[Any], Iterator[Any]]:
+    """A function for tasks that turns paths into rows."""
+
+    def read(batches: Any) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path in batch["path"].to_pylist():
+                with table.reading(path) as source:
+                    yield from pq.ParquetFile(source).iter_batches(_BATCH_ROWS, columns=list(columns))
+
+    return read

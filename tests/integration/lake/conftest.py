@@ -1,0 +1,40 @@
+"""One broker in this process, and an S3 server, for all tests of the lake that need no Spark."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+pytest.importorskip("deltalake", reason="the extra lake")
+
+from flotilla import Client
+from flotilla.testing import LocalBroker
+from tests.integration.lake.object_store import object_store
+
+__all__ = ["object_store"]
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="package")
+def broker() -> Iterator[LocalBroker]:
+    with LocalBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def client(broker: LocalBroker) -> Iterator[Client]:
+    with broker.client() as client:
+        yield client
+
+
+@pytest.fixture
+def topic(client: Client) -> Callable[..., str]:
+    """Makes topics that no other test has."""
+
+    def make(partitions: int = 2) -> str:
+        name = f"lake-{next(_numbers)}"
+        client.create_topic(name, partitions=partitions)
+        return name
+
+    return make

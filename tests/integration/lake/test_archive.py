@@ -1,0 +1,242 @@
+"""The archive without Spark, killed at every step, on a disk and on S3: each record once, and held until then."""
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from typer.testing import CliRunner
+
+from flotilla import Client
+from flotilla.cli.app import app
+from flotilla.lake import archive as archive_module
+from flotilla.lake import compaction as compaction_module
+from flotilla.lake import vacuum as vacuum_module
+from flotilla.lake.archive import ArchiveOptions, next_offsets, run_archive, run_here
+from flotilla.lake.compaction import CompactionRules
+from flotilla.lake.lake import Lake
+from flotilla.lake.runs import Span
+from flotilla.lake.table import TopicTable
+from flotilla.lake.verification import verify_table
+from flotilla.testing import LocalBroker
+from flotilla.types.errors import AlreadyExistsError, CorruptionError, OffsetOutOfRangeError
+from tests.integration.lake.archived import expected, produce, stored
+
+#: Every step of a batch, of a compaction and of a vacuum: whose function it is, and the name.
+STEPS: list[tuple[Any, str]] = [
+    (archive_module, "write_ranges"),
+    (archive_module, "verify_files"),
+    (TopicTable, "add"),
+    (DeltaTable, "create_write_transaction"),
+    (archive_module.RetentionHold, "move"),
+    (compaction_module, "write_days"),
+    (compaction_module, "merge_files"),
+    (TopicTable, "replace"),
+    (vacuum_module, "remove_files"),
+]
+
+
+#: All on a disk; on S3 those around a commit.
+CASES = [("disk", step, moment) for step in STEPS for moment in ("before", "after")]
+CASES += [("s3", step, "after") for step in STEPS if step[1] in ("create_write_transaction", "replace", "remove_files")]
+
+
+class Killed(BaseException):
+    """Nothing handles it, as nothing handles the death of a process."""
+
+
+def dying(work: Callable[..., Any], moment: str, call: int) -> Callable[..., Any]:
+    """The same, but a call ends everything: before it does anything, or when it is done."""
+    calls = []
+
+    def run(*arguments: Any, **named: Any) -> Any:
+        calls.append(work)
+        if len(calls) == call and moment == "before":
+            raise Killed
+        result = work(*arguments, **named)
+        if len(calls) == call:
+            raise Killed
+        return result
+
+    return run
+
+
+@pytest.fixture
+def options(broker: LocalBroker, topic: Callable[..., str], tmp_path: Path) -> Callable[..., ArchiveOptions]:
+    name = topic()
+    return lambda **changes: ArchiveOptions(
+        **{"servers": broker.address, "topics": [name], "lake": str(tmp_path / "lake"), **changes}
+    )
+
+
+@pytest.fixture(params=["disk", "s3"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(tmp_path / "lake") if request.param == "disk" else f"{request.getfixturevalue('object_store')}/archive"
+
+
+@pytest.mark.parametrize(
+    ("lake", "step", "moment"), CASES, indirect=["lake"], ids=lambda each: each[1] if isinstance(each, tuple) else each
+)
+def test_a_process_that_dies_at_any_step_leaves_each_record_once(
+    client: Client,
+    options: Callable[..., ArchiveOptions],
+    lake: str,
+    step: tuple[Any, str],
+    moment: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Four files are two for each of two days; nothing is too young to be removed.
+    monkeypatch.setattr(vacuum_module, "GRACE_HOURS_MIN", 0)
+    said = options(lake=lake, batch_rows=200, compaction=CompactionRules(files_min=2), grace_hours=0)
+    name = said.topics[0]
+    produce(client, name, 400)
+    owner, attribute = step
+    with monkeypatch.context() as broken:
+        # The second call has something before it; a hold is moved once at the beginning.
+        call = 3 if attribute == "move" else 1 if owner is vacuum_module else 2
+        broken.setattr(owner, attribute, dying(getattr(owner, attribute), moment, call))
+        with pytest.raises(Killed):
+            run_archive(said)
+    held = [client.committed_offset(name, "archive", number) for number in (0, 1)]
+    spans = Lake(lake).table(name).snapshot().spans
+    for number, offset in enumerate(held):
+        assert offset is not None
+        assert offset <= spans.get(number, Span(0, 0)).end, "the hold never passes the lake"
+
+    done = run_archive(said)
+    table = Lake(lake).table(name)
+    assert done.rows_total == 400
+    assert stored(lake, name) == expected(400)
+    assert verify_table(table, run_here).spans == {0: Span(0, 200), 1: Span(0, 200)}
+    assert [client.committed_offset(name, "archive", number) for number in (0, 1)] == [200, 200]
+    # What was left behind is gone.
+    files = table.snapshot().files
+    assert table.paths(suffix=".parquet") == sorted(file.path for file in files)
+    assert len(files) == 2
+    assert run_archive(said).rows == 0
+
+
+def test_two_archives_at_once_have_each_record_once(
+    client: Client, options: Callable[..., ArchiveOptions], lake: str
+) -> None:
+    said = options(lake=f"{lake}-two", batch_rows=80)
+    produce(client, said.topics[0], 400)
+    told, barrier = [], threading.Barrier(2)
+
+    def run() -> None:
+        barrier.wait()
+        while True:
+            try:
+                run_archive(said)
+            except AlreadyExistsError as error:
+                told.append(str(error))
+            else:
+                return
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert stored(said.lake, said.topics[0]) == expected(400)
+    assert all("another archive writes to this lake" in text for text in told)
+
+
+def test_a_file_that_rots_is_found_and_nothing_lets_go_of_the_log(
+    client: Client, options: Callable[..., ArchiveOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = options()
+    produce(client, said.topics[0], 100)
+    real = archive_module.verify_files
+
+    def rot(store: Any, files: Any, run_jobs: Any) -> None:
+        path = Path(store.address_of(files[0].path))
+        path.write_bytes(path.read_bytes()[:-9] + b"!" + path.read_bytes()[-8:])
+        real(store, files, run_jobs)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(archive_module, "verify_files", rot)
+        with pytest.raises(CorruptionError, match="is not what was written"):
+            run_archive(said)
+    assert Lake(said.lake).table(said.topics[0]).snapshot().version == -1
+    assert client.committed_offset(said.topics[0], "archive", 0) == 0
+    assert run_archive(said).rows_total == 100
+
+
+def test_a_compaction_that_fails_does_not_fail_the_archive(
+    client: Client, options: Callable[..., ArchiveOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = options(compaction=CompactionRules(files_min=2))
+    produce(client, said.topics[0], 100)
+
+    def fail(*_: Any) -> None:
+        raise MemoryError("no memory is left")
+
+    monkeypatch.setattr(compaction_module, "merge_files", fail)
+    lines: list[str] = []
+    assert run_archive(said, lines.append).rows_total == 100
+    assert lines[-1] == f"files of {said.topics[0]} are not compacted: no memory is left"
+
+
+def test_a_batch_is_bounded_by_bytes_too(
+    client: Client, options: Callable[..., ArchiveOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file must not wait for its commit until another 100 GB are written."""
+    said = options()
+    produce(client, said.topics[0], 400)
+    monkeypatch.setattr(archive_module, "ROWS_PER_FILE", 50)
+    writing = archive_module.write_ranges
+    monkeypatch.setattr(archive_module, "write_ranges", lambda *arguments: writing(*arguments, bytes_max=1))
+    assert run_archive(said).rows_total == 400
+    table = Lake(said.lake).table(said.topics[0])
+    assert table.snapshot().version == 8, "each batch has one range of 50"
+    assert stored(said.lake, said.topics[0]) == expected(400)
+
+
+def test_a_continuous_archive_follows_compacts_and_stops(
+    client: Client, options: Callable[..., ArchiveOptions]
+) -> None:
+    said = options(is_once=False, compaction=CompactionRules(files_min=2, every_batches=2))
+    name = said.topics[0]
+    waits = iter(range(100, 300, 100))
+
+    def produce_more(_: float) -> None:
+        first = next(waits, None)
+        if first is None:
+            raise KeyboardInterrupt
+        produce(client, name, 100, first=first)
+
+    produce(client, name, 100)
+    done = run_archive(said, wait=produce_more)
+    assert (done.rows, done.rows_total) == (300, 300)
+    assert done.compacted > 0
+    assert stored(said.lake, name) == expected(300)
+
+
+def test_records_that_are_gone_are_named() -> None:
+    place = ("orders", 0)
+    assert next_offsets({place: Span(0, 5)}, {place: 3}, {place: 9}) == {place: 5}
+    assert next_offsets({}, {place: 3}, {place: 9}) == {place: 3}
+    for oldest, end in ((7, 9), (0, 4)):
+        with pytest.raises(OffsetOutOfRangeError, match="orders/0 up to offset 5"):
+            next_offsets({place: Span(0, 5)}, {place: oldest}, {place: end})
+
+
+def test_the_verbs_of_the_command_line(client: Client, options: Callable[..., ArchiveOptions]) -> None:
+    said = options()
+    name = said.topics[0]
+    produce(client, name, 100)
+
+    def found(*words: str) -> Any:
+        result = CliRunner().invoke(app, ["archive", *words, "--lake", said.lake, "--json"])
+        assert result.exit_code == 0, (result.output, result.exception)
+        return json.loads(result.stdout)
+
+    done = found("run", "--topic", name, "--once", "--servers", said.servers)
+    assert (done["rows"], done["rows_total"], done["lake"]) == (100, 100, said.lake)
+    assert found("verify") == {"topics": 1, "files": done["files"], "rows": 100}
+    assert found("compact") == {f"replaced in {name}": 0}
+    assert found("vacuum", "--grace", "90m", "--dry-run") == {f"removed from {name}": 0}
