@@ -4,6 +4,8 @@ A version is remembered for APPLICATION_REMEMBERED_MS after the application's la
 idle for longer only a hash of its name is kept: its commits are refused, because its versions are forgotten, until an
 operator forgets the application wholly. A new application is refused while the table is full; transactions without an
 application have nothing to do with it.
+
+An application belongs to the user who committed for it first, as long as it is remembered.
 """
 
 from collections import OrderedDict
@@ -11,7 +13,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from flotilla.types.errors import ForgottenError, OverloadedError
+from flotilla.types.errors import ForgottenError, OverloadedError, PermissionDeniedError
 
 #: The horizon of versions.
 APPLICATION_REMEMBERED_MS: Final = 30 * 24 * 3_600_000
@@ -29,6 +31,8 @@ class Used(NamedTuple):
     version: int
     #: The time of its last commit.
     used_ms: int
+    #: The user who committed first; empty: nobody was asked who they are, or an operator committed.
+    owner: str = ""
 
 
 class FrozenApplications(NamedTuple):
@@ -57,6 +61,12 @@ class ApplicationTable:
     def get(self, name: str) -> Used | None:
         return self._used.get(name)
 
+    def check_owner(self, name: str, owner: str) -> None:
+        """Raises PermissionDeniedError for a user whose application it is not. An empty owner is anybody."""
+        used = self._used.get(name)
+        if used is not None and owner and used.owner not in ("", owner):
+            raise PermissionDeniedError(f"application {name} belongs to another user, who committed first")
+
     def check(self, name: str) -> None:
         """Raises the error that a commit of the application is refused with."""
         if name in self._used:
@@ -71,11 +81,11 @@ class ApplicationTable:
                 f"{APPLICATION_COUNT_MAX} applications are remembered: no new one can commit before some are forgotten"
             )
 
-    def commit(self, name: str, version: int, now_ms: int) -> None:
-        """The application has committed a version."""
+    def commit(self, name: str, version: int, now_ms: int, owner: str = "") -> None:
+        """The application has committed a version. It belongs to its first owner."""
         # Not move_to_end: `freeze` needs the order of the dict below.
-        self._used.pop(name, None)
-        self._used[name] = Used(version, now_ms)
+        known = self._used.pop(name, None)
+        self._used[name] = Used(version, now_ms, owner if known is None else known.owner or owner)
         self._trim(now_ms)
 
     def knows(self, name: str) -> bool:

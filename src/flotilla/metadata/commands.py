@@ -161,6 +161,8 @@ class DecideTransaction:
     is_commit: bool
     #: When its first stage was stored. 0: nothing is staged, or (of an abort) it is not known.
     begun_ms: int
+    #: The user whose application it is; empty: anybody's.
+    owner: str
     now_ms: int
 
 
@@ -176,6 +178,8 @@ class CommitTogether:
     members: tuple[tuple[str, tuple[GroupId, ...]], ...]
     #: When the first stage of any of them was stored; 0: nothing is staged.
     begun_ms: int
+    #: As of a single transaction.
+    owner: str
     now_ms: int
 
 
@@ -239,7 +243,8 @@ Command: TypeAlias = (
     | RemoveRole
 )
 
-#: The kinds of commands. 9 was never written; 10 was AlterGroup before settings could be texts.
+#: The kinds of commands. 9 was never written; 10 was AlterGroup before settings could be texts; 11 and 13 were
+#: DecideTransaction and CommitTogether before applications had owners.
 _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     1: InitCluster,
     2: RegisterBroker,
@@ -249,10 +254,10 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     6: AlterTopic,
     7: DeleteTopic,
     8: ConfirmRemoved,
-    11: DecideTransaction,
     12: ConfirmTransaction,
-    13: CommitTogether,
     14: ForgetTransaction,
+    15: DecideTransaction,
+    16: CommitTogether,
     20: JoinStreamGroup,
     21: RemoveStreamMembers,
     22: ReleasePartitions,

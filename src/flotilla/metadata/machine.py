@@ -317,11 +317,17 @@ class MetadataMachine:
             command.groups,
             is_commit=command.is_commit,
             now_ms=command.now_ms,
+            owner=command.owner,
         )
 
     def _commit_together(self, command: CommitTogether) -> Transaction:
         return self.state.transactions.commit_together(
-            command.transaction_id, command.application_id, command.version, command.members, now_ms=command.now_ms
+            command.transaction_id,
+            command.application_id,
+            command.version,
+            command.members,
+            now_ms=command.now_ms,
+            owner=command.owner,
         )
 
     def _forget_transaction(self, command: ForgetTransaction) -> None:

@@ -275,6 +275,7 @@ def _decide_transaction(state: ClusterState, command: DecideTransaction) -> None
         command.groups,
         is_commit=command.is_commit,
         begun_ms=command.begun_ms,
+        owner=command.owner,
     )
     if command.is_commit and state.transactions.get(command.transaction_id) is None:
         _check_groups(state, command.groups)
@@ -288,6 +289,7 @@ def _commit_together(state: ClusterState, command: CommitTogether) -> None:
         command.version,
         command.members,
         begun_ms=command.begun_ms,
+        owner=command.owner,
     )
     if table.get(command.transaction_id) is None:
         for _, groups in command.members:

@@ -23,7 +23,7 @@ from flotilla.types.errors import CorruptionError, InvalidArgumentError
 from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.snapshot_data import SnapshotData, whole
 
-VERSION: Final = 9
+VERSION: Final = 10
 
 _Value = TypeVar("_Value")
 

@@ -113,6 +113,7 @@ class TransactionTable:
         *,
         is_commit: bool,
         begun_ms: int,
+        owner: str = "",
     ) -> None:
         """Raises the error that `decide` would be refused with. begun_ms 0: nothing is staged, or it is not known."""
         _check_text("a transaction's id", transaction_id, 1, TRANSACTION_ID_LENGTH_MAX)
@@ -125,6 +126,7 @@ class TransactionTable:
             raise InvalidArgumentError(
                 "a commit says when its transaction began: the smallest `begun_ms` of its stages"
             )
+        self.applications.check_owner(application_id, owner)
         known = self.get(transaction_id)
         if known is not None:
             if known.state != (COMMITTED if is_commit else ABORTED) and not known.is_repeated:
@@ -165,6 +167,7 @@ class TransactionTable:
         *,
         is_commit: bool,
         now_ms: int,
+        owner: str = "",
     ) -> Transaction:
         """The decision, made now or before."""
         known = self.get(transaction_id)
@@ -175,7 +178,7 @@ class TransactionTable:
         waiting = tuple(sorted(groups)) if state == COMMITTED else ()
         decided = Transaction(transaction_id, state, application_id, version, now_ms, waiting, is_repeated)
         if state == COMMITTED and application_id:
-            self.applications.commit(application_id, version, now_ms)
+            self.applications.commit(application_id, version, now_ms, owner)
         self.put(decided, now_ms)
         return decided
 
@@ -190,10 +193,17 @@ class TransactionTable:
             self._by_group.setdefault(group, {})[decided.transaction_id] = None
 
     def check_together(
-        self, transaction_id: str, application_id: str, version: int, members: Members, *, begun_ms: int
+        self,
+        transaction_id: str,
+        application_id: str,
+        version: int,
+        members: Members,
+        *,
+        begun_ms: int,
+        owner: str = "",
     ) -> None:
         """Raises the error that `commit_together` would be refused with."""
-        self.check(transaction_id, application_id, version, (), is_commit=True, begun_ms=begun_ms)
+        self.check(transaction_id, application_id, version, (), is_commit=True, begun_ms=begun_ms, owner=owner)
         ids = [name for name, _ in members]
         if len(ids) > MEMBER_COUNT_MAX or len({transaction_id, *ids}) != len(ids) + 1:
             raise InvalidArgumentError(f"up to {MEMBER_COUNT_MAX} transactions are committed together, each named once")
@@ -208,13 +218,20 @@ class TransactionTable:
                 raise TransactionEndedError(f"transaction {name} is over, so none of the others is committed")
 
     def commit_together(
-        self, transaction_id: str, application_id: str, version: int, members: Members, *, now_ms: int
+        self,
+        transaction_id: str,
+        application_id: str,
+        version: int,
+        members: Members,
+        *,
+        now_ms: int,
+        owner: str = "",
     ) -> Transaction:
         """The decision about all of them, made now or before."""
         known = self.get(transaction_id)
         if known is not None:
             return known
-        decided = self.decide(transaction_id, application_id, version, (), is_commit=True, now_ms=now_ms)
+        decided = self.decide(transaction_id, application_id, version, (), is_commit=True, now_ms=now_ms, owner=owner)
         for name, groups in members:
             waiting = tuple(sorted(groups)) if decided.state == COMMITTED else ()
             self.put(replace(decided, transaction_id=name, waiting=waiting), now_ms)

@@ -211,6 +211,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
         version=u64,
         members=st.lists(st.tuples(text, st.lists(u32, max_size=3)), max_size=3),
         begun_ms=u64,
+        owner=text,
     ),
     transactions.AbortTransaction: st.builds(
         transactions.AbortTransaction, transaction_id=text, partitions=participants, begun_ms=u64

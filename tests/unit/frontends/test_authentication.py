@@ -138,6 +138,26 @@ def test_a_revoked_grant_ends_what_waits(broker, admin, user):
     assert isinstance(ended[0], NotFoundError)
 
 
+def test_an_application_belongs_to_the_user_who_committed_first(broker, admin, user):
+    admin.admin.users.create("thief", "pencil")
+    for name in (user.user, "thief"):
+        admin.admin.grants.add(name, PRODUCE, "orders")
+
+    def commit(credentials: Password, version: int) -> None:
+        with broker.client(credentials=credentials) as client:
+            transaction = client.transaction()
+            transaction.produce("orders", b"%d" % version)
+            transaction.commit(application_id="billing", version=version)
+
+    commit(user, 1)
+    with pytest.raises(PermissionDeniedError, match="belongs to another user"):
+        commit(Password("thief", "pencil"), 2)
+    commit(user, 2)
+    # Whoever may operate may commit for everybody.
+    commit(ADMIN, 3)
+    admin.admin.users.delete("thief")
+
+
 def test_a_deleted_user_is_out_at_once(broker, admin, user):
     admin.admin.grants.add(user.user, PRODUCE, "orders")
     with broker.client(credentials=user) as client:

@@ -67,12 +67,12 @@ def full_log() -> Log:
     lost = first.partitions[1].group
     if 2 in first.partitions[1].replicas:
         accept(log, ConfirmLost(lost, 2, 2002, 131))
-    accept(log, DecideTransaction("tx-0", "idle", 1, (), True, 0, 139))
-    accept(log, DecideTransaction("tx-1", "", 0, (16, 17), True, 120, 140))
-    accept(log, DecideTransaction("tx-2", "app", 300, (16,), False, 0, 141))
+    accept(log, DecideTransaction("tx-0", "idle", 1, (), True, 0, "", 139))
+    accept(log, DecideTransaction("tx-1", "", 0, (16, 17), True, 120, "", 140))
+    accept(log, DecideTransaction("tx-2", "app", 300, (16,), False, 0, "", 141))
     later_ms = 139 + APPLICATION_REMEMBERED_MS
-    accept(log, CommitTogether("job-1", "app", 301, (("tx-3", (17, 18)), ("tx-4", ())), later_ms, later_ms))
-    accept(log, DecideTransaction("tx-5", "app", 7, (16,), True, later_ms, later_ms + 1))
+    accept(log, CommitTogether("job-1", "app", 301, (("tx-3", (17, 18)), ("tx-4", ())), later_ms, "anna", later_ms))
+    accept(log, DecideTransaction("tx-5", "app", 7, (16,), True, later_ms, "anna", later_ms + 1))
     accept(log, ConfirmTransaction((("tx-1", 16),), 144))
     for member in ("ann", "bob", "cid"):
         accept(log, JoinStreamGroup(first.topic_id, "readers", member, "client", "", 0, 150))

@@ -24,13 +24,14 @@ from flotilla.types.errors import (
     InvalidArgumentError,
     NotFoundError,
     OverloadedError,
+    PermissionDeniedError,
     TransactionEndedError,
 )
 from tests.unit.metadata.entries import Log, cluster
 
 
 def decide(transaction_id="x", *, application_id="", version=0, groups=(16,), is_commit=True, begun_ms=50, now_ms=100):
-    return DecideTransaction(transaction_id, application_id, version, groups, is_commit, begun_ms, now_ms)
+    return DecideTransaction(transaction_id, application_id, version, groups, is_commit, begun_ms, "", now_ms)
 
 
 #: Of transactions in the tests of the table alone.
@@ -250,7 +251,7 @@ def test_an_operator_gives_up_partitions_and_applications(log):
 
 
 def together(transaction_id="all", *, application_id="app", version=1, members=(("a", (17, 16)), ("b", (16,)))):
-    return CommitTogether(transaction_id, application_id, version, members, 50, 100)
+    return CommitTogether(transaction_id, application_id, version, members, 50, "", 100)
 
 
 def test_several_are_committed_by_one_decision(log):
@@ -301,3 +302,30 @@ def test_an_invalid_joint_commit_is_refused_whole(log, command, error):
     assert isinstance(log.command(command), error)
     assert not log.machine.state.transactions.awaited
     assert not len(log.machine.state.transactions.ended)
+
+
+def owned(table: TransactionTable, transaction_id: str, version: int, owner: str) -> None:
+    """Checks and commits for an application on behalf of a user."""
+    table.check(transaction_id, "app", version, (), is_commit=True, begun_ms=0, owner=owner)
+    table.decide(transaction_id, "app", version, (), is_commit=True, now_ms=BEGUN_MS, owner=owner)
+
+
+def test_an_application_belongs_to_the_user_who_committed_first():
+    table = TransactionTable()
+    # Before there were users: it belongs to nobody yet.
+    owned(table, "a", 1, "")
+    owned(table, "b", 2, "anna")
+    with pytest.raises(PermissionDeniedError):
+        owned(table, "c", 3, "ben")
+    # Not even whether a version was committed is told to others.
+    with pytest.raises(PermissionDeniedError):
+        owned(table, "c", 1, "ben")
+    with pytest.raises(PermissionDeniedError):
+        table.check_together("t", "app", 3, (("m", ()),), begun_ms=0, owner="ben")
+    owned(table, "d", 3, "")
+    assert table.applications.get("app") == Used(3, BEGUN_MS, "anna")
+    owned(table, "e", 4, "anna")
+    # Forgotten with the application.
+    table.forget("", "app", BEGUN_MS)
+    owned(table, "f", 1, "ben")
+    assert table.applications.get("app") == Used(1, BEGUN_MS, "ben")

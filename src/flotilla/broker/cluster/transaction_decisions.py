@@ -44,6 +44,7 @@ class TransactionDecisions:
                 groups=self._groups(request.partitions),
                 is_commit=True,
                 begun_ms=request.begun_ms,
+                owner=request.owner,
                 now_ms=self._outside.now_ms(),
             ),
             done,
@@ -60,6 +61,7 @@ class TransactionDecisions:
                 groups=(),
                 is_commit=False,
                 begun_ms=request.begun_ms,
+                owner="",
                 now_ms=self._outside.now_ms(),
             ),
             done,
@@ -118,6 +120,7 @@ class TransactionDecisions:
             request.version,
             tuple(members),
             request.begun_ms,
+            request.owner,
             self._outside.now_ms(),
         )
 

@@ -317,7 +317,7 @@ class PartitionTransactions:
 
     def ask_for_abortion(self, transaction_id: str, begun_ms: int) -> None:
         now_ms = self._outside.now_ms()
-        abortion = DecideTransaction(transaction_id, "", 0, (), is_commit=False, begun_ms=begun_ms, now_ms=now_ms)
+        abortion = DecideTransaction(transaction_id, "", 0, (), False, begun_ms, owner="", now_ms=now_ms)
         self._decisions.forward(abortion)
 
     def ended(self, transaction_ids: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ Nobody learns of what he may not describe: a topic that exists and one that does
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final
 
@@ -46,7 +47,7 @@ from flotilla.types.operations import OPERATIONS, CreateTopic, Produce, Reply, R
 from flotilla.types.operations import Done as Acknowledged
 from flotilla.types.operations.quotas import namespace_of
 from flotilla.types.operations.schedules import OF_SCHEDULES, CreateSchedule
-from flotilla.types.operations.transactions import Stage
+from flotilla.types.operations.transactions import CommitTransaction, Stage
 
 #: Decisions that one session remembers.
 DECISION_COUNT_MAX: Final = 1_024
@@ -195,6 +196,8 @@ class Session:
             return None
         if request.needs in _AUDITED:
             done = guard.audit.outcome(self, request, done)
+        if kind is CommitTransaction:
+            request = self._owned(request)
         if kind.is_narrowed:
             request, done = request.narrowed(self.may), self._narrowed(request, done)
         return guard.service.handle(request, done, metadata_index)
@@ -244,6 +247,7 @@ class Session:
         if self.allows(request):
             if self.is_metered and isinstance(request, _STORING) and (full := self._full(request)) is not None:
                 raise full
+            request = self._owned(request)
             return request.narrowed(self.may) if type(request).is_narrowed else request
         error = self.refused(request)
         assert error is not None
@@ -269,6 +273,12 @@ class Session:
 
     def may(self, right: Right, resource: Resource) -> bool:
         return allows(self._grants, self._principal, right, (resource,))
+
+    def _owned(self, request: Request) -> Request:
+        """A commit says for whom it is; those who may operate commit for any application."""
+        if not isinstance(request, CommitTransaction) or self._principal.kind != USER:
+            return request
+        return replace(request, owner="" if self.may(OPERATE, Resource()) else self._principal.name)
 
     # How much.
 

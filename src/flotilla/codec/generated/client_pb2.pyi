@@ -1349,20 +1349,22 @@ class Participant(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
 
 class CommitTransaction(_message.Message):
-    __slots__ = ("transaction_id", "application_id", "version", "partitions", "members", "begun_ms")
+    __slots__ = ("transaction_id", "application_id", "version", "partitions", "members", "begun_ms", "owner")
     TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     transaction_id: str
     application_id: str
     version: int
     partitions: _containers.RepeatedCompositeFieldContainer[Participant]
     members: _containers.RepeatedCompositeFieldContainer[TransactionMember]
     begun_ms: int
-    def __init__(self, transaction_id: _Optional[str] = ..., application_id: _Optional[str] = ..., version: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Participant, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[TransactionMember, _Mapping]]] = ..., begun_ms: _Optional[int] = ...) -> None: ...
+    owner: str
+    def __init__(self, transaction_id: _Optional[str] = ..., application_id: _Optional[str] = ..., version: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Participant, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[TransactionMember, _Mapping]]] = ..., begun_ms: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class TransactionMember(_message.Message):
     __slots__ = ("transaction_id", "partitions")

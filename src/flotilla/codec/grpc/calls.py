@@ -88,7 +88,7 @@ REQUESTS: Final = (
     _derived(
         "CommitTransaction",
         transactions.CommitTransaction,
-        asked={"members": None},
+        asked={"members": None, "owner": None},
         answered={"is_repeated": "repeated_version"},
     ),
     _derived("AbortTransaction", transactions.AbortTransaction, answered={"is_repeated": "repeated_version"}),

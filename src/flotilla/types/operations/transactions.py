@@ -99,6 +99,8 @@ class CommitTransaction(Request[TransactionDecided], to=CONTROLLER, effect=REPEA
     #: The smallest `begun_ms` of all stages; 0 if nothing is staged. Behind the horizon of decisions the commit is
     #: refused with FORGOTTEN. ALREADY_DECIDED: only a decision that was made before is wanted.
     begun_ms: int = 0
+    #: Whose application it is: the broker that took the request says so for users; empty: anybody's.
+    owner: str = ""
 
     @property
     def resources(self) -> Sequence[Resource]:

@@ -165,6 +165,20 @@ def test_a_schedule_belongs_to_its_topic(node):
     assert asked(node, session, ops.CreateSchedule("nightly", mine, is_update=True)) == ops.Done()
 
 
+def test_a_commit_says_for_whom_it_is_whatever_the_caller_says(node):
+    node.table.put_grant(Grant("anna", PRODUCE, "mine"))
+    request = ops.CommitTransaction("x", [("mine", 0)], "app", 1, owner="ben")
+    assert asked(node, node.session(ANNA), request) == ops.Done()
+    assert node.service.handled[-1].owner == "anna"
+    assert node.session(ANNA).checked(request).owner == "anna"
+    # A node asks for somebody else, and those who may operate commit for any application.
+    asked(node, node.session(Principal("node", "3")), request)
+    assert node.service.handled[-1].owner == "ben"
+    node.table.put_grant(Grant("anna", OPERATE))
+    asked(node, node.session(ANNA), request)
+    assert node.service.handled[-1].owner == ""
+
+
 def test_a_decision_is_remembered_until_users_or_grants_change(node, monkeypatch):
     grant = Grant("anna", PRODUCE, "mine")
     node.table.put_grant(grant)

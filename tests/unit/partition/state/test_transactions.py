@@ -206,7 +206,7 @@ def test_a_stored_part_keeps_its_records_and_is_marked():
 def test_each_transaction_id_that_can_be_staged_can_be_decided(name):
     """A stage that the metadata would not decide about would wait for ever."""
     refused = PartitionMachine(describe).check(StageBatch(name, batch(producer=1), 1))
-    decision = DecideTransaction(name, "", 0, (), is_commit=False, begun_ms=0, now_ms=1)
+    decision = DecideTransaction(name, "", 0, (), is_commit=False, begun_ms=0, owner="", now_ms=1)
     assert (refused is None) == (MetadataMachine().check(decision) is None)
 
 
