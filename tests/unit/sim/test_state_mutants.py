@@ -5,6 +5,7 @@ a settlement that nobody asked for. The test that is named beside it brings that
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,6 +48,16 @@ def _believe_old_heartbeats(original: Any) -> Any:
     return given_up
 
 
+def _begin_again(original: Any) -> Any:
+    """A group that all members have left starts again with its first generation."""
+
+    def rebalance(self: StreamGroupTable, group: StreamGroup, *arguments: Any) -> StreamGroup:
+        made: StreamGroup = original(self, replace(group, generation=0) if not group.members else group, *arguments)
+        return made
+
+    return rebalance
+
+
 def _forget_refused(original: Any) -> Any:
     """What the log refused is forgotten, where no member will ask again."""
 
@@ -84,6 +95,10 @@ MUTANTS: dict[str, tuple[Replacement, Callable[[], None]]] = {
     "old-heartbeats": (
         (StreamGroup, "given_up", _believe_old_heartbeats),
         lambda: stream_groups.test_a_member_releases_only_partitions_that_it_knew_of(_group(), 0, ()),
+    ),
+    "begin-again": (
+        (StreamGroupTable, "_rebalance", _begin_again),
+        lambda: stream_groups.test_any_walk_keeps_one_owner_for_each_partition(1),
     ),
     "forget-refused": (
         (GroupDelivery, "refuse", _forget_refused),

@@ -113,16 +113,6 @@ def _never_judge(original: Any) -> Any:
     return lambda self, groups, now_ms: []
 
 
-def _begin_again(original: Any) -> Any:
-    """A group that all members have left starts again with its first generation."""
-
-    def rebalance(self: StreamGroupTable, group: StreamGroup, *arguments: Any) -> StreamGroup:
-        made: StreamGroup = original(self, replace(group, generation=0) if not group.members else group, *arguments)
-        return made
-
-    return rebalance
-
-
 MUTANTS: Final = (
     WholeMutant(
         "claim-in-vain",
@@ -191,13 +181,6 @@ MUTANTS: Final = (
         "never-judge",
         "a silent member stays",
         ((StreamSessions, "silent", _never_judge),),
-        ("stream",),
-        ("isolate", "pause", "cut-client", "kill"),
-    ),
-    WholeMutant(
-        "begin-again",
-        "generations begin again",
-        ((StreamGroupTable, "_rebalance", _begin_again),),
         ("stream",),
         ("isolate", "pause", "cut-client", "kill"),
     ),
