@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-const COMMAND = (process.env.FLOTILLA ?? join(import.meta.dirname, "../../../.venv/bin/flotilla")).split(" ");
+export const COMMAND = (process.env.FLOTILLA ?? join(import.meta.dirname, "../../../.venv/bin/flotilla")).split(" ");
 
 /** One node as a process. */
 export class Node {
@@ -16,7 +16,7 @@ export class Node {
   readonly folder = mkdtempSync(join(tmpdir(), "flotilla-ts-"));
   address = "";
 
-  constructor(readonly options: readonly string[] = []) {}
+  constructor(readonly options: string[] = []) {}
 
   async start(): Promise<this> {
     const listen = this.address || "127.0.0.1:0";

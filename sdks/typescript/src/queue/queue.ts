@@ -59,6 +59,7 @@ export class Queue {
   #isScheduled = false;
   #takenOver = 0;
   #alarm: NodeJS.Timeout | undefined;
+  #alarmMs = Infinity;
 
   /** @internal */
   constructor(
@@ -231,19 +232,19 @@ export class Queue {
 
   /** @internal */
   async settle(messages: Iterable<QueueMessage>, outcome: Outcome, { wait = true, signal }: SettleOptions = {}): Promise<void> {
-    const leases: ByLease = new Map();
-    for (const { lease, offset } of messages) {
-      const known = leases.get(lease);
-      if (known) known.push(offset);
-      else leases.set(lease, [offset]);
-    }
     if (!wait) {
-      this.#settle(leases, outcome, undefined);
+      for (const { lease, offset } of messages) this.#settleSoon(lease, offset, outcome);
       this.#schedule();
       if (this.#settlements.count > UNCONFIRMED_MAX) {
         await this.#waitWhile(() => this.#settlements.count > UNCONFIRMED_MAX, Infinity, signal);
       }
       return;
+    }
+    const leases: ByLease = new Map();
+    for (const { lease, offset } of messages) {
+      const known = leases.get(lease);
+      if (known) known.push(offset);
+      else leases.set(lease, [offset]);
     }
     const answer = deferred<void>();
     this.#settle(leases, outcome, (error) => (error ? answer.reject(error) : answer.resolve()));
@@ -288,14 +289,14 @@ export class Queue {
     this.#news.set();
   }
 
-  /** Settles messages with the next pump. Without `ended` it may linger, and a refusal becomes an error of the consumer. */
-  #settle(leases: ByLease, outcome: Outcome, ended: ((error?: FlotillaError) => void) | undefined): void {
+  /** Settles messages with the next pump; `ended` is called once, when all are settled or refused. */
+  #settle(leases: ByLease, outcome: Outcome, ended: (error?: FlotillaError) => void): void {
     let first: FlotillaError | undefined;
     let left = 1;
     const finish = (): void => {
-      if (--left === 0) ended!(first);
+      if (--left === 0) ended(first);
     };
-    const awaited: Ended = (lease, offsets, refused, error) => {
+    const answered: Ended = (lease, offsets, refused, error) => {
       if (error && !this.#isClosed) this.#leases.fail(lease, offsets);
       first ??= error ?? (refused.length ? leaseExpired(lease, refused) : undefined);
       finish();
@@ -303,17 +304,20 @@ export class Queue {
     };
     for (const [lease, offsets] of leases) {
       const lost = offsets.filter((offset) => lease.isLost(offset));
-      if (lost.length) {
-        const error = leaseExpired(lease, lost);
-        if (ended) first ??= error;
-        else this.#errors.push(error);
-      }
+      if (lost.length) first ??= leaseExpired(lease, lost);
       const closed = this.#leases.close(lease, offsets);
       if (!closed.length) continue;
       left++;
-      this.#settlements.add(lease, closed, outcome, ended ? awaited : this.#unawaited, ended !== undefined);
+      this.#settlements.add(lease, closed, outcome, answered, true);
     }
-    if (ended) finish();
+    finish();
+  }
+
+  /** The same without waiting: it may linger, and a refusal becomes an error of the consumer. */
+  #settleSoon(lease: Lease, offset: number, outcome: Outcome): void {
+    if (lease.isLost(offset)) this.#errors.push(leaseExpired(lease, [offset]));
+    const closed = this.#leases.close(lease, [offset]);
+    if (closed.length) this.#settlements.add(lease, closed, outcome, this.#unawaited, false);
   }
 
   readonly #unawaited: Ended = (lease, offsets, refused, error) => {
@@ -346,11 +350,11 @@ export class Queue {
     this.#polls.adapt();
   }
 
-  /** Schedules one pump for the end of this turn. */
+  /** Schedules one pump for the end of this turn: what a handler settles meanwhile leaves together. */
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    queueMicrotask(() => {
+    setImmediate(() => {
       this.#isScheduled = false;
       this.#pump();
     });
@@ -371,9 +375,14 @@ export class Queue {
       this.#polls.ask(Math.min(room, POLL_MESSAGES_MAX), waitMs, this.#isFlowing);
     }
     const dueMs = Math.min(this.#leases.nextMs, room > 0 ? this.#polls.nextMs : Infinity);
+    // An earlier alarm stays, and sets the next one.
+    if (dueMs >= this.#alarmMs || this.#session.isClosed) return;
+    this.#alarmMs = dueMs;
     clearTimeout(this.#alarm);
-    if (dueMs === Infinity || this.#session.isClosed) return;
-    this.#alarm = setTimeout(() => this.#pump(), Math.min(Math.max(dueMs - steadyMs(), 0) + 1, 2 ** 31 - 1));
+    this.#alarm = setTimeout(() => {
+      this.#alarmMs = Infinity;
+      this.#pump();
+    }, Math.min(Math.max(dueMs - steadyMs(), 0) + 1, 2 ** 31 - 1));
   }
 
   /** How many messages to poll for now. */

@@ -120,8 +120,8 @@ export class Settlements {
       group.last.set(lease, own);
     }
     const known = own.waiting.get(ended);
-    if (known) known.push(...offsets);
-    else own.waiting.set(ended, [...offsets]);
+    if (!known) own.waiting.set(ended, offsets);
+    else for (const offset of offsets) known.push(offset);
     if (result) {
       for (const offset of offsets) own.results.push({ offset, payload: result, isKept: outcome.isResultKept ?? true });
       own.resultsBytes += result.length * offsets.length;
