@@ -86,6 +86,11 @@ export class Admin {
     return this.#ask("describeNode", {}, limits);
   }
 
+  /** Rates of the last minutes at the node that this client is connected to. */
+  readHistory(limits: Limits = {}): Promise<Reply<"readHistory">> {
+    return this.#ask("readHistory", {}, limits);
+  }
+
   /** Makes another node the leader of a partition; 0: the one that is most up to date. */
   async transferLeadership(topic: string, partition: number, to = 0, limits: Limits = {}): Promise<void> {
     const options = { signal: limits.signal, timeoutMs: limits.timeoutMs ?? this.timeoutMs, route: routeTo(topic, partition) };

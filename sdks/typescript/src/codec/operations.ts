@@ -50,6 +50,7 @@ export const OPERATIONS = {
   cancelMoves: row("movesPlanned", "controller", "repeatable"),
   describeReplicas: row("replicasDescribed", "partition", "read", true),
   describeNode: row("nodeDescribed", "any", "read"),
+  readHistory: row("historyRead", "any", "read"),
   transferLeadership: row("done", "partition", "once"),
   poll: row("polled", "partition", "read"),
   settle: row("settled", "partition", "repeatable"),
