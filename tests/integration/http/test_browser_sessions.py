@@ -60,7 +60,7 @@ RECORDS = {"records": [{"payload": "eA=="}]}
 def test_a_browser_logs_in_acts_with_its_own_rights_and_logs_out(browser: httpx.Client) -> None:
     page = browser.get("/docs", headers={"Accept": "text/html"})
     assert (page.status_code, page.headers["location"]) == (303, "/login?next=/docs")
-    assert browser.get("/login").status_code == 200
+    assert browser.get(page.headers["location"]).status_code == 200
     assert browser.get("/session").status_code == 401
     token = log_in(browser)
     [cookie] = list(browser.cookies.jar)

@@ -88,9 +88,9 @@ export default function Overview({ cluster }) {
       ["Produced", rate(perSecond("produced")), "/s"],
       ["Delivered", rate(perSecond("delivered")), "/s"],
       ["Acknowledged", rate(perSecond("acked")), "/s"],
-      ["Waiting", compact(now("lag")), "messages"],
-      ["Leased", compact(now("leased")), "messages"],
-      ["Died, last hour", number(sum(series.dead)), "messages", sum(series.dead) ? "warn" : ""],
+      ["Waiting", compact(now("lag"))],
+      ["Leased", compact(now("leased"))],
+      ["Died, last hour", number(sum(series.dead)), "", sum(series.dead) ? "warn" : ""],
     ]} />`}
     <${Failure} error=${history.error} />
     ${series && series.produced.length > 1 && html`<div class="charts">

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from flotilla.frontends.caller import Callers
 from flotilla.frontends.http.browser_sessions import BrowserSession, BrowserSessions
-from flotilla.frontends.http.framework.operation import ANYTHING, Answer, Call, Handler, Operation, obj, text
+from flotilla.frontends.http.framework.operation import ANYTHING, Answer, Call, Handler, Operation, Parameter, obj, text
 from flotilla.frontends.http.framework.response import Response, json_response
 from flotilla.frontends.http.framework.router import Router
 from flotilla.frontends.http.pages import file_page
@@ -57,7 +57,7 @@ class LogInPages:
         self._sessions = sessions
         self._ended = ended
         rows = [
-            file_page("/login", "login.html"),
+            file_page("/login", "login.html", (Parameter("next", text(0, 2_000)),)),
             file_page("/login.js", "login.js"),
             file_page("/pages.css", "pages.css"),
             _operation("POST", "/login", self._log_in, _CREDENTIALS),

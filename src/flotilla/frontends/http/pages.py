@@ -6,7 +6,7 @@ A page runs its own scripts and connects to this node only, has no script or sty
 from importlib import resources
 from typing import Final
 
-from flotilla.frontends.http.framework.operation import Call, Operation, page
+from flotilla.frontends.http.framework.operation import Call, Operation, Parameter, page
 from flotilla.frontends.http.framework.response import Response
 
 PAGE_HEADERS: Final = {
@@ -20,11 +20,12 @@ PAGE_HEADERS: Final = {
 _TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
 
 
-def file_page(path: str, file: str) -> Operation:
+def file_page(path: str, file: str, query: tuple[Parameter, ...] = ()) -> Operation:
+    """`query` is what the page's own script reads."""
     content = resources.files(__package__).joinpath(file).read_bytes()
     media_type = f"{_TYPES[file.rpartition('.')[2]]}; charset=utf-8"
 
     async def serve(_: Call) -> Response:
         return Response(content, media_type, headers=PAGE_HEADERS)
 
-    return page(path, serve)
+    return page(path, serve, query)

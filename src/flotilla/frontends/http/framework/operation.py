@@ -127,6 +127,6 @@ FLAG: Final[Schema] = {"type": "boolean"}
 ANYTHING: Final[Schema] = {}
 
 
-def page(path: str, handler: Handler) -> Operation:
+def page(path: str, handler: Handler, query: tuple[Parameter, ...] = ()) -> Operation:
     """A page that is in no table and in no description."""
-    return Operation(path, "GET", path, "", "", handler, answers={200: ANYTHING})
+    return Operation(path, "GET", path, "", "", handler, query=query, answers={200: ANYTHING})
