@@ -21,9 +21,10 @@ SEEDS ?=
 BENCH ?=
 SCENARIO ?= process network power disk clock operations together tasks
 FOR ?= 60s
+MINUTES ?= 10
 CHAOS ?=
 
-.PHONY: setup check quick test sim mutants bench bench-spark demo chaos proto sdks rewrite clean help
+.PHONY: setup check quick test sim mutants bench bench-spark demo chaos fuzz proto sdks rewrite clean help
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -70,6 +71,9 @@ chaos: $(STAMP) ## break real brokers under load, each scenario for a minute: SC
 	@failed=""; for scenario in $(SCENARIO); do \
 		$(BIN)/flotilla chaos --scenario $$scenario --for $(FOR) $(CHAOS) || failed="$$failed $$scenario"; \
 	done; test -z "$$failed" || { echo "rules were broken in:$$failed"; exit 1; }
+
+fuzz: $(STAMP) ## feed all decoders with atheris, which follows the branches: MINUTES=10 for all together
+	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 proto: $(STAMP) ## generate code from proto/
 	@$(BIN)/python -m grpc_tools.protoc -I$(GENERATED)=proto --python_out=src --pyi_out=src $(addprefix $(GENERATED)/,$(PROTO))
