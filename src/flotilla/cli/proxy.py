@@ -129,23 +129,33 @@ async def _run(
         prepare_grpc()
     # Imported late: the endpoints take longer to load than `--help` should.
     from flotilla.client.app.environment import environment_credentials
+    from flotilla.client.credentials import CredentialsProvider
+    from flotilla.frontends.forwarded_callers import ForwardedCallers
     from flotilla.frontends.grpc.server import GrpcServer
     from flotilla.frontends.http.server import HttpServer
     from flotilla.frontends.listener import ConnectionBudget
+    from flotilla.gateway.caller_gateways import CallerGateways
     from flotilla.gateway.gateway import Gateway
     from flotilla.types.address import read_addresses
 
     addresses = read_addresses(servers)
     to_brokers = tls_of_environment()
     dialler = None if to_brokers is None else TlsDialler(fresh_context(to_brokers).get)
-    gateway = Gateway(lambda: addresses, "proxy", tls=dialler, credentials=environment_credentials())
+
+    def make(credentials: CredentialsProvider | None) -> Gateway:
+        return Gateway(lambda: addresses, "proxy", tls=dialler, credentials=credentials)
+
+    gateways = CallerGateways(make(environment_credentials()), make)
+    gateway, callers = gateways.gateway, ForwardedCallers(gateways)
     raise_descriptor_limit()
     # No store, but connections to brokers.
     descriptors = budget_descriptors(here().descriptors_max(), segments_max=0, has_grpc=True)
     known = [*names, here().host_name(), *(address.host for address in listeners.values() if address is not None)]
     opened: dict[str, GrpcServer | HttpServer] = {
-        "--grpc-listen": GrpcServer(gateway, connections_max=descriptors.grpc, tls=tls),
-        "--http-listen": HttpServer(None, gateway, budget=ConnectionBudget(descriptors.clients), hosts=known, tls=tls),
+        "--grpc-listen": GrpcServer(gateway, connections_max=descriptors.grpc, tls=tls, callers=callers),
+        "--http-listen": HttpServer(
+            None, gateway, budget=ConnectionBudget(descriptors.clients), hosts=known, tls=tls, callers=callers
+        ),
     }
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -176,7 +186,7 @@ async def _run(
         if looking is not None:
             looking.cancel()
         await asyncio.gather(*[server.close(_DRAIN_MS) for server in opened.values()])
-        await gateway.close()
+        await gateways.close()
 
 
 async def _look_at_certificates(tls: EndpointTls) -> None:

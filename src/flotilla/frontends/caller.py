@@ -102,7 +102,7 @@ class Callers:
             raise
 
     async def _by_password(self, value: str, address: Address | None) -> Session:
-        name, password = _read_basic(value)
+        name, password = read_basic(value)
         verifier = self._gate.authentication.known_verifier(name)
         host = "" if address is None else address.host
         key = sha256(f"{host}\n{value}".encode()).digest()
@@ -152,7 +152,8 @@ class Callers:
             self._lane = None
 
 
-def _read_basic(value: str) -> tuple[str, str]:
+def read_basic(value: str) -> tuple[str, str]:
+    """Name and password. Raises UnauthenticatedError."""
     try:
         name, colon, password = b64decode(value, validate=True).decode().partition(":")
     except (Base64Error, ValueError):

@@ -126,6 +126,8 @@ HTTP_SESSION_COUNT_MAX = 1_024
 HTTP_SESSION_USER_COUNT_MAX = 32
 HTTP_SESSION_IDLE_MS_MAX = 900_000
 HTTP_SESSION_MS_MAX = 43_200_000
+#: Callers with credentials of their own for whom a proxy keeps connections.
+PROXY_CALLER_COUNT_MAX = 256
 #: Join tokens that are good at a time, and for how long.
 JOIN_TOKEN_COUNT_MAX = 64
 JOIN_TOKEN_MS_MAX = 86_400_000

@@ -6,6 +6,7 @@ The metadata `authorization` is the header of HTTP: `Basic` with user and passwo
 import inspect
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -13,6 +14,7 @@ import grpc
 
 from flotilla.broker.security.guard import Session
 from flotilla.frontends.caller import Callers
+from flotilla.frontends.forwarded_callers import ForwardedCallers
 from flotilla.frontends.grpc.errors import Context, fail
 from flotilla.gateway.guarded import CALLER
 from flotilla.types.access import Principal
@@ -23,11 +25,8 @@ _HEALTH: Final = "/grpc.health.v1.Health/"
 _PEER = re.compile(r"ipv[46]:\[?(?P<host>[^\]]+?)\]?:(?P<port>[0-9]+)")
 
 
-class AuthenticationInterceptor(grpc.aio.ServerInterceptor):
-    def __init__(self, callers: Callers, principal_of: Callable[[Context], Principal | None]) -> None:
-        """`principal_of` says whom the certificate of a caller names."""
-        self._callers = callers
-        self._principal_of = principal_of
+class _Interceptor(grpc.aio.ServerInterceptor):
+    """Wraps every method of every service but health's by `_call`."""
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
         handler = await continuation(handler_call_details)
@@ -49,6 +48,42 @@ class AuthenticationInterceptor(grpc.aio.ServerInterceptor):
         return grpc.unary_stream_rpc_method_handler(self._call(handler.unary_stream), **codec)
 
     def _call(self, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        raise NotImplementedError
+
+
+class ForwardingInterceptor(_Interceptor):
+    """Of a proxy: every call is made with the credentials of its caller."""
+
+    def __init__(self, callers: ForwardedCallers) -> None:
+        self._callers = callers
+
+    def _call(self, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        async def call(request: Any, context: Context) -> Any:
+            try:
+                with self._serving(context):
+                    return await inner(request, context)
+            except FlotillaError as error:
+                await fail(context, error)
+
+        async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
+            with self._serving(context):
+                async for reply in inner(request, context):
+                    yield reply
+
+        return stream if inspect.isasyncgenfunction(inner) else call
+
+    def _serving(self, context: Context) -> AbstractContextManager[None]:
+        is_encrypted = _is_encrypted(context)
+        return self._callers.serving(_authorization(context), _address(context.peer()), is_encrypted=is_encrypted)
+
+
+class AuthenticationInterceptor(_Interceptor):
+    def __init__(self, callers: Callers, principal_of: Callable[[Context], Principal | None]) -> None:
+        """`principal_of` says whom the certificate of a caller names."""
+        self._callers = callers
+        self._principal_of = principal_of
+
+    def _call(self, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         async def call(request: Any, context: Context) -> Any:
             session, caller = await self._enter(context)
             try:
@@ -68,12 +103,10 @@ class AuthenticationInterceptor(grpc.aio.ServerInterceptor):
 
     async def _enter(self, context: Context) -> tuple[Session, Principal]:
         """Ends the call of a caller who cannot prove who it is, or who has as many calls in flight as it may."""
-        found = [value for name, value in context.invocation_metadata() or () if name == "authorization"]
-        authorization = found[0] if len(found) == 1 and isinstance(found[0], str) else ""
         certificate = self._principal_of(context)
         try:
             session = await self._callers.session(
-                authorization, _address(context.peer()), certificate, is_encrypted=_is_encrypted(context)
+                _authorization(context), _address(context.peer()), certificate, is_encrypted=_is_encrypted(context)
             )
             caller = session.enter()
         except FlotillaError as error:
@@ -81,6 +114,11 @@ class AuthenticationInterceptor(grpc.aio.ServerInterceptor):
         # The task of this call is its own.
         CALLER.set(session)
         return session, caller
+
+
+def _authorization(context: Context) -> str:
+    found = [value for name, value in context.invocation_metadata() or () if name == "authorization"]
+    return found[0] if len(found) == 1 and isinstance(found[0], str) else ""
 
 
 def _is_encrypted(context: Context) -> bool:

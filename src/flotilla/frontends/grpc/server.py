@@ -14,9 +14,10 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped,un
 
 from flotilla.codec.grpc import calls as api
 from flotilla.frontends.caller import Callers
+from flotilla.frontends.forwarded_callers import ForwardedCallers
 from flotilla.frontends.grpc import metadata_index
 from flotilla.frontends.grpc.admission import Admission
-from flotilla.frontends.grpc.authentication import AuthenticationInterceptor
+from flotilla.frontends.grpc.authentication import AuthenticationInterceptor, ForwardingInterceptor
 from flotilla.frontends.grpc.calls import Calls
 from flotilla.frontends.grpc.errors import Context
 from flotilla.frontends.grpc.produce_stream import ProduceStream
@@ -59,7 +60,7 @@ class GrpcServer:
         is_member: Callable[[], bool] | None = None,
         connections_max: int = 0,
         tls: EndpointTls | None = None,
-        callers: Callers | None = None,
+        callers: Callers | ForwardedCallers | None = None,
     ) -> None:
         """The library closes connections beyond `connections_max` as it accepts them; 0: it accepts all.
 
@@ -113,6 +114,8 @@ class GrpcServer:
     def _interceptors(self) -> list[grpc.aio.ServerInterceptor]:
         if self._callers is None:
             return []
+        if isinstance(self._callers, ForwardedCallers):
+            return [ForwardingInterceptor(self._callers)]
         tls = self._tls
 
         def certified(context: Context) -> Principal | None:

@@ -16,6 +16,7 @@ from dataclasses import asdict
 
 from flotilla.broker.observability.status import METRICS_TYPE, NodeStatus, Reason
 from flotilla.frontends.caller import Callers
+from flotilla.frontends.forwarded_callers import ForwardedCallers
 from flotilla.frontends.http.api.access import AccessApi
 from flotilla.frontends.http.api.cluster import ClusterApi
 from flotilla.frontends.http.api.dead_letters import DeadLetterApi
@@ -33,6 +34,7 @@ from flotilla.frontends.http.api.tasks import TaskApi
 from flotilla.frontends.http.api.topics import TopicApi
 from flotilla.frontends.http.authentication import AuthenticationLayer
 from flotilla.frontends.http.console_files import console_pages
+from flotilla.frontends.http.forwarding_layer import ForwardingLayer
 from flotilla.frontends.http.framework.limits import Guard
 from flotilla.frontends.http.framework.openapi import make_document
 from flotilla.frontends.http.framework.operation import Answer, Call, Operation, page
@@ -52,7 +54,7 @@ def make_app(
     status: NodeStatus | None,
     gateway: Gateway | None = None,
     hosts: Iterable[str] = (),
-    callers: Callers | None = None,
+    callers: Callers | ForwardedCallers | None = None,
 ) -> Guard:
     """`status` is None for a proxy; without a `gateway` only the status pages are served. `hosts` are own names.
 
@@ -68,7 +70,9 @@ def make_app(
         rows += [*table, *_description_pages(table), *console_pages()]
     router = Router(rows)
     app: App = router if gateway is None else MetadataIndexHeader(router, gateway)
-    if callers is not None:
+    if isinstance(callers, ForwardedCallers):
+        app = ForwardingLayer(app, callers)
+    elif callers is not None:
         app = AuthenticationLayer(app, callers, gateway.reconsider if isinstance(gateway, GuardedGateway) else None)
     return Guard(SiteGuard(app, hosts))
 

@@ -80,7 +80,7 @@ class AuthenticationLayer:
         if session is not None and not self._callers.is_current(session.user, session.verifier):
             self._sessions.end(cookie)
             session = None
-        return Visitor(_address(scope), is_encrypted, _principal(scope), cookie, session)
+        return Visitor(address_of(scope), is_encrypted, _principal(scope), cookie, session)
 
     async def _probe(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The status without the reasons."""
@@ -103,43 +103,43 @@ def _is_forged(scope: Scope, visitor: Visitor) -> bool:
     """Whether a request that changes something lacks the token of its session."""
     if visitor.session is None or scope["method"] in ("GET", "HEAD"):
         return False
-    return not visitor.session.is_token(_header(scope, CSRF_HEADER))
+    return not visitor.session.is_token(header_of(scope, CSRF_HEADER))
 
 
 def _refusal(error: FlotillaError, scope: Scope) -> Response:
     response = refusal(error)
     if not isinstance(error, UnauthenticatedError):
         return response
-    is_page = scope["method"] == "GET" and "text/html" in _header(scope, b"accept")
-    if is_page and not _header(scope, b"authorization"):
+    is_page = scope["method"] == "GET" and "text/html" in header_of(scope, b"accept")
+    if is_page and not header_of(scope, b"authorization"):
         where = quote(scope["raw_path"].decode("ascii"), safe="/")
         return Response(
             b"", "text/plain", 303, headers={"Location": f"/login?next={where}", "Cache-Control": "no-store"}
         )
-    if not _header(scope, b"sec-fetch-site"):
+    if not header_of(scope, b"sec-fetch-site"):
         # A browser would ask for a password by itself, and keep it.
         response.headers.append(_CHALLENGE)
     return response
 
 
-def _header(scope: Scope, name: bytes) -> str:
+def header_of(scope: Scope, name: bytes) -> str:
     """Empty: it is not there, or more than once."""
     found = [value for each, value in scope["headers"] if each == name]
     return found[0].decode("latin-1") if len(found) == 1 else ""
 
 
 def _cookie(scope: Scope, name: str) -> str:
-    pairs = [pair.strip().partition("=") for pair in _header(scope, b"cookie").split(";")]
+    pairs = [pair.strip().partition("=") for pair in header_of(scope, b"cookie").split(";")]
     found = [value for key, _, value in pairs if key == name]
     return found[0] if len(found) == 1 else ""
 
 
 def _authorization(scope: Scope) -> str:
     # Two of them would be a riddle for whoever reads the log of a proxy in front.
-    return _header(scope, b"authorization")
+    return header_of(scope, b"authorization")
 
 
-def _address(scope: Scope) -> Address | None:
+def address_of(scope: Scope) -> Address | None:
     peer = scope.get("client")
     return Address(str(peer[0]), int(peer[1])) if isinstance(peer, tuple) and len(peer) > 1 else None
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from flotilla.broker.observability.status import NodeStatus
 from flotilla.frontends.caller import Callers
+from flotilla.frontends.forwarded_callers import ForwardedCallers
 from flotilla.frontends.http.app import make_app
 from flotilla.frontends.http.framework.errors import busy, malformed
 from flotilla.frontends.http.framework.status_only import StatusOnly
@@ -38,7 +39,7 @@ class HttpServer:
         budget: ConnectionBudget | None = None,
         hosts: Iterable[str] = (),
         tls: EndpointTls | None = None,
-        callers: Callers | None = None,
+        callers: Callers | ForwardedCallers | None = None,
     ) -> None:
         """`status` is None for a proxy. `hosts` are the names by which clients may call this node.
 
