@@ -24,7 +24,7 @@ FOR ?= 60s
 MINUTES ?= 10
 CHAOS ?=
 
-.PHONY: setup check quick test sim mutants bench bench-spark demo chaos fuzz proto sdks rewrite clean help
+.PHONY: setup check quick test sim mutants bench bench-spark demo chaos fuzz attack proto sdks rewrite clean help
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -74,6 +74,9 @@ chaos: $(STAMP) ## break real brokers under load, each scenario for a minute: SC
 
 fuzz: $(STAMP) ## feed all decoders with atheris, which follows the branches: MINUTES=10 for all together
 	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+
+attack: $(STAMP) ## attack a node with slow, endless and senseless connections, and measure an honest client beside it
+	@$(BIN)/python -m tests.attacks
 
 proto: $(STAMP) ## generate code from proto/
 	@$(BIN)/python -m grpc_tools.protoc -I$(GENERATED)=proto --python_out=src --pyi_out=src $(addprefix $(GENERATED)/,$(PROTO))

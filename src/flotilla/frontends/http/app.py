@@ -38,7 +38,7 @@ from flotilla.frontends.http.forwarding_layer import ForwardingLayer
 from flotilla.frontends.http.framework.limits import Guard
 from flotilla.frontends.http.framework.openapi import make_document
 from flotilla.frontends.http.framework.operation import Answer, Call, Operation, page
-from flotilla.frontends.http.framework.response import Response
+from flotilla.frontends.http.framework.response import JSON_TYPE, Response, json_response
 from flotilla.frontends.http.framework.router import Router
 from flotilla.frontends.http.framework.site_guard import SiteGuard
 from flotilla.frontends.http.http1.asgi import App
@@ -131,10 +131,12 @@ def _readiness(reasons: Sequence[Reason], warnings: Sequence[NodeWarning] = ()) 
 
 
 def _description_pages(table: Sequence[Operation]) -> list[Operation]:
-    document = make_document(table)
 
-    async def openapi(_: Call) -> Answer:
-        return Answer(document)
+    # Encoded once: it takes milliseconds, and whoever asks often must not hold up the others.
+    described = json_response(make_document(table)).body
+
+    async def openapi(_: Call) -> Response:
+        return Response(described, JSON_TYPE)
 
     async def index(call: Call) -> Response:
         is_browser = "text/html" in call.headers.get("accept", "")
