@@ -264,7 +264,7 @@ def test_a_changed_password_counts_over_http_at_once(http, url, admin, user):
 
 _PARTS = {"topic": "secret", "partition": "0", "offset": "0", "group": "g", "id": "1-0-0", "queue": "secret"}
 #: Calls that everybody who has logged in may make; the answer shows what the caller may describe.
-_OPEN = {"listTopics", "getCluster", "listTasks", "getStats"}
+_OPEN = {"listTopics", "getCluster", "getSession", "listSchedules", "listTasks", "getStats"}
 
 
 def _sample(schema: dict[str, Any]) -> Any:
@@ -367,7 +367,7 @@ def test_no_call_over_grpc_does_more_than_its_caller_may(broker, admin, user):
                 assert await outcome(channel, method, ()) in _UNKNOWN, method
                 found = await outcome(channel, method, mine)
                 if isinstance(found, list):
-                    assert method.rpartition("/")[2] in ("Describe", "ProduceStream"), method
+                    assert method.rpartition("/")[2] in ("Describe", "ListSchedules", "ProduceStream"), method
                     assert b"secret" not in b"".join(found) or b"there is no topic" in b"".join(found)
                 else:
                     assert found in _REFUSED, (method, found)
