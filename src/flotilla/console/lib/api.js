@@ -68,6 +68,9 @@ export function query(given) {
   return pairs.length ? "?" + new URLSearchParams(pairs) : "";
 }
 
+/** How many times as long as for an answer the console waits before it asks again. */
+const PAUSES = 20;
+
 /** Data of a path, asked for again every so often while the page is looked at. The last answer stays through an error. */
 export function useApi(path, every = 5000) {
   const [found, setFound] = useState({ data: null, error: null, path: null });
@@ -78,6 +81,7 @@ export function useApi(path, every = 5000) {
     const ending = new AbortController();
     let timer = 0;
     async function ask() {
+      const began = performance.now();
       if (!document.hidden) {
         try {
           const data = await get(path, ending.signal);
@@ -87,7 +91,8 @@ export function useApi(path, every = 5000) {
           setFound((last) => ({ data: last.path === path ? last.data : null, error, path }));
         }
       }
-      if (every && !ending.signal.aborted) timer = setTimeout(ask, every);
+      // A node that takes long for an answer, as one with many topics, is asked less often.
+      if (every && !ending.signal.aborted) timer = setTimeout(ask, Math.max(every, PAUSES * (performance.now() - began)));
     }
     ask();
     return () => {
