@@ -1,0 +1,143 @@
+package io.flotilla.client;
+
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * A reader of a topic that keeps its own position; made by {@link Client#reader}. For one thread at a time.
+ *
+ * <p>It shares messages with no other reader, and never ends by itself.
+ */
+public final class Reader implements Iterable<Message>, AutoCloseable {
+  private final Client client;
+  private final String topic;
+  private final ReaderOptions options;
+  private final Fetches fetches;
+  private boolean isOpen;
+  private volatile boolean isClosed;
+
+  Reader(Client client, String topic, ReaderOptions options) {
+    this.client = client;
+    this.topic = topic;
+    this.options = options;
+    long timeoutMs = options.timeoutMs > 0 ? options.timeoutMs : client.timeoutMs();
+    this.fetches = new Fetches(client.calls(), topic, options.fetch.build(), options.skipsRemoved, timeoutMs);
+  }
+
+  /** Up to so many messages; waits up to {@code waitMs} for the first one. Empty: there was none. */
+  public List<Message> poll(int maxMessages, long waitMs) {
+    open();
+    long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMs);
+    while (true) {
+      List<Message> messages = fetches.take(ProducerRecord.least(1, maxMessages, "maxMessages"));
+      if (!messages.isEmpty() || deadlineNs - System.nanoTime() <= 0) {
+        return messages;
+      }
+      fetches.awaitNews(deadlineNs);
+      checkOpen();
+    }
+  }
+
+  /** The next message, however long that takes. */
+  public Message next() {
+    while (true) {
+      List<Message> found = poll(1, 60_000);
+      if (!found.isEmpty()) {
+        return found.get(0);
+      }
+    }
+  }
+
+  /** Messages without an end, as {@link #next}. */
+  @Override
+  public Iterator<Message> iterator() {
+    return new Iterator<>() {
+      @Override
+      public boolean hasNext() {
+        return !isClosed;
+      }
+
+      @Override
+      public Message next() {
+        return Reader.this.next();
+      }
+    };
+  }
+
+  /** Moves all partitions. A seek backwards reads messages again. */
+  public void seek(Start start) {
+    open();
+    positions().keySet().forEach(partition -> seek(partition, start));
+  }
+
+  /** Moves one partition. */
+  public void seek(int partition, Start start) {
+    open();
+    fetches.seek(partition, find(partition, start));
+  }
+
+  /** The offset of the next message, by partition. */
+  public Map<Integer, Long> positions() {
+    open();
+    return fetches.positions();
+  }
+
+  /** Commits the positions for the group. Returns its committed offsets; they never move backwards. */
+  public Map<Integer, Long> commit() {
+    if (options.group.isEmpty()) {
+      throw FlotillaException.invalid("a reader without a group commits nothing");
+    }
+    Map<Integer, Long> found = new TreeMap<>();
+    positions().forEach((partition, offset) ->
+        found.put(partition, client.commitOffset(topic, options.group, partition, offset, false)));
+    return found;
+  }
+
+  /** Ends the reader; a pending {@code poll} throws CONNECTION_CLOSED. */
+  @Override
+  public void close() {
+    isClosed = true;
+    client.forget(this);
+    fetches.close();
+  }
+
+  private void open() {
+    checkOpen();
+    if (isOpen) {
+      return;
+    }
+    List<Integer> numbers = options.partitions != null
+        ? options.partitions
+        : client.describeTopic(topic).partitions().stream().map(TopicInfo.Partition::number).toList();
+    for (int number : numbers) {
+      fetches.add(number, first(number), 0);
+    }
+    isOpen = true;
+  }
+
+  private long first(int partition) {
+    if (options.start != null) {
+      return find(partition, options.start);
+    }
+    OptionalLong committed = options.group.isEmpty()
+        ? OptionalLong.empty()
+        : client.committedOffset(topic, options.group, partition);
+    return committed.isPresent() ? committed.getAsLong() : find(partition, Start.earliest());
+  }
+
+  private long find(int partition, Start start) {
+    long found = client.findOffset(topic, partition, start);
+    // All records are older than the time.
+    return found >= 0 ? found : client.findOffset(topic, partition, Start.latest());
+  }
+
+  private void checkOpen() {
+    if (isClosed) {
+      throw FlotillaException.closed("the reader");
+    }
+  }
+}

@@ -1,0 +1,10 @@
+package io.flotilla.client;
+
+/** Thrown by a handler: the message can never succeed, and becomes a dead letter at once. */
+public final class Reject extends RuntimeException {
+  private static final long serialVersionUID = 1L;
+
+  public Reject(String reason) {
+    super(reason);
+  }
+}

@@ -1,0 +1,345 @@
+package io.flotilla.client;
+
+import com.google.protobuf.ByteString;
+import io.flotilla.v1.AbortTransactionRequest;
+import io.flotilla.v1.CommitTransactionRequest;
+import io.flotilla.v1.FlotillaGrpc;
+import io.flotilla.v1.Result;
+import io.flotilla.v1.StageAckRequest;
+import io.flotilla.v1.StageReply;
+import io.flotilla.v1.StageRequest;
+import io.flotilla.v1.TransactionOutcomeReply;
+import io.flotilla.v1.TransactionOutcomeRequest;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Records of several topics that become visible together, or not at all; made by {@link Client#transaction}. For one
+ * thread at a time.
+ *
+ * <p>Records are staged at the leaders of their partitions; then one decision of the cluster applies to all of them.
+ * {@code close} aborts a transaction that was not committed:
+ *
+ * <pre>{@code
+ * try (var transaction = client.transaction()) {
+ *   transaction.ack(message);
+ *   transaction.produce("invoices", ProducerRecord.of("invoice 1"));
+ *   transaction.commit();
+ * }
+ * }</pre>
+ */
+public final class Transaction implements AutoCloseable {
+  private static final int BATCH_BYTES = 1 << 20;
+  private static final int BATCH_RECORDS = 10_000;
+  private static final long BUFFER_BYTES = 4 << 20;
+  private static final int OUTCOME_WAIT_MS = 5_000;
+
+  private record Place(String topic, int partition) {}
+
+  /** Records for one partition that share priority and deliver-at. */
+  private static final class Batch {
+    private final Place place;
+    private final int sequence;
+    private List<ProducerRecord> records = new ArrayList<>();
+    private int count;
+    private long sizeBytes;
+    private long baseOffset = -1;
+
+    Batch(Place place, int sequence) {
+      this.place = place;
+      this.sequence = sequence;
+    }
+
+    boolean takes(ProducerRecord record) {
+      return !records.isEmpty()
+          && count < BATCH_RECORDS
+          && sizeBytes + record.sizeBytes() <= BATCH_BYTES
+          && records.get(0).priority == record.priority
+          && records.get(0).deliverAtMs == record.deliverAtMs;
+    }
+  }
+
+  private record Ack(QueueMessage message, QueueConsumer consumer, byte[] result) {}
+
+  private record Written(Batch batch, int position) {}
+
+  private final Client client;
+  private final String transactionId;
+  private final int transactionTimeoutMs;
+  private final long producerId = ProducerLane.newProducerId();
+  private final int unkeyed = ThreadLocalRandom.current().nextInt(Integer.MAX_VALUE);
+  private final Map<String, TopicInfo> topics = new HashMap<>();
+  private final List<Batch> batches = new ArrayList<>();
+  private final Map<Place, Batch> last = new HashMap<>();
+  private final Map<Place, Integer> counts = new LinkedHashMap<>();
+  private final List<Written> written = new ArrayList<>();
+  private final List<Ack> acks = new ArrayList<>();
+  private long bufferedBytes;
+  /** When the first record was staged, by the cluster's clock; 0: none is staged. */
+  private long begunMs;
+  private boolean isOver;
+  private boolean isRepeated;
+
+  Transaction(Client client, String transactionId, int transactionTimeoutMs) {
+    this.client = client;
+    this.transactionId = transactionId == null ? UUID.randomUUID().toString().replace("-", "") : transactionId;
+    this.transactionTimeoutMs = ProducerRecord.least(0, transactionTimeoutMs, "transactionTimeoutMs");
+  }
+
+  /** The id under which any process may stage more records, commit, or abort. */
+  public String transactionId() {
+    return transactionId;
+  }
+
+  /** Adds one record. It may stay in this process until the commit, and is visible to no reader before. */
+  public void produce(String topic, ProducerRecord record) {
+    add(topic, record);
+    if (bufferedBytes >= BUFFER_BYTES) {
+      flush();
+    }
+  }
+
+  /** Adds many records, and returns when the cluster has staged them: from then on any process may commit. */
+  public void stage(String topic, Collection<ProducerRecord> records) {
+    records.forEach(record -> add(topic, record));
+    flush();
+  }
+
+  /** Acknowledges a message with this transaction: settled when it commits, released if it aborts. */
+  public void ack(QueueMessage message) {
+    ack(message, null);
+  }
+
+  /** The same with a result, for callers that wait for it; they get it with the commit. */
+  public void ack(QueueMessage message, byte[] result) {
+    checkOpen();
+    if (!message.beginSettling()) {
+      throw new FlotillaException(ErrorCode.LEASE_EXPIRED, message + " was settled before, or its lease is lost");
+    }
+    acks.add(new Ack(message, message.consumer(), result));
+    counts.putIfAbsent(new Place(message.topic(), message.partition()), 0);
+  }
+
+  /** Makes everything visible in all partitions, and returns when it is. After that there are receipts. */
+  public void commit() {
+    commit("", 0);
+  }
+
+  /** The same only once, however often the application commits this version or a newer one. */
+  public void commit(String applicationId, long version) {
+    checkOpen();
+    boolean isStaged = false;
+    try {
+      flush();
+      isStaged = true;
+      CommitTransactionRequest.Builder request =
+          CommitTransactionRequest.newBuilder()
+              .setTransactionId(transactionId)
+              .setApplicationId(applicationId)
+              .setVersion(version)
+              .setBegunMs(begunMs);
+      counts.keySet().forEach(place -> request.addPartitions(message(place)));
+      isRepeated = client.calls()
+          .call(FlotillaGrpc.getCommitTransactionMethod(), request.build(), Effect.REPEATABLE, client.timeoutMs())
+          .getRepeatedVersion();
+    } catch (FlotillaException error) {
+      if (isStaged && error.code() == ErrorCode.OUTCOME_UNKNOWN) {
+        // The commit may be repeated; by then the outcome is known.
+        throw error;
+      }
+      close();
+      if (error.code() == ErrorCode.OUTCOME_UNKNOWN) {
+        throw new FlotillaException(
+            ErrorCode.UNAVAILABLE, "aborted: a broker did not say whether it has staged a part", 0, error);
+      }
+      throw error;
+    }
+    isOver = true;
+    if (!isRepeated) {
+      counts.keySet().forEach(this::awaitShown);
+    }
+  }
+
+  /** Drops everything. Throws TRANSACTION_ENDED when it was committed. */
+  public void abort() {
+    isOver = true;
+    acks.forEach(ack -> ack.message().settlingFailed());
+    acks.clear();
+    AbortTransactionRequest.Builder request =
+        AbortTransactionRequest.newBuilder().setTransactionId(transactionId).setBegunMs(begunMs);
+    counts.keySet().forEach(place -> request.addPartitions(message(place)));
+    client.calls()
+        .call(FlotillaGrpc.getAbortTransactionMethod(), request.build(), Effect.REPEATABLE, client.timeoutMs());
+  }
+
+  /**
+   * The receipts of the records, in the order of adding. Throws TRANSACTION_ENDED before a commit. None, if the
+   * application had committed this version before: then nothing was stored now.
+   */
+  public List<Receipt> receipts() {
+    if (isRepeated) {
+      return List.of();
+    }
+    List<Receipt> found = new ArrayList<>();
+    for (Written each : written) {
+      Batch batch = each.batch();
+      if (batch.baseOffset < 0) {
+        throw new FlotillaException(
+            ErrorCode.TRANSACTION_ENDED, "the transaction was not committed here, so its records have no offsets");
+      }
+      Place place = batch.place;
+      long topicId = topics.get(place.topic()).topicId();
+      found.add(new Receipt(place.topic(), place.partition(), batch.baseOffset + each.position(), false, topicId));
+    }
+    return found;
+  }
+
+  /** Aborts it, unless it was committed or aborted. A partition that cannot be reached drops its part later. */
+  @Override
+  public void close() {
+    if (!isOver) {
+      try {
+        if (counts.isEmpty()) {
+          isOver = true;
+        } else {
+          abort();
+        }
+      } catch (FlotillaException error) {
+        isOver = true;
+      }
+    }
+  }
+
+  private void add(String topic, ProducerRecord record) {
+    checkOpen();
+    record.prepare();
+    if (record.idempotencyKey.length > 0) {
+      throw FlotillaException.invalid(
+          "records of a transaction have no idempotency keys: it commits once as a whole");
+    }
+    TopicInfo found = topics.computeIfAbsent(topic, name -> client.findTopic(name, client.timeoutMs()));
+    Place place = new Place(topic, found.partitionOf(record, unkeyed));
+    Batch batch = last.get(place);
+    if (batch == null || !batch.takes(record)) {
+      batch = new Batch(place, counts.getOrDefault(place, 0));
+      last.put(place, batch);
+      batches.add(batch);
+    }
+    written.add(new Written(batch, batch.count));
+    batch.records.add(record);
+    batch.count++;
+    batch.sizeBytes += record.sizeBytes();
+    bufferedBytes += record.sizeBytes();
+    counts.merge(place, 1, Integer::sum);
+  }
+
+  /** Stages what is not staged yet; the batches of a partition in their order. */
+  private void flush() {
+    Set<List<Object>> places = new LinkedHashSet<>();
+    acks.forEach(ack -> places.add(List.of(ack.consumer().topic(), ack.message().partition(), ack.consumer().group())));
+    for (List<Object> place : places) {
+      stageAcks((String) place.get(0), (int) place.get(1), (String) place.get(2));
+    }
+    for (Batch batch : batches) {
+      if (!batch.records.isEmpty()) {
+        StageRequest request =
+            StageRequest.newBuilder()
+                .setTopic(batch.place.topic())
+                .setPartition(batch.place.partition())
+                .setTransactionId(transactionId)
+                .setBatch(BatchEncoder.encode(batch.records, producerId, batch.sequence))
+                .setTopicId(topics.get(batch.place.topic()).topicId())
+                .setTimeoutMs(transactionTimeoutMs)
+                .build();
+        staged(client.calls().call(FlotillaGrpc.getStageMethod(), request, Effect.REPEATABLE, client.timeoutMs()));
+        bufferedBytes -= batch.sizeBytes;
+        batch.records = new ArrayList<>();
+      }
+    }
+  }
+
+  private void stageAcks(String topic, int partition, String group) {
+    StageAckRequest.Builder request =
+        StageAckRequest.newBuilder()
+            .setTopic(topic)
+            .setPartition(partition)
+            .setGroup(group)
+            .setTransactionId(transactionId)
+            .setTimeoutMs(transactionTimeoutMs);
+    List<Ack> part = acks.stream()
+        .filter(ack -> ack.consumer().topic().equals(topic) && ack.message().partition() == partition
+            && ack.consumer().group().equals(group))
+        .toList();
+    for (Ack ack : part) {
+      request.addLeases(ack.message().lease());
+      if (ack.result() != null) {
+        request.addResults(
+            Result.newBuilder()
+                .setPartition(partition)
+                .setOffset(ack.message().offset())
+                .setPayload(ByteString.copyFrom(ack.result())));
+      }
+    }
+    staged(client.calls()
+        .call(FlotillaGrpc.getStageAckMethod(), request.build(), Effect.REPEATABLE, client.timeoutMs()));
+    acks.removeAll(part);
+    part.forEach(ack -> ack.consumer().takenOver(ack.message()));
+  }
+
+  private void staged(StageReply reply) {
+    begunMs = begunMs == 0 ? reply.getBegunMs() : Math.min(begunMs, reply.getBegunMs());
+  }
+
+  /** Waits until a partition shows its part, and takes over the offsets. */
+  private void awaitShown(Place place) {
+    long endNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(client.timeoutMs());
+    TransactionOutcomeRequest request =
+        TransactionOutcomeRequest.newBuilder()
+            .setTopic(place.topic())
+            .setPartition(place.partition())
+            .setTransactionId(transactionId)
+            .setWaitMs(OUTCOME_WAIT_MS)
+            .build();
+    TransactionOutcomeReply found;
+    do {
+      found = Calls.wait(client.calls().start(
+          FlotillaGrpc.getTransactionOutcomeMethod(), request, Effect.READ, client.timeoutMs(), OUTCOME_WAIT_MS));
+    } while (!found.getShown() && found.getBegunMs() > 0 && endNs - System.nanoTime() > 0);
+    if (!found.getShown()) {
+      boolean isLate = found.getBegunMs() > 0;
+      throw new FlotillaException(isLate ? ErrorCode.OUTCOME_UNKNOWN : ErrorCode.FORGOTTEN,
+          "transaction " + transactionId + " is committed, but partition " + place.partition() + " of "
+              + place.topic() + (isLate ? " does not show it yet" : " has dropped its part"));
+    }
+    for (TransactionOutcomeReply.Batch shown : found.getBatchesList()) {
+      for (Batch batch : batches) {
+        if (batch.place.equals(place) && shown.getProducerId() == producerId
+            && shown.getProducerSequence() == batch.sequence) {
+          batch.baseOffset = shown.getBaseOffset();
+        }
+      }
+    }
+  }
+
+  private void checkOpen() {
+    if (isOver) {
+      throw new FlotillaException(ErrorCode.TRANSACTION_ENDED, "transaction " + transactionId + " is over");
+    }
+  }
+
+  private static io.flotilla.v1.TopicPartition message(Place place) {
+    return io.flotilla.v1.TopicPartition.newBuilder()
+        .setTopic(place.topic())
+        .setPartition(place.partition())
+        .build();
+  }
+}

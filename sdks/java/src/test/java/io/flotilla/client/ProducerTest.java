@@ -1,0 +1,209 @@
+package io.flotilla.client;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+
+class ProducerTest {
+  private final Node node = Node.shared();
+
+  @Test
+  void receiptsComeInTheOrderOfSending() {
+    try (Client client = node.client(); Producer producer = client.producer(Node.name("orders"))) {
+      List<CompletableFuture<Receipt>> sent = IntStream.range(0, 500).mapToObj(i -> producer.send("order " + i)).toList();
+      List<Long> offsets = sent.stream().map(each -> Calls.wait(each).offset()).toList();
+      assertEquals(IntStream.range(0, 500).mapToObj(Long::valueOf).toList(), offsets);
+    }
+  }
+
+  @Test
+  void everyFieldIsStored() {
+    String topic = Node.name("fields");
+    try (Client client = node.client()) {
+      ProducerRecord full = ProducerRecord.of(new byte[] {0, 1, -1}).key("k").header("a", "1").header("a", new byte[] {2})
+          .priority(3).contentType(200).timestampMs(1_700_000_000_000L).ttlMs(1L << 40).maxDeliveries(9);
+      List<ProducerRecord> records = List.of(full, ProducerRecord.of("").key(""), ProducerRecord.of("plain").header("ü", "ß"));
+      client.produceMany(topic, records);
+      List<Message> found = new ArrayList<>();
+      for (Message each : client.peek(topic, 0, 0, 10)) {
+        found.add(each);
+      }
+      Message first = found.stream().filter(each -> each.priority() == 3).findFirst().orElseThrow();
+      assertArrayEquals(new byte[] {0, 1, -1}, first.payload());
+      assertArrayEquals("k".getBytes(), first.key());
+      assertEquals(List.of("a", "a"), first.headers().stream().map(Header::name).toList());
+      assertEquals("1", first.header("a"));
+      assertEquals(200, first.contentType());
+      assertEquals(1_700_000_000_000L, first.timestampMs());
+      assertEquals(1L << 40, first.source().getTtlMs());
+      assertEquals(9, first.source().getMaxDeliveries());
+      assertEquals(0, found.get(1).key().length);
+      assertNull(found.get(2).key());
+      assertEquals("ß", found.get(2).header("ü"));
+    }
+  }
+
+  @Test
+  void keysGoWhereTheNodeSendsThem() {
+    String topic = Node.name("keys");
+    try (Client client = node.client()) {
+      TopicInfo made = client.createTopic(topic, 4, 0, Map.of());
+      assertEquals(4, made.partitions().size());
+      for (int i = 0; i < 20; i++) {
+        byte[] key = ("key " + i).getBytes();
+        var record = io.flotilla.v1.Record.newBuilder().setKey(com.google.protobuf.ByteString.copyFrom(key));
+        var request = io.flotilla.v1.ProduceRequest.newBuilder().setTopic(topic).addRecords(record).build();
+        int theirs = client.calls()
+            .call(io.flotilla.v1.FlotillaGrpc.getProduceMethod(), request, Effect.ONCE, 10_000)
+            .getReceipts(0).getPartition();
+        assertEquals(theirs, client.produce(topic, ProducerRecord.of("x").key(key)).partition());
+      }
+      assertThrows(FlotillaException.class, () -> client.produce(topic, ProducerRecord.of("x").partition(4)));
+    }
+  }
+
+  @Test
+  void anIdempotencyKeyIsStoredOnce() {
+    String topic = Node.name("idempotent");
+    try (Client client = node.client()) {
+      Receipt first = client.produce(topic, ProducerRecord.of("a").idempotencyKey("one"));
+      List<Receipt> again = client.produceMany(topic, List.of(
+          ProducerRecord.of("b"), ProducerRecord.of("a").idempotencyKey("one"), ProducerRecord.of("c")));
+      assertFalse(first.duplicate());
+      assertTrue(again.get(1).duplicate());
+      assertEquals(first.offset(), again.get(1).offset());
+      assertEquals(List.of("a", "b", "c"), client.peek(topic, 0, 0, 10).stream().map(Message::text).toList());
+      assertEquals(client.describeTopic(topic).topicId(), first.topicId());
+    }
+  }
+
+  @Test
+  void cutConnectionsStoreEveryRecordOnce() throws Exception {
+    String topic = Node.name("cut");
+    try (CutProxy proxy = new CutProxy(node.address());
+        Client direct = node.client();
+        Client client = new Client(proxy.address());
+        Producer producer = client.producer(topic, new ProducerOptions().batchRecords(10))) {
+      producer.send("first").get();
+      List<CompletableFuture<Receipt>> sent = new ArrayList<>();
+      for (int round = 0; round < 5; round++) {
+        // The first batch is stored, and its answer is lost: the client cannot know that it is stored.
+        long before = producerEnd(direct, topic);
+        proxy.mute(true);
+        for (int i = 0; i < 20; i++) {
+          sent.add(producer.send("record " + sent.size()));
+        }
+        while (producerEnd(direct, topic) == before) {
+          Thread.onSpinWait();
+        }
+        proxy.cut();
+        proxy.mute(false);
+        producer.flush();
+      }
+      HashSet<Long> offsets = new HashSet<>();
+      for (CompletableFuture<Receipt> each : sent) {
+        offsets.add(each.get().offset());
+      }
+      assertEquals(100, offsets.size());
+      assertEquals(101, producerEnd(client, topic));
+      List<String> texts = new ArrayList<>();
+      try (Reader reader = client.reader(topic)) {
+        while (texts.size() < 101) {
+          reader.poll(100, 5_000).forEach(each -> texts.add(each.text()));
+        }
+      }
+      assertEquals(IntStream.range(0, 100).mapToObj(i -> "record " + i).toList(), texts.subList(1, 101));
+    }
+  }
+
+  private static long producerEnd(Client client, String topic) {
+    return client.findOffset(topic, 0, Start.latest());
+  }
+
+  @Test
+  void aFullBufferHoldsBackTheSender() throws Exception {
+    try (CutProxy proxy = new CutProxy(node.address());
+        Client client = new Client(proxy.address());
+        Producer producer = client.producer(Node.name("full"), new ProducerOptions().bufferBytesMax(1_000))) {
+      producer.send("first").get();
+      proxy.mute(true);
+      CompletableFuture<Receipt> unanswered = producer.send(new byte[900]);
+      CompletableFuture<Receipt> heldBack = new CompletableFuture<>();
+      Thread sender = new Thread(() -> heldBack.complete(Calls.wait(producer.send(new byte[900]))));
+      sender.start();
+      while (sender.getState() != Thread.State.TIMED_WAITING) {
+        Thread.onSpinWait();
+      }
+      assertFalse(unanswered.isDone());
+      proxy.cut();
+      proxy.mute(false);
+      assertEquals(1, unanswered.get().offset());
+      assertEquals(2, heldBack.get().offset());
+    }
+  }
+
+  @Test
+  void anAnswerThatNeverComesLeavesTheOutcomeUnknown() throws Exception {
+    try (CutProxy proxy = new CutProxy(node.address());
+        Client client = new Client(proxy.address());
+        Producer producer = client.producer(Node.name("mute"), new ProducerOptions().timeoutMs(1_500))) {
+      producer.send("first").get();
+      proxy.mute(true);
+      CompletableFuture<Receipt> unanswered = producer.send("second");
+      FlotillaException late = assertThrows(FlotillaException.class, () -> Calls.wait(unanswered));
+      assertEquals(ErrorCode.OUTCOME_UNKNOWN, late.code());
+    }
+  }
+
+  @Test
+  void lingeringRecordsShareABatch() {
+    try (Client client = node.client();
+        Producer producer = client.producer(Node.name("linger"), new ProducerOptions().lingerMs(60_000))) {
+      CompletableFuture<Receipt> waits = producer.send("a");
+      CompletableFuture<Receipt> too = producer.send("b");
+      assertFalse(waits.isDone());
+      producer.flush();
+      assertEquals(0, Calls.wait(waits).offset());
+      assertEquals(1, Calls.wait(too).offset());
+    }
+  }
+
+  @Test
+  void whatNoBrokerTakesIsRefusedAtOnce() {
+    try (Client client = node.client()) {
+      assertThrows(FlotillaException.class, () -> ProducerRecord.of("x").priority(8));
+      FlotillaException large = assertThrows(
+          FlotillaException.class, () -> client.produce("large", ProducerRecord.of(new byte[5 << 20])));
+      assertEquals(ErrorCode.INVALID_ARGUMENT, large.code());
+      FlotillaException name = assertThrows(FlotillaException.class, () -> client.produce("no such name!", "x"));
+      assertEquals(ErrorCode.INVALID_ARGUMENT, name.code());
+    }
+  }
+
+  @Test
+  void aDeadAddressIsPassedOver() {
+    String addresses = "127.0.0.1:" + Node.freePort() + "," + node.address();
+    try (Client client = new Client(addresses)) {
+      assertEquals(0, client.produce(Node.name("second"), "x").offset());
+    }
+  }
+
+  @Test
+  void aClosedClientRefuses() {
+    Client client = node.client();
+    client.close();
+    FlotillaException error = assertThrows(FlotillaException.class, () -> client.produce("x", "y"));
+    assertEquals(ErrorCode.CONNECTION_CLOSED, error.code());
+  }
+}

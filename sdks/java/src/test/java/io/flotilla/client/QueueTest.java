@@ -1,0 +1,190 @@
+package io.flotilla.client;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+class QueueTest {
+  private Client client;
+  private final String topic = Node.name("tasks");
+
+  @BeforeEach
+  void open() {
+    client = Node.shared().client();
+    client.createTopic(topic, 1, 0, Map.of("nack_backoff_ms", "10ms"));
+  }
+
+  @AfterEach
+  void close() {
+    client.close();
+  }
+
+  @Test
+  void anAckedMessageIsDone() {
+    client.produce(topic, "a");
+    try (QueueConsumer queue = client.queue(topic, "g")) {
+      try (var message = queue.next()) {
+        assertEquals("a", message.text());
+        assertEquals(1, message.attempt());
+        message.ack();
+        assertTrue(message.isSettled());
+        assertEquals(ErrorCode.LEASE_EXPIRED, assertThrows(FlotillaException.class, message::ack).code());
+      }
+      assertEquals(List.of(), queue.poll(1, 0));
+    }
+    assertEquals(1, client.describeGroup(topic, "g").ackedTotal());
+  }
+
+  @Test
+  void aBlockThatThrowsFailsTheAttempt() {
+    client.produce(topic, "a");
+    try (QueueConsumer queue = client.queue(topic, "g")) {
+      assertThrows(IllegalStateException.class, () -> {
+        try (var message = queue.next()) {
+          throw new IllegalStateException("broken " + message);
+        }
+      });
+      try (var message = queue.next()) {
+        assertEquals(2, message.attempt());
+        message.ack();
+      }
+    }
+  }
+
+  @Test
+  void outcomesCountAsTheyShould() {
+    client.produceMany(topic, List.of(ProducerRecord.of("nack"), ProducerRecord.of("release"), ProducerRecord.of("reject")));
+    try (QueueConsumer queue = client.queue(topic, "g")) {
+      for (int i = 0; i < 3; i++) {
+        QueueMessage message = queue.next();
+        switch (message.text()) {
+          case "nack" -> message.nack("not now", 0);
+          case "release" -> message.release();
+          default -> message.reject("never");
+        }
+      }
+      for (int i = 0; i < 2; i++) {
+        QueueMessage message = queue.next();
+        assertEquals(message.text().equals("nack") ? 2 : 1, message.attempt());
+        message.ack();
+      }
+    }
+    List<DeadLetter> dead = List.of();
+    while (dead.isEmpty()) {
+      dead = client.deadLetters(topic, "g").list();
+    }
+    assertEquals("never", dead.get(0).reason());
+  }
+
+  @Test
+  void leasesAreRenewedWhileAHandlerRuns() throws Exception {
+    client.produce(topic, "slow");
+    QueueOptions options = new QueueOptions().visibilityMs(400);
+    try (QueueConsumer queue = client.queue(topic, "g", options); QueueConsumer other = client.queue(topic, "g", options)) {
+      QueueMessage message = queue.next();
+      // Three times as long as the lease lasts without a renewal.
+      assertEquals(List.of(), other.poll(1, 1_200));
+      message.ack();
+    }
+  }
+
+  @Test
+  void aDroppedMessageIsNotRenewed() {
+    client.produce(topic, "dropped");
+    QueueOptions options = new QueueOptions().visibilityMs(300).leaseMsMax(1);
+    try (QueueConsumer queue = client.queue(topic, "g", options); QueueConsumer other = client.queue(topic, "g", options)) {
+      QueueMessage lost = queue.next();
+      QueueMessage found = other.next();
+      assertEquals(2, found.attempt());
+      assertEquals(ErrorCode.LEASE_EXPIRED, assertThrows(FlotillaException.class, lost::ack).code());
+      found.ack();
+    }
+  }
+
+  @Test
+  void extendGivesMoreTime() {
+    client.produce(topic, "a");
+    QueueOptions options = new QueueOptions().visibilityMs(300).leaseMsMax(1);
+    try (QueueConsumer queue = client.queue(topic, "g", options); QueueConsumer other = client.queue(topic, "g")) {
+      QueueMessage message = queue.next();
+      message.extend(60_000);
+      assertEquals(List.of(), other.poll(1, 600));
+      message.ack();
+    }
+  }
+
+  @Test
+  void aClosedConsumerGivesBackWhatItHolds() {
+    client.produceMany(topic, List.of(ProducerRecord.of("a"), ProducerRecord.of("b")));
+    QueueConsumer queue = client.queue(topic, "g");
+    assertEquals(2, queue.poll(10, 5_000).size());
+    queue.close();
+    try (QueueConsumer other = client.queue(topic, "g")) {
+      List<QueueMessage> again = other.poll(10, 5_000);
+      assertEquals(1, again.get(0).attempt());
+      other.ack(again);
+    }
+    assertEquals(ErrorCode.CONNECTION_CLOSED, assertThrows(FlotillaException.class, queue::next).code());
+  }
+
+  @Test
+  void acksOfManyMessagesAreSentTogether() {
+    client.produceMany(topic, java.util.stream.IntStream.range(0, 300).mapToObj(i -> ProducerRecord.of("m" + i)).toList());
+    try (QueueConsumer queue = client.queue(topic, "g", new QueueOptions().prefetch(100))) {
+      List<CompletableFuture<Void>> acks = new java.util.ArrayList<>();
+      for (int i = 0; i < 300; i++) {
+        acks.add(queue.next().ackAsync());
+      }
+      queue.flush();
+      acks.forEach(each -> assertTrue(each.isDone() && !each.isCompletedExceptionally()));
+    }
+    assertEquals(0, client.describeGroup(topic, "g").lag());
+  }
+
+  @Test
+  void aRequestGetsItsResult() throws Exception {
+    try (Worker worker = client.worker(topic, "g", message -> {
+      if (message.text().equals("bad")) {
+        throw new Reject("it is bad");
+      }
+      message.ack((message.text() + "!").getBytes());
+    }).start()) {
+      assertArrayEquals("good!".getBytes(), client.request(topic, ProducerRecord.of("good"), "g", 20_000));
+      var failed = assertThrows(
+          MessageFailedException.class, () -> client.request(topic, ProducerRecord.of("bad"), "g", 20_000));
+      assertEquals("it is bad", failed.reason());
+    }
+  }
+
+  @Test
+  void onlyMessagesWithTheHeaderAreTaken() {
+    client.produceMany(topic, List.of(
+        ProducerRecord.of("us").header("region", "us"), ProducerRecord.of("eu").header("region", "eu")));
+    try (QueueConsumer queue = client.queue(topic, "g", new QueueOptions().header("region", "eu"))) {
+      QueueMessage message = queue.next();
+      assertEquals("eu", message.text());
+      message.ack();
+      assertEquals(List.of(), queue.poll(1, 0));
+    }
+  }
+
+  @Test
+  void autoAckNeedsNoSettlement() {
+    client.produce(topic, "once");
+    try (QueueConsumer queue = client.queue(topic, "g", new QueueOptions().autoAck())) {
+      QueueMessage message = queue.next();
+      assertTrue(message.isSettled());
+      message.close();
+    }
+    assertFalse(client.describeGroup(topic, "g").lag() > 0);
+  }
+}

@@ -1,0 +1,77 @@
+package io.flotilla.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+class TransactionTest {
+  private Client client;
+  private final String orders = Node.name("orders");
+  private final String invoices = Node.name("invoices");
+
+  @BeforeEach
+  void open() {
+    client = Node.shared().client();
+    client.createTopic(orders, 1, 0, Map.of());
+    client.createTopic(invoices, 2, 0, Map.of());
+  }
+
+  @AfterEach
+  void close() {
+    client.close();
+  }
+
+  @Test
+  void recordsOfSeveralTopicsAppearTogether() {
+    try (Transaction transaction = client.transaction()) {
+      transaction.produce(orders, ProducerRecord.of("order"));
+      transaction.produce(invoices, ProducerRecord.of("a").partition(0));
+      transaction.stage(invoices, List.of(ProducerRecord.of("b").partition(1), ProducerRecord.of("c").partition(1).priority(2)));
+      assertEquals(List.of(), client.peek(invoices, 1, 0, 10));
+      assertEquals(ErrorCode.TRANSACTION_ENDED, assertThrows(FlotillaException.class, transaction::receipts).code());
+      transaction.commit();
+      assertEquals(List.of(0L, 0L, 0L, 1L), transaction.receipts().stream().map(Receipt::offset).toList());
+    }
+    assertEquals(List.of("b", "c"), client.peek(invoices, 1, 0, 10).stream().map(Message::text).toList());
+  }
+
+  @Test
+  void aBlockThatThrowsLeavesNothing() {
+    client.produce(orders, "order");
+    try (QueueConsumer queue = client.queue(orders, "g")) {
+      assertThrows(IllegalStateException.class, () -> {
+        try (var message = queue.next(); var transaction = client.transaction()) {
+          transaction.ack(message);
+          transaction.stage(invoices, List.of(ProducerRecord.of("never").partition(0)));
+          throw new IllegalStateException();
+        }
+      });
+      QueueMessage again = queue.next();
+      assertEquals(1, again.attempt());
+      // Acknowledged, and the follow-up produced, in one step.
+      Receipt receipt = again.then(invoices, ProducerRecord.of("invoice").partition(0));
+      assertEquals(0, receipt.offset());
+      assertEquals(List.of(), queue.poll(1, 0));
+    }
+    assertEquals(List.of("invoice"), client.peek(invoices, 0, 0, 10).stream().map(Message::text).toList());
+    assertEquals(0, client.describeGroup(orders, "g").lag());
+  }
+
+  @Test
+  void aVersionIsCommittedOnce() {
+    String application = Node.name("app");
+    for (int i = 0; i < 2; i++) {
+      try (Transaction transaction = client.transaction()) {
+        transaction.produce(orders, ProducerRecord.of("version 1"));
+        transaction.commit(application, 1);
+        assertEquals(1 - i, transaction.receipts().size());
+      }
+    }
+    assertEquals(1, client.peek(orders, 0, 0, 10).size());
+  }
+}
