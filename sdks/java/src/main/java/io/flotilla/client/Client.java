@@ -300,8 +300,17 @@ public final class Client implements AutoCloseable {
   public OptionalLong committedOffset(String topic, String group, int partition) {
     ReadOffsetRequest request =
         ReadOffsetRequest.newBuilder().setTopic(topic).setGroup(group).setPartition(partition).build();
-    long found = calls.call(FlotillaGrpc.getReadOffsetMethod(), request, Effect.READ, timeoutMs()).getOffset();
-    return found < 0 ? OptionalLong.empty() : OptionalLong.of(found);
+    try {
+      long found = calls.call(FlotillaGrpc.getReadOffsetMethod(), request, Effect.READ, timeoutMs()).getOffset();
+      return found < 0 ? OptionalLong.empty() : OptionalLong.of(found);
+    } catch (FlotillaException error) {
+      if (error.code() != ErrorCode.NOT_FOUND) {
+        throw error;
+      }
+      // An unknown group is no error, but an unknown topic is.
+      describeTopic(topic);
+      return OptionalLong.empty();
+    }
   }
 
   /** Messages of a partition from an offset on. Changes nothing for any group. */

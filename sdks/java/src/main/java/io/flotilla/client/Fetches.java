@@ -46,9 +46,11 @@ final class Fetches {
     }
 
     private void stop() {
-      if (call != null) {
-        call.cancel(true);
-        call = null;
+      CompletableFuture<?> stopped = call;
+      // First: a cancelled call ends at once, and its end must not be taken for an answer.
+      call = null;
+      if (stopped != null) {
+        stopped.cancel(true);
       }
     }
   }
