@@ -1,7 +1,7 @@
 """Every scenario at every endpoint: what a client sees does not depend on how it came in."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 
 import pytest
@@ -57,6 +57,10 @@ class Stage:
 
     def play(self, scenario: Scenario) -> None:
         self._runner.run(Play(self._endpoint, self._arrivals).run(scenario))
+
+    def host(self, play: Callable[[Server, Arrivals], Coroutine[None, None, None]]) -> None:
+        """Runs the broker while another process plays scenarios at it."""
+        self._runner.run(play(self._server, self._arrivals))
 
     def close(self) -> None:
         self._runner.run(self._endpoint.close())

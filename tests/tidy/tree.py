@@ -29,8 +29,25 @@ _IGNORED = {
     "flotilla-pipelines",
     "node_modules",
     "results",
+    "target",
 }
-_TEXT = {"", ".cfg", ".ini", ".json", ".md", ".proto", ".py", ".pyi", ".sh", ".toml", ".txt", ".yaml", ".yml"}
+_TEXT = {
+    "",
+    ".cfg",
+    ".ini",
+    ".java",
+    ".json",
+    ".md",
+    ".proto",
+    ".py",
+    ".pyi",
+    ".sh",
+    ".toml",
+    ".txt",
+    ".xml",
+    ".yaml",
+    ".yml",
+}
 
 
 @dataclass(frozen=True, slots=True)
