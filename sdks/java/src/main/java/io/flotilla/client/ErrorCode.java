@@ -55,12 +55,17 @@ public enum ErrorCode {
   FORGOTTEN(22, false),
   /** The topic was deleted and created again, and the request is about the old one; nothing was done. */
   TOPIC_REPLACED(23, false),
-  /** The topic has more partitions than the producer knows; nothing was stored. Clients describe the topic anew and send again. */
+  /**
+   * The topic has more partitions than the producer knows; nothing was stored. Clients describe the topic anew and
+   * send again.
+   */
   TOPIC_GROWN(24, true),
   /** The caller may not do this; nothing was done. */
   PERMISSION_DENIED(25, false),
   /** The caller did not say who it is, or could not prove it; nothing was done. */
   UNAUTHENTICATED(26, false),
+  /** The quota of the user or of the namespace is used up; nothing was done. */
+  QUOTA_EXCEEDED(27, false),
   /** No answer in time, and nothing was done; the cause says why. */
   DEADLINE(32, true),
   /** The client was closed, or was opened by another process; nothing was done. */

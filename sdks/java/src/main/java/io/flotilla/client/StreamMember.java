@@ -22,8 +22,8 @@ import java.util.concurrent.ExecutionException;
 /**
  * One member of a stream group: a thread that joins, sends heartbeats, claims partitions and recalls them.
  *
- * <p>Heartbeats name the partitions that the member uses. While those equal its assignment, a heartbeat is parked at the
- * coordinator, which answers when something changes. A partition that is to be given up waits for the application's
+ * <p>Heartbeats name the partitions that the member uses. While those equal its assignment, a heartbeat is parked at
+ * the coordinator, which answers when something changes. A partition that is to be given up waits for the application's
  * next poll; after {@code pollMsMax} the member gives it up alone, and its epoch makes later commits fail.
  */
 final class StreamMember implements Runnable {

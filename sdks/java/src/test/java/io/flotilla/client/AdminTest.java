@@ -88,7 +88,8 @@ class AdminTest {
   @Test
   void schedules() {
     String name = Node.name("nightly");
-    Schedule daily = Schedule.cron(topic, "0 3 * * *").timeZone("Europe/Berlin").record(ProducerRecord.of("go").key("k"));
+    ProducerRecord record = ProducerRecord.of("go").key("k");
+    Schedule daily = Schedule.cron(topic, "0 3 * * *").timeZone("Europe/Berlin").record(record);
     assertEquals(topic, client.schedules().create(name, daily).topic());
     assertEquals(ErrorCode.ALREADY_EXISTS, code(() -> client.schedules().create(name, daily)));
     assertEquals("", client.schedules().create(name, Schedule.everyMs(topic, 3_600_000).update()).cron());

@@ -3,7 +3,6 @@ package io.flotilla.client;
 import com.google.protobuf.ByteString;
 import com.google.protobuf.Descriptors.EnumDescriptor;
 import com.google.protobuf.Descriptors.FieldDescriptor;
-import com.google.protobuf.MapEntry;
 import com.google.protobuf.Message;
 import io.flotilla.v1.FlotillaGrpc;
 import io.grpc.CallOptions;
@@ -18,6 +17,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 
 /**
  * The operations of scenarios as calls of the gRPC contract, and replies as values again.
@@ -95,17 +95,21 @@ final class ConformanceOperations {
 
   private static FlotillaException error(StatusRuntimeException failure) {
     Metadata trailers = failure.getTrailers();
-    String name = trailers == null ? null : trailers.get(Metadata.Key.of("flotilla-error", Metadata.ASCII_STRING_MARSHALLER));
+    String name = trailers == null ? null : trailers.get(key("flotilla-error"));
     if (name == null) {
       throw failure;
     }
     ErrorCode code = ErrorCode.valueOf(name);
-    String retryable = trailers.get(Metadata.Key.of("flotilla-retryable", Metadata.ASCII_STRING_MARSHALLER));
-    String number = trailers.get(Metadata.Key.of("flotilla-code", Metadata.ASCII_STRING_MARSHALLER));
+    String retryable = trailers.get(key("flotilla-retryable"));
+    String number = trailers.get(key("flotilla-code"));
     if (!String.valueOf(code.isRetryable()).equals(retryable) || !String.valueOf(code.number()).equals(number)) {
       throw new IllegalStateException(name + " is " + number + ", retryable: " + retryable);
     }
     return new FlotillaException(code, String.valueOf(failure.getStatus().getDescription()));
+  }
+
+  private static Metadata.Key<String> key(String name) {
+    return Metadata.Key.of(name, Metadata.ASCII_STRING_MARSHALLER);
   }
 
   /** The fields of a request in the words of the contract. */
@@ -164,8 +168,8 @@ final class ConformanceOperations {
 
   @SuppressWarnings("unchecked")
   private <Q, R> Message ask(MethodDescriptor<Q, R> method, Map<String, Object> with) {
-    Message prototype = (Message) ((MethodDescriptor.PrototypeMarshaller<Q>) method.getRequestMarshaller()).getMessagePrototype();
-    Q request = (Q) message(prototype.newBuilderForType(), with);
+    var marshaller = (MethodDescriptor.PrototypeMarshaller<Q>) method.getRequestMarshaller();
+    Q request = (Q) message(((Message) marshaller.getMessagePrototype()).newBuilderForType(), with);
     CallOptions options = CallOptions.DEFAULT.withDeadlineAfter(60, TimeUnit.SECONDS);
     return (Message) ClientCalls.blockingUnaryCall(channel, method, options, request);
   }
@@ -179,9 +183,10 @@ final class ConformanceOperations {
       }
       if (field.isMapField()) {
         ((Map<?, ?>) value).forEach((each, item) -> {
-          MapEntry.Builder<?, ?> entry = (MapEntry.Builder<?, ?>) builder.newBuilderForField(field);
-          entry.setField(entry.getDescriptorForType().findFieldByName("key"), scalar(entry.getDescriptorForType().findFieldByName("key"), each));
-          entry.setField(entry.getDescriptorForType().findFieldByName("value"), scalar(entry.getDescriptorForType().findFieldByName("value"), item));
+          FieldDescriptor left = field.getMessageType().findFieldByName("key");
+          FieldDescriptor right = field.getMessageType().findFieldByName("value");
+          Message.Builder entry = builder.newBuilderForField(field);
+          entry.setField(left, scalar(left, each)).setField(right, scalar(right, item));
           builder.addRepeatedField(field, entry.build());
         });
       } else if (field.isRepeated()) {
@@ -202,7 +207,7 @@ final class ConformanceOperations {
   private static Object scalar(FieldDescriptor field, Object value) {
     return switch (field.getJavaType()) {
       case INT -> ((Long) value).intValue();
-      case BYTE_STRING -> value instanceof byte[] data ? ByteString.copyFrom(data) : ByteString.copyFrom(ConformanceValues.bytes(value));
+      case BYTE_STRING -> ByteString.copyFrom(value instanceof byte[] data ? data : ConformanceValues.bytes(value));
       case STRING -> value instanceof Map<?, ?> ? new String(ConformanceValues.bytes(value)) : value;
       case ENUM -> enumValue(field.getEnumType(), value);
       default -> value;
@@ -210,7 +215,9 @@ final class ConformanceOperations {
   }
 
   private static Object enumValue(EnumDescriptor type, Object value) {
-    return value instanceof String name ? type.findValueByName(name) : type.findValueByNumberCreatingIfUnknown(((Long) value).intValue());
+    return value instanceof String name
+        ? type.findValueByName(name)
+        : type.findValueByNumberCreatingIfUnknown(((Long) value).intValue());
   }
 
   // Replies.
@@ -221,14 +228,14 @@ final class ConformanceOperations {
     return switch (operation) {
       case "produce" -> produced(found);
       case "create_topic", "alter_topic", "delete_topic" -> Map.of("topic", found);
-      case "fetch" -> with(found, "batches", each((List<?>) found.get("batches"), data -> ConformanceValues.decode((byte[]) data, sent)));
-      case "poll" -> with(found, "deliveries", each((List<?>) found.get("deliveries"), this::delivery));
-      case "settle", "extend" -> Map.of("expired", each((List<?>) found.get("expired_held"), ConformanceOperations::range));
+      case "fetch" -> with(found, "batches", each(found.get("batches"), this::batch));
+      case "poll" -> with(found, "deliveries", each(found.get("deliveries"), this::delivery));
+      case "settle", "extend" -> Map.of("expired", each(found.get("expired_held"), ConformanceOperations::range));
       case "describe_group", "reset_group" -> map(map(found.get("partitions")).get(partition));
       case "trim_partition" -> Map.of("log_start", map(found.get("log_starts")).get(partition));
-      case "cancel_records" -> Map.of("offsets", each((List<?>) found.get("cancelled"), each -> map(each).get("offset")));
+      case "cancel_records" -> Map.of("offsets", each(found.get("cancelled"), each -> map(each).get("offset")));
       case "join_group", "heartbeat" -> with(found, "partitions",
-          each((List<?>) found.get("partitions"), each -> List.of(map(each).get("partition"), map(each).get("epoch"))));
+          each(found.get("partitions"), each -> List.of(map(each).get("partition"), map(each).get("epoch"))));
       default -> found;
     };
   }
@@ -244,6 +251,10 @@ final class ConformanceOperations {
     }
     Map<String, Object> receipt = map(((List<?>) found.get("receipts")).get(0));
     return Map.of("base_offset", receipt.get("offset"), "duplicate", receipt.get("duplicate"), "known", List.of());
+  }
+
+  private Object batch(Object data) {
+    return ConformanceValues.decode((byte[]) data, sent);
   }
 
   private Object delivery(Object each) {
@@ -263,9 +274,9 @@ final class ConformanceOperations {
     return changed;
   }
 
-  private static List<Object> each(List<?> items, java.util.function.Function<Object, Object> change) {
+  private static List<Object> each(Object items, Function<Object, Object> change) {
     List<Object> found = new ArrayList<>();
-    items.forEach(item -> found.add(change.apply(item)));
+    ((List<?>) items).forEach(item -> found.add(change.apply(item)));
     return found;
   }
 
@@ -287,7 +298,7 @@ final class ConformanceOperations {
         });
         found.put(name, entries);
       } else if (field.isRepeated()) {
-        found.put(name, each((List<?>) value, item -> plain(field, item)));
+        found.put(name, each(value, item -> plain(field, item)));
       } else {
         found.put(name, field.hasPresence() && !message.hasField(field) ? null : plain(field, value));
       }

@@ -128,7 +128,9 @@ class ConformanceTest {
 
     Play(ManagedChannel channel) {
       int mine = ++number;
-      variables.putAll(Map.of("topic", "java-topic-" + mine, "other", "java-other-" + mine, "group", "java-group-" + mine));
+      for (String name : List.of("topic", "other", "group")) {
+        variables.put(name, "java-" + name + "-" + mine);
+      }
       operations = new ConformanceOperations(channel, batches);
     }
 

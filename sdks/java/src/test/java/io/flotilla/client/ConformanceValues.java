@@ -12,6 +12,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -48,7 +49,10 @@ final class ConformanceValues {
       return found;
     }
     JsonPrimitive value = json.getAsJsonPrimitive();
-    return value.isBoolean() ? (Object) value.getAsBoolean() : value.isNumber() ? (Object) value.getAsLong() : value.getAsString();
+    if (value.isBoolean()) {
+      return value.getAsBoolean();
+    }
+    return value.isNumber() ? (Object) value.getAsLong() : value.getAsString();
   }
 
   /** The same with every variable replaced; one that stands alone keeps its type. */
@@ -74,7 +78,8 @@ final class ConformanceValues {
   }
 
   static boolean isBytes(Object value) {
-    return value instanceof Map<?, ?> map && (map.keySet().equals(java.util.Set.of("hex")) || map.keySet().equals(java.util.Set.of("repeat", "count")));
+    return value instanceof Map<?, ?> map
+        && (map.keySet().equals(Set.of("hex")) || map.keySet().equals(Set.of("repeat", "count")));
   }
 
   static byte[] bytes(Object value) {
@@ -107,13 +112,13 @@ final class ConformanceValues {
   }
 
   private static void matchObject(Map<?, ?> expected, Object found, String place) throws Mismatch {
-    if (expected.keySet().equals(java.util.Set.of("above"))) {
+    if (expected.keySet().equals(Set.of("above"))) {
       if (!(found instanceof Long number) || number <= (Long) expected.get("above")) {
         throw new Mismatch(place + " is " + found + ", not above " + expected.get("above"));
       }
     } else if (!(found instanceof Map<?, ?> map)) {
       throw new Mismatch(place + " is " + found + ", not " + expected);
-    } else if (expected.keySet().equals(java.util.Set.of("keys"))) {
+    } else if (expected.keySet().equals(Set.of("keys"))) {
       if (!List.copyOf(new TreeSet<>(map.keySet())).equals(expected.get("keys"))) {
         throw new Mismatch(place + " has " + map.keySet() + ", not " + expected.get("keys"));
       }
@@ -132,7 +137,8 @@ final class ConformanceValues {
     if (batch.containsKey("raw")) {
       return bytes(batch.get("raw"));
     }
-    List<ProducerRecord> records = ((List<?>) batch.get("records")).stream().map(each -> record((Map<?, ?>) each)).toList();
+    List<ProducerRecord> records =
+        ((List<?>) batch.get("records")).stream().map(each -> record((Map<?, ?>) each)).toList();
     byte[] data = BatchEncoder.encode(
         records, number(batch, "producer_id"), (int) number(batch, "producer_epoch"), (int) number(batch, "sequence"));
     if (batch.get("overwrite") instanceof List<?> changes) {
@@ -241,7 +247,8 @@ final class ConformanceValues {
         boolean hasKey = keys != null && (validity < 0 || (in.get(validity + i / 8) >> i % 8 & 1) == 1);
         List<Object> pairs = new ArrayList<>();
         for (int pair = headers[i]; pair < headers[i + 1]; pair++) {
-          pairs.add(List.of(new String(slice(namesAt, names, pair), StandardCharsets.UTF_8), slice(valuesAt, values, pair)));
+          String name = new String(slice(namesAt, names, pair), StandardCharsets.UTF_8);
+          pairs.add(List.of(name, slice(valuesAt, values, pair)));
         }
         record.put("payload", slice(payloadsAt, payloads, i));
         record.put("key", hasKey ? slice(keysAt, keys, i) : null);

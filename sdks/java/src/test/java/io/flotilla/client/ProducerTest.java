@@ -21,7 +21,8 @@ class ProducerTest {
   @Test
   void receiptsComeInTheOrderOfSending() {
     try (Client client = node.client(); Producer producer = client.producer(Node.name("orders"))) {
-      List<CompletableFuture<Receipt>> sent = IntStream.range(0, 500).mapToObj(i -> producer.send("order " + i)).toList();
+      List<CompletableFuture<Receipt>> sent =
+          IntStream.range(0, 500).mapToObj(i -> producer.send("order " + i)).toList();
       List<Long> offsets = sent.stream().map(each -> Calls.wait(each).offset()).toList();
       assertEquals(IntStream.range(0, 500).mapToObj(Long::valueOf).toList(), offsets);
     }
@@ -31,10 +32,11 @@ class ProducerTest {
   void everyFieldIsStored() {
     String topic = Node.name("fields");
     try (Client client = node.client()) {
-      ProducerRecord full = ProducerRecord.of(new byte[] {0, 1, -1}).key("k").header("a", "1").header("a", new byte[] {2})
-          .priority(3).contentType(200).timestampMs(1_700_000_000_000L).ttlMs(1L << 40).maxDeliveries(9);
-      List<ProducerRecord> records = List.of(full, ProducerRecord.of("").key(""), ProducerRecord.of("plain").header("ü", "ß"));
-      client.produceMany(topic, records);
+      ProducerRecord full = ProducerRecord.of(new byte[] {0, 1, -1})
+          .key("k").header("a", "1").header("a", new byte[] {2}).priority(3).contentType(200)
+          .timestampMs(1_700_000_000_000L).ttlMs(1L << 40).maxDeliveries(9);
+      client.produceMany(
+          topic, List.of(full, ProducerRecord.of("").key(""), ProducerRecord.of("plain").header("ü", "ß")));
       List<Message> found = new ArrayList<>();
       for (Message each : client.peek(topic, 0, 0, 10)) {
         found.add(each);

@@ -6,9 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -62,7 +64,7 @@ class QueueTest {
 
   @Test
   void outcomesCountAsTheyShould() {
-    client.produceMany(topic, List.of(ProducerRecord.of("nack"), ProducerRecord.of("release"), ProducerRecord.of("reject")));
+    List.of("nack", "release", "reject").forEach(each -> client.produce(topic, each));
     try (QueueConsumer queue = client.queue(topic, "g")) {
       for (int i = 0; i < 3; i++) {
         QueueMessage message = queue.next();
@@ -89,7 +91,8 @@ class QueueTest {
   void leasesAreRenewedWhileAHandlerRuns() throws Exception {
     client.produce(topic, "slow");
     QueueOptions options = new QueueOptions().visibilityMs(400);
-    try (QueueConsumer queue = client.queue(topic, "g", options); QueueConsumer other = client.queue(topic, "g", options)) {
+    try (QueueConsumer queue = client.queue(topic, "g", options);
+        QueueConsumer other = client.queue(topic, "g", options)) {
       QueueMessage message = queue.next();
       // Three times as long as the lease lasts without a renewal.
       assertEquals(List.of(), other.poll(1, 1_200));
@@ -101,7 +104,8 @@ class QueueTest {
   void aDroppedMessageIsNotRenewed() {
     client.produce(topic, "dropped");
     QueueOptions options = new QueueOptions().visibilityMs(300).leaseMsMax(1);
-    try (QueueConsumer queue = client.queue(topic, "g", options); QueueConsumer other = client.queue(topic, "g", options)) {
+    try (QueueConsumer queue = client.queue(topic, "g", options);
+        QueueConsumer other = client.queue(topic, "g", options)) {
       QueueMessage lost = queue.next();
       QueueMessage found = other.next();
       assertEquals(2, found.attempt());
@@ -138,9 +142,9 @@ class QueueTest {
 
   @Test
   void acksOfManyMessagesAreSentTogether() {
-    client.produceMany(topic, java.util.stream.IntStream.range(0, 300).mapToObj(i -> ProducerRecord.of("m" + i)).toList());
+    client.produceMany(topic, IntStream.range(0, 300).mapToObj(i -> ProducerRecord.of("m" + i)).toList());
     try (QueueConsumer queue = client.queue(topic, "g", new QueueOptions().prefetch(100))) {
-      List<CompletableFuture<Void>> acks = new java.util.ArrayList<>();
+      List<CompletableFuture<Void>> acks = new ArrayList<>();
       for (int i = 0; i < 300; i++) {
         acks.add(queue.next().ackAsync());
       }

@@ -31,7 +31,8 @@ class TransactionTest {
     try (Transaction transaction = client.transaction()) {
       transaction.produce(orders, ProducerRecord.of("order"));
       transaction.produce(invoices, ProducerRecord.of("a").partition(0));
-      transaction.stage(invoices, List.of(ProducerRecord.of("b").partition(1), ProducerRecord.of("c").partition(1).priority(2)));
+      transaction.stage(
+          invoices, List.of(ProducerRecord.of("b").partition(1), ProducerRecord.of("c").partition(1).priority(2)));
       assertEquals(List.of(), client.peek(invoices, 1, 0, 10));
       assertEquals(ErrorCode.TRANSACTION_ENDED, assertThrows(FlotillaException.class, transaction::receipts).code());
       transaction.commit();

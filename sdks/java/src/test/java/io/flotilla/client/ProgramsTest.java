@@ -1,0 +1,81 @@
+package io.flotilla.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import javax.tools.ToolProvider;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** The program of the README, and those of examples/, compiled as they are and run against a node. */
+class ProgramsTest {
+  @TempDir private Path folder;
+
+  @ParameterizedTest
+  @CsvSource(delimiter = '|', value = {
+    "Produce | stored 1000, the last one at offset 999",
+    "Work | dead: broken, no such address",
+    "Stream | read again: event 0",
+    "Transfer | invoice at offset 0",
+    "Redrive | again: file 1",
+  })
+  void examplesRun(String name, String line) throws Exception {
+    List<String> lines = run(name, Files.readString(Path.of("examples", name + ".java")));
+    assertTrue(lines.contains(line), lines.toString());
+  }
+
+  @Test
+  void everyExampleIsRun() throws Exception {
+    try (var files = Files.list(Path.of("examples"))) {
+      assertEquals(List.of("Produce.java", "Redrive.java", "Stream.java", "Transfer.java", "Work.java"),
+          files.map(each -> each.getFileName().toString()).sorted().toList());
+    }
+  }
+
+  @Test
+  void theReadmeWorksWhenPasted() throws Exception {
+    Matcher blocks = Pattern.compile("```java\n(import .*?)```", Pattern.DOTALL)
+        .matcher(Files.readString(Path.of("README.md")));
+    assertTrue(blocks.find());
+    List<String> lines = run("Main", blocks.group(1));
+    assertEquals("order 1, attempt 1", lines.get(1));
+  }
+
+  @Test
+  void theReadmeHasTheVersionOfTheArtifact() throws Exception {
+    Pattern version = Pattern.compile("<artifactId>flotilla-client</artifactId>\\s*(<version>[^<]+</version>)");
+    Matcher pom = version.matcher(Files.readString(Path.of("pom.xml")));
+    Matcher readme = version.matcher(Files.readString(Path.of("README.md")));
+    assertTrue(pom.find() && readme.find());
+    assertEquals(pom.group(1), readme.group(1));
+  }
+
+  /** The lines that a program prints. */
+  private List<String> run(String name, String source) throws Exception {
+    Path file = Files.writeString(folder.resolve(name + ".java"), source);
+    int code = ToolProvider.getSystemJavaCompiler().run(null, null, null,
+        "-classpath", System.getProperty("java.class.path"), "-d", folder.toString(), file.toString());
+    assertEquals(0, code, "it does not compile");
+    PrintStream before = System.out;
+    ByteArrayOutputStream printed = new ByteArrayOutputStream();
+    try (URLClassLoader loader = new URLClassLoader(new URL[] {folder.toUri().toURL()}, getClass().getClassLoader())) {
+      System.setOut(new PrintStream(printed, true));
+      Object arguments = new String[] {Node.shared().address()};
+      loader.loadClass(name).getMethod("main", String[].class).invoke(null, arguments);
+    } finally {
+      System.setOut(before);
+    }
+    return printed.toString().lines().toList();
+  }
+}
