@@ -15,6 +15,7 @@ BENCH_STAMP := $(VENV)/.bench-stamp
 PROTO := $(notdir $(wildcard proto/*.proto))
 GENERATED := flotilla/codec/generated
 TYPESCRIPT := sdks/typescript
+JAVA := sdks/java
 
 SEED ?= 1
 SEEDS ?=
@@ -87,13 +88,14 @@ proto: $(STAMP) ## generate code from proto/
 	else echo "not generated: the code of $(TYPESCRIPT); run npm ci there first"; fi
 
 sdks: $(STAMP) ## build and test the clients in other languages, where their tools are installed
-	@$(BIN)/pytest -q -n 0 -rs tests/integration/sdks tests/conformance/test_typescript.py
+	@if command -v mvn > /dev/null; then mvn --batch-mode --quiet --file $(JAVA)/pom.xml test -Dtest=ErrorsTest; fi
+	@$(BIN)/pytest -q -n 0 -rs tests/integration/sdks tests/conformance/test_typescript.py tests/conformance/test_java.py
 
 rewrite: $(STAMP) ## record the output of tests/scenarios again; read the diff
 	@$(BIN)/python -m tests.scenarios.rewrite
 
 clean: ## remove everything that make created
-	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(JAVA)/target build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## print this list

@@ -53,6 +53,22 @@ class ProgramsTest {
   }
 
   @Test
+  void thePiecesOfTheDocumentationCompile() throws Exception {
+    String imports = "import io.flotilla.client.*;\nimport java.nio.file.Path;\nimport java.util.Map;\n";
+    for (Path page : List.of(Path.of("README.md"), Path.of("../../docs/clients.md"))) {
+      StringBuilder pieces = new StringBuilder();
+      Matcher blocks = Pattern.compile("```java\n(.*?)```", Pattern.DOTALL).matcher(Files.readString(page));
+      while (blocks.find()) {
+        if (!blocks.group(1).contains("class Main")) {
+          pieces.append(blocks.group(1).replaceAll("(?m)^import .*$", ""));
+        }
+      }
+      assertTrue(pieces.length() > 0);
+      compile("Pieces", imports + "class Pieces { void run() throws Exception {\n" + pieces + "} }\n");
+    }
+  }
+
+  @Test
   void theReadmeHasTheVersionOfTheArtifact() throws Exception {
     Pattern version = Pattern.compile("<artifactId>flotilla-client</artifactId>\\s*(<version>[^<]+</version>)");
     Matcher pom = version.matcher(Files.readString(Path.of("pom.xml")));
@@ -63,10 +79,7 @@ class ProgramsTest {
 
   /** The lines that a program prints. */
   private List<String> run(String name, String source) throws Exception {
-    Path file = Files.writeString(folder.resolve(name + ".java"), source);
-    int code = ToolProvider.getSystemJavaCompiler().run(null, null, null,
-        "-classpath", System.getProperty("java.class.path"), "-d", folder.toString(), file.toString());
-    assertEquals(0, code, "it does not compile");
+    compile(name, source);
     PrintStream before = System.out;
     ByteArrayOutputStream printed = new ByteArrayOutputStream();
     try (URLClassLoader loader = new URLClassLoader(new URL[] {folder.toUri().toURL()}, getClass().getClassLoader())) {
@@ -77,5 +90,12 @@ class ProgramsTest {
       System.setOut(before);
     }
     return printed.toString().lines().toList();
+  }
+
+  private void compile(String name, String source) throws Exception {
+    Path file = Files.writeString(folder.resolve(name + ".java"), source);
+    int code = ToolProvider.getSystemJavaCompiler().run(null, null, null,
+        "-classpath", System.getProperty("java.class.path"), "-d", folder.toString(), file.toString());
+    assertEquals(0, code, name + " does not compile");
   }
 }

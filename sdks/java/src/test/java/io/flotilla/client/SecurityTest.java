@@ -2,7 +2,6 @@ package io.flotilla.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -87,9 +86,7 @@ class SecurityTest {
   void aStrangersCertificateIsNotTrusted() {
     ClientOptions options = new ClientOptions().tls(new Tls(null, null, null, null)).timeoutMs(1_000);
     try (Client client = new Client(node.address(), options)) {
-      FlotillaException refused = assertThrows(FlotillaException.class, client::topics);
-      assertEquals(ErrorCode.DEADLINE, refused.code());
-      assertTrue(refused.getMessage().contains("UNAVAILABLE"), refused.getMessage());
+      assertEquals(ErrorCode.DEADLINE, assertThrows(FlotillaException.class, client::topics).code());
     }
   }
 
