@@ -82,6 +82,7 @@ class Archiver:
 
     def __init__(self, options: ArchiveOptions, client: Client, run_jobs: RunJobs, progress: ReportProgress) -> None:
         self._options = options
+        self._client = client
         self._run_jobs = run_jobs
         self._progress = progress
         lake = Lake(options.lake)
@@ -90,7 +91,11 @@ class Archiver:
         self._rows = self._files = self._compacted = self._removed = self._batches = 0
 
     def begin(self) -> None:
-        """From now on retention keeps everything that is not in the lake."""
+        """From now on retention keeps everything that is not in the lake.
+
+        Raises InvalidArgumentError for the table of an earlier topic of the same name.
+        """
+        self._check_topics(self.tables)
         self._hold.begin(self.spans())
 
     def spans(self) -> dict[Partition, Span]:
@@ -109,6 +114,8 @@ class Archiver:
         for topic, table in self.tables.items():
             mine = [file for file in files if file.topic == topic]
             if mine:
+                # The topic may have been deleted and created again since it was read.
+                self._check_topics([topic])
                 verify_files(table, mine, self._run_jobs)
                 table.add(mine)
                 self._rows += sum(file.rows for file in mine)
@@ -118,6 +125,10 @@ class Archiver:
         self._progress(f"batch {self._batches}: {self._rows:,} rows in {self._files:,} files are archived")
         if not self._options.is_once and self._batches % self._options.compaction.every_batches == 0:
             self.tidy()
+
+    def _check_topics(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            self.tables[topic].check_topic(self._client.describe_topic(topic).topic_id)
 
     def tidy(self) -> None:
         """Compacts, and removes what nobody needs. A failure is reported; the next run tries again."""

@@ -1,7 +1,8 @@
 """The Delta table of one topic: which files count, and how far each partition has come.
 
-Every version of the table has, beside the files, two transactions for each topic partition: its next offset and its
-first one. So the table itself says where an archive continues, to every program that opens it. Its invariants:
+Every version of the table has, beside the files, two transactions for each topic partition, its next offset and its
+first one, and one with the id of the topic. So the table itself says where an archive continues, to every program that
+opens it. Its invariants:
 
 1. for each partition the offsets of all files together are one dense range, no offset twice;
 2. that range grows only at its end: a commit begins where the last one ended;
@@ -86,6 +87,8 @@ class TopicTable(Store):
     def __init__(self, address: str, topic: str) -> None:
         super().__init__(address)
         self.topic = topic
+        #: Of the topic that is archived; 0: not known, for readers.
+        self._topic_id = 0
         self._delta: DeltaTable | None = None
         #: What was looked up in one version, because each look-up reads the log; None: nothing of that partition.
         self._seen_version = -1
@@ -105,6 +108,21 @@ class TopicTable(Store):
     def delta(self) -> DeltaTable | None:
         """The newest version, for readers that take it from there; None: there is no table yet."""
         return self._newest()
+
+    def check_topic(self, topic_id: int) -> None:
+        """The topic that is archived has this id. Raises InvalidArgumentError if the table belongs to another one.
+
+        Ids are never used again: a topic that was deleted and created again has another one, and its offsets are those
+        of other records.
+        """
+        delta = self._newest()
+        known = self._topic_id or (None if delta is None else delta.transaction_version(self._topic_key()))
+        if known is not None and known != topic_id:
+            raise InvalidArgumentError(
+                f"the table belongs to an earlier topic {self.topic}, which was deleted and created again: archive the "
+                "new one into another lake, or move the table away"
+            )
+        self._topic_id = topic_id
 
     def add(self, files: Sequence[DataFile]) -> int:
         """Commits files that were read back, and returns the version that has them.
@@ -154,6 +172,8 @@ class TopicTable(Store):
             transactions += [
                 Transaction(self._first_id(run.partition), run.first) for run in moved if run.partition not in known
             ]
+            if moved and self._topic_id:
+                transactions.append(Transaction(self._topic_key(), self._topic_id))
             try:
                 delta.create_write_transaction(
                     actions,
@@ -259,6 +279,9 @@ class TopicTable(Store):
                 first = None if end is None else delta.transaction_version(self._first_id(number))
                 self._seen[number] = None if end is None or first is None else Span(first, end)
         return {number: span for number in partitions if (span := self._seen[number]) is not None}
+
+    def _topic_key(self) -> str:
+        return f"flotilla/{self.topic}/topic-id"
 
     def _next_id(self, partition: int) -> str:
         return f"flotilla/{self.topic}/{partition}/next"

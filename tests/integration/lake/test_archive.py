@@ -22,7 +22,7 @@ from flotilla.lake.runs import Span
 from flotilla.lake.table import TopicTable
 from flotilla.lake.verification import verify_table
 from flotilla.testing import LocalBroker
-from flotilla.types.errors import AlreadyExistsError, CorruptionError, OffsetOutOfRangeError
+from flotilla.types.errors import AlreadyExistsError, CorruptionError, InvalidArgumentError, OffsetOutOfRangeError
 from tests.integration.lake.archived import expected, produce, stored
 
 #: Every step of a batch, of a compaction and of a vacuum: whose function it is, and the name.
@@ -117,6 +117,40 @@ def test_a_process_that_dies_at_any_step_leaves_each_record_once(
     assert table.paths(suffix=".parquet") == sorted(file.path for file in files)
     assert len(files) == 2
     assert run_archive(said).rows == 0
+
+
+def test_the_table_of_an_earlier_topic_is_not_continued(client: Client, options: Callable[..., ArchiveOptions]) -> None:
+    said = options()
+    name = said.topics[0]
+    produce(client, name, 40)
+    run_archive(said)
+    client.delete_topic(name)
+    client.create_topic(name, partitions=2)
+    # More than the lake has, so offsets alone would not tell.
+    produce(client, name, 100)
+    with pytest.raises(InvalidArgumentError, match="belongs to an earlier topic"):
+        run_archive(said)
+    assert stored(said.lake, name) == expected(40)
+
+
+def test_a_topic_that_is_made_anew_while_it_is_read_is_noticed(
+    client: Client, options: Callable[..., ArchiveOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = options()
+    name = said.topics[0]
+    produce(client, name, 40)
+    write_ranges = archive_module.write_ranges
+
+    def made_anew(*arguments: Any) -> Any:
+        client.delete_topic(name)
+        client.create_topic(name, partitions=2)
+        produce(client, name, 100)
+        return write_ranges(*arguments)
+
+    monkeypatch.setattr(archive_module, "write_ranges", made_anew)
+    with pytest.raises(InvalidArgumentError, match="belongs to an earlier topic"):
+        run_archive(said)
+    assert Lake(said.lake).table(name).snapshot().rows == 0
 
 
 def test_two_archives_at_once_have_each_record_once(
