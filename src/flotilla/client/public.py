@@ -109,6 +109,7 @@ from flotilla.types.operations.queue import MemberInfo as MemberInfo
 from flotilla.types.operations.quotas import Quota as Quota
 from flotilla.types.operations.schedules import ScheduleDefinition as ScheduleDefinition
 from flotilla.types.operations.schedules import ScheduleInfo as ScheduleInfo
+from flotilla.types.operations.schedules import ScheduleList as ScheduleList
 from flotilla.types.operations.security import UserInfo as UserInfo
 from flotilla.types.operations.transactions import OpenTransaction as OpenTransaction
 from flotilla.types.operations.transactions import TransactionList as TransactionList

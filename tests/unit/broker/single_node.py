@@ -12,6 +12,7 @@ from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.status import NodeStatus
 from flotilla.broker.ports import Cancel, Done
+from flotilla.broker.security.quotas import Meter
 from flotilla.codec.batch.facts import span_of
 from flotilla.metadata.commands import Command, CreateTopic, DeleteTopic, InitCluster, RegisterBroker, encode_command
 from flotilla.metadata.values import Topic
@@ -26,6 +27,7 @@ from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError, NotFoundError
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import Request
+from flotilla.types.operations.quotas import Quota
 from flotilla.types.timing import Timing
 from tests.unit.partition.batches import describe
 
@@ -102,6 +104,7 @@ class SingleNode:
             self.clock,
             lambda: self.is_registered,
             expires_s=lambda: 2_000_000_000,
+            meters=lambda: [Meter(Quota(namespace="shop", stored_bytes=1), lambda: 0)],
         )
 
     def _machine(self, group: GroupId) -> Any:

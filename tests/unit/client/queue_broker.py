@@ -254,6 +254,8 @@ class QueueCluster(MemoryCluster):
             offsets = tuple(sorted([*request.offsets, *[offset for offset in keys if offset is not None]]))
             cancelled = part.apply(commands.CancelRecords(offsets, now_ms)) if offsets else ()
             return ops.RecordsCancelled(list(cancelled))
+        if isinstance(request, ops.LeaveQueue):
+            return DoneReply()
         if not queue.has_group(request.group):
             return NotFoundError(f"there is no queue group {request.group!r} in this partition")
         if isinstance(request, ops.Settle):
