@@ -27,7 +27,6 @@ export interface ScheduleSettings {
   update?: boolean;
 }
 
-const PAGE = 100;
 const UPCOMING = 5;
 
 /** The attribute `schedules` of a Client. */
@@ -62,12 +61,13 @@ export class Schedules {
   /** All schedules by name, each with its `upcoming` next occurrences. */
   async list({ upcoming = 1, ...limits }: { upcoming?: number } & Limits = {}): Promise<ScheduleInfo[]> {
     const found: ScheduleInfo[] = [];
-    for (;;) {
-      const fields = { after: found.at(-1)?.name ?? "", upcoming };
-      const { schedules } = await this.session().call("listSchedules", fields, this.#asking(limits));
-      found.push(...schedules);
-      if (schedules.length < PAGE) return found;
-    }
+    let after = "";
+    do {
+      const page = await this.session().call("listSchedules", { after, upcoming }, this.#asking(limits));
+      found.push(...page.schedules);
+      after = page.next;
+    } while (after);
+    return found;
   }
 
   /** One schedule. Rejects with NotFoundError. */

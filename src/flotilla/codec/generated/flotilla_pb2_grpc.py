@@ -317,7 +317,7 @@ class FlotillaServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReadOffset(self, request, context):
-        """The committed offset of a group; -1 if it never committed.
+        """The committed offset of a group. NOT_FOUND if it has committed nothing in the partition.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
