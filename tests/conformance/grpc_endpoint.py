@@ -19,7 +19,7 @@ from flotilla.types.operations import Reply, Request, schedules
 from flotilla.types.operations import queue as queue
 from flotilla.types.operations import stream as stream
 from flotilla.types.operations import transactions as transactions
-from flotilla.types.operations.cluster import DescribeNode, DescribeReplicas
+from flotilla.types.operations.cluster import CreateJoinToken, DescribeNode, DescribeReplicas, ReadHistory
 from flotilla.types.operations.group_expiry import ExpireGroup
 from flotilla.types.operations.queue import LeaseRange
 
@@ -57,8 +57,10 @@ class Grpc:
         ops.RemoveNode,
         ExpireGroup,
         queue.TakeTokens,
+        CreateJoinToken,
         DescribeNode,
         DescribeReplicas,
+        ReadHistory,
         stream.FenceGroup,
         stream.ForgetGroup,
         transactions.ListTransactions,

@@ -132,6 +132,8 @@ class Play:
             given["grant"] = Grant(**given["grant"])
         if "quota" in given:
             given["quota"] = Quota(**given["quota"])
+        if "digest" in given:
+            given["digest"] = to_bytes(given["digest"])
         if "keys" in given:
             given["keys"] = [to_bytes(key) for key in given["keys"]]
         if isinstance(given.get("topic"), dict):

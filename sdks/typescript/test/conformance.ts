@@ -301,6 +301,7 @@ function toField(name: string, value: Json, operation: Operation): unknown {
   if (name === "results") return (value as [number, Json][]).map(([offset, payload]) => ({ offset, payload: toBytes(payload), isKept: true }));
   if (name === "start") return { kind: (value as number[])[0], value: (value as number[])[1] ?? 0 };
   if (name === "keys") return (value as Json[]).map(toBytes);
+  if (name === "digest") return toBytes(value);
   if (isBytes(value)) return toBytes(value).toString();
   if (name === "partitions" && (operation === "commitTransaction" || operation === "abortTransaction")) {
     return (value as [string, number][]).map(([topic, number]) => ({ topic, number }));
