@@ -11,7 +11,7 @@ from tests.integration.http.test_openapi import DOCUMENT
 
 NUMBERS = count()
 GROUP = "billing"
-SAMPLES = {"partition": "0", "offset": "0", "group": GROUP, "id": "1-0-0"}
+SAMPLES = {"partition": "0", "node": "1", "offset": "0", "group": GROUP, "id": "1-0-0"}
 OPERATIONS = [(method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods]
 #: What a browser sends for a page of another site, whatever the page asks for.
 FOREIGN = {
