@@ -40,11 +40,10 @@ $(BENCH_STAMP): $(STAMP) bench/peers/requirements.txt
 setup: $(STAMP) ## create .venv with everything that development needs
 	@echo "ready: $(BIN)"
 
-check: $(STAMP) ## lint, format, types, tidy tests
+check: $(STAMP) ## lint, format, types; the tidy tests are part of quick and test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run $(BIN)/ruff format ."; exit 1; }
 	@$(BIN)/mypy
-	@$(BIN)/pytest -q -p no:cacheprovider tests/tidy
 
 quick: $(STAMP) ## unit, paper, scenario and tidy tests without the slow ones: under two minutes
 	@$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow" tests/unit tests/paper tests/scenarios tests/tidy
