@@ -22,6 +22,7 @@ from flotilla.cli.terminal.output import complain, note
 from flotilla.cli.terminal.pairs import WantedHeaders, read_pairs
 from flotilla.cli.terminal.reloading import run_reloading
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, Servers, read_duration, report_silence
+from flotilla.cli.terminal.worker_processes import FLAG, run_processes
 from flotilla.security.client_tls import tls_of_environment
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.tasks import DEFAULT_QUEUE, topic_of
@@ -74,6 +75,9 @@ def worker(
     ] = None,
     header: WantedHeaders = [],  # noqa: B006 - typer copies it.
     burst: Annotated[bool, typer.Option("--burst", help="End when nothing is ready; of an App.")] = False,
+    processes: Annotated[
+        int, typer.Option(FLAG, min=1, max=256, help="Processes, each of which handles --concurrency messages.")
+    ] = 1,
     reload: Annotated[bool, typer.Option("--reload", help="Start again when a Python file here changes.")] = False,
 ) -> None:
     """Run a function or coroutine function for each message of a queue group, or the tasks of an App.
@@ -86,6 +90,8 @@ def worker(
     """
     if reload:
         raise typer.Exit(run_reloading(Path.cwd(), sys.argv[1:]))
+    if processes > 1:
+        raise typer.Exit(run_processes(processes, sys.argv[1:]))
     chosen = tuple(filter(None, (types or "").split(",")))
     headers = read_pairs(header, "--header")
     duration_ms = None if visibility is None else read_duration(visibility, "--visibility")

@@ -112,3 +112,50 @@ def test_words_that_do_not_go_with_an_app(broker, folder, words, complaint):
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert complaint in errors
+
+
+PIDS = """
+import os
+from pathlib import Path
+from flotilla import App
+
+app = App()
+
+@app.task(topic="counted")
+def count(number: int):
+    Path("done", f"{number}-{os.getpid()}").touch()
+"""
+
+
+def test_several_processes_share_the_work_and_one_that_dies_is_replaced(broker, tmp_path):
+    (tmp_path / "shop.py").write_text(PIDS)
+    (tmp_path / "done").mkdir()
+
+    def handled():
+        """Numbers, and the processes that handled them."""
+        return [tuple(map(int, path.name.split("-"))) for path in (tmp_path / "done").iterdir()]
+
+    def produce(client, numbers):
+        for number in numbers:
+            client.produce("counted", b'{"number": %d}' % number)
+
+    with Client(broker.address) as client, worker(broker, tmp_path, "--processes", "2", "-c", "1") as process:
+        client.create_topic("counted", partitions=2)
+        sent = iter(range(10**6))
+        eventually(lambda: produce(client, [next(sent)]) or len({pid for _, pid in handled()}) == 2)
+        before = {pid for _, pid in handled()}
+        os.kill(min(before), signal.SIGKILL)
+        eventually(lambda: produce(client, [next(sent)]) or {pid for _, pid in handled()} - before)
+        count = next(sent)
+        eventually(lambda: {number for number, _ in handled()} == set(range(count)))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert "has ended with -9; another one takes its place" in process.stderr.read()
+    for pid in {pid for _, pid in handled()}:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_processes_that_refuse_their_arguments_end_the_worker(broker, tmp_path):
+    with worker(broker, tmp_path, "--processes", "2") as process:
+        assert process.wait(60) == 2

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from flotilla.cli.terminal.worker_processes import without_flag
 from flotilla.cli.worker import find_handler
 from flotilla.types.errors import InvalidArgumentError
 
@@ -54,3 +55,10 @@ def test_a_module_that_fails_to_import_shows_its_own_frames_only(
     assert "importlib" not in shown
     assert "flotilla/cli" not in shown
     assert shown.endswith("flotilla: module 'broken_here' cannot be imported\n")
+
+
+@pytest.mark.parametrize(
+    "words", [["worker", "shop:app", "--processes", "4", "-c", "2"], ["worker", "--processes=4", "shop:app", "-c", "2"]]
+)
+def test_a_process_of_a_worker_is_a_worker_of_one_process(words):
+    assert without_flag(words) == ["worker", "shop:app", "-c", "2"]
