@@ -1,6 +1,5 @@
 package io.flotilla.client;
 
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
@@ -12,13 +11,12 @@ import java.util.concurrent.TimeUnit;
  *
  * <p>It shares messages with no other reader, and never ends by itself.
  */
-public final class Reader implements Iterable<Message>, AutoCloseable {
+public final class Reader extends PolledMessages implements AutoCloseable {
   private final Client client;
   private final String topic;
   private final ReaderOptions options;
   private final Fetches fetches;
   private boolean isOpen;
-  private volatile boolean isClosed;
 
   Reader(Client client, String topic, ReaderOptions options) {
     this.client = client;
@@ -29,6 +27,7 @@ public final class Reader implements Iterable<Message>, AutoCloseable {
   }
 
   /** Up to so many messages; waits up to {@code waitMs} for the first one. Empty: there was none. */
+  @Override
   public List<Message> poll(int maxMessages, long waitMs) {
     open();
     long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMs);
@@ -40,32 +39,6 @@ public final class Reader implements Iterable<Message>, AutoCloseable {
       fetches.awaitNews(deadlineNs);
       checkOpen();
     }
-  }
-
-  /** The next message, however long that takes. */
-  public Message next() {
-    while (true) {
-      List<Message> found = poll(1, 60_000);
-      if (!found.isEmpty()) {
-        return found.get(0);
-      }
-    }
-  }
-
-  /** Messages without an end, as {@link #next}. */
-  @Override
-  public Iterator<Message> iterator() {
-    return new Iterator<>() {
-      @Override
-      public boolean hasNext() {
-        return !isClosed;
-      }
-
-      @Override
-      public Message next() {
-        return Reader.this.next();
-      }
-    };
   }
 
   /** Moves all partitions. A seek backwards reads messages again. */

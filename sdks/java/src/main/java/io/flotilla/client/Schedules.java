@@ -2,6 +2,7 @@ package io.flotilla.client;
 
 import io.flotilla.v1.CreateScheduleRequest;
 import io.flotilla.v1.FlotillaGrpc;
+import io.flotilla.v1.ListSchedulesReply;
 import io.flotilla.v1.ListSchedulesRequest;
 import io.flotilla.v1.ScheduleReply;
 import io.flotilla.v1.ScheduleRequest;
@@ -11,7 +12,6 @@ import java.util.List;
 
 /** Recurring messages that the cluster produces by itself; made by {@link Client#schedules}. */
 public final class Schedules {
-  private static final int PAGE = 100;
   private static final int UPCOMING = 5;
 
   private final Client client;
@@ -38,24 +38,23 @@ public final class Schedules {
   /** All schedules by name. */
   public List<ScheduleInfo> list() {
     List<ScheduleInfo> found = new ArrayList<>();
-    List<ScheduleInfo> page;
+    ListSchedulesReply page = ListSchedulesReply.getDefaultInstance();
     do {
-      String after = found.isEmpty() ? "" : found.get(found.size() - 1).name();
-      page = ask(ListSchedulesRequest.newBuilder().setAfter(after).build());
-      found.addAll(page);
-    } while (page.size() == PAGE);
+      page = ask(ListSchedulesRequest.newBuilder().setAfter(page.getNext()).build());
+      page.getSchedulesList().forEach(each -> found.add(ScheduleInfo.of(each)));
+    } while (!page.getNext().isEmpty());
     return found;
   }
 
   /** One schedule with its next five occurrences. Throws NOT_FOUND. */
   public ScheduleInfo get(String name) {
-    List<ScheduleInfo> found = name.isEmpty()
-        ? List.of()
+    ListSchedulesReply found = name.isEmpty()
+        ? ListSchedulesReply.getDefaultInstance()
         : ask(ListSchedulesRequest.newBuilder().setName(name).setUpcoming(UPCOMING).build());
-    if (found.isEmpty()) {
+    if (found.getSchedulesCount() == 0) {
       throw new FlotillaException(ErrorCode.NOT_FOUND, "there is no schedule " + name);
     }
-    return found.get(0);
+    return ScheduleInfo.of(found.getSchedules(0));
   }
 
   /** Nothing is produced until it is resumed, and nothing of that time afterwards. */
@@ -78,10 +77,8 @@ public final class Schedules {
     return change(FlotillaGrpc.getDeleteScheduleMethod(), name, Effect.ONCE);
   }
 
-  private List<ScheduleInfo> ask(ListSchedulesRequest request) {
-    return client.calls()
-        .call(FlotillaGrpc.getListSchedulesMethod(), request, Effect.READ, client.timeoutMs())
-        .getSchedulesList().stream().map(ScheduleInfo::of).toList();
+  private ListSchedulesReply ask(ListSchedulesRequest request) {
+    return client.calls().call(FlotillaGrpc.getListSchedulesMethod(), request, Effect.READ, client.timeoutMs());
   }
 
   private ScheduleInfo change(MethodDescriptor<ScheduleRequest, ScheduleReply> method, String name, Effect effect) {

@@ -4,7 +4,6 @@ import io.flotilla.v1.CommitOffsetRequest;
 import io.flotilla.v1.FlotillaGrpc;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -18,7 +17,7 @@ import java.util.concurrent.TimeUnit;
  * come and go, between two polls: callbacks run in the thread that polls. A message counts as handled when the
  * application polls again, so an automatic commit never includes one that is still in its handler.
  */
-public final class StreamConsumer implements Iterable<Message>, AutoCloseable {
+public final class StreamConsumer extends PolledMessages implements AutoCloseable {
   private final Client client;
   private final String topic;
   private final String group;
@@ -33,7 +32,6 @@ public final class StreamConsumer implements Iterable<Message>, AutoCloseable {
   /** The first offset, by partition, of the messages that are being handled. */
   private final Map<Integer, Long> inHand = new TreeMap<>();
   private long commitDueNs;
-  private volatile boolean isClosed;
 
   StreamConsumer(Client client, String topic, String group, StreamOptions options) {
     if (group.isEmpty()) {
@@ -61,6 +59,7 @@ public final class StreamConsumer implements Iterable<Message>, AutoCloseable {
   }
 
   /** Up to so many messages; waits up to {@code waitMs} for the first one. Empty: there was none. */
+  @Override
   public List<Message> poll(int maxMessages, long waitMs) {
     ProducerRecord.least(1, maxMessages, "maxMessages");
     checkOpen();
@@ -77,32 +76,6 @@ public final class StreamConsumer implements Iterable<Message>, AutoCloseable {
       fetches.awaitNews(deadlineNs);
       checkOpen();
     }
-  }
-
-  /** The next message, however long that takes. */
-  public Message next() {
-    while (true) {
-      List<Message> found = poll(1, 60_000);
-      if (!found.isEmpty()) {
-        return found.get(0);
-      }
-    }
-  }
-
-  /** Messages without an end, as {@link #next}. */
-  @Override
-  public Iterator<Message> iterator() {
-    return new Iterator<>() {
-      @Override
-      public boolean hasNext() {
-        return !isClosed;
-      }
-
-      @Override
-      public Message next() {
-        return StreamConsumer.this.next();
-      }
-    };
   }
 
   /** Commits everything that was delivered. Returns the committed offsets. Throws STALE_GENERATION. */
