@@ -1,8 +1,8 @@
 """Registration of the format `flotilla` with a Spark session, and of the listener that commits progress.
 
-Spark's workers on this machine are started with `python3` of the search path, which need not have Flotilla: a script
-may be run by the interpreter of a virtual environment that is not activated. So they are given this interpreter, unless
-another one was chosen.
+Spark starts its workers with `python3` of the search path, which need not have Flotilla: a script may be run by the
+interpreter of a virtual environment that is not activated. So the folder of this interpreter comes first in the search
+path, as if the environment were activated. Executors on other machines have search paths of their own.
 """
 
 import os
@@ -32,21 +32,23 @@ def register(spark: "SparkSession") -> None:
 
 
 def _use_this_interpreter(spark: "SparkSession") -> None:
-    """For a session on this machine that began before `register_active` could choose for it."""
+    """For a session on this machine that began before the search path was changed."""
     try:
         context = spark.sparkContext
     except Exception:
         # A remote session has none.
         return
-    is_chosen = os.environ.get(_PYTHON) != sys.executable or context.getConf().contains("spark.pyspark.python")
+    is_chosen = _PYTHON in os.environ or context.getConf().contains("spark.pyspark.python")
     if (context.master or "").startswith("local") and not is_chosen:
         context.pythonExec = sys.executable
 
 
 def register_active() -> None:
-    """Registers with the active session of this process, if there is one. Later ones use this interpreter, too."""
-    if sys.executable:
-        os.environ.setdefault(_PYTHON, sys.executable)
+    """Registers with the active session of this process, if there is one. Later ones find this interpreter, too."""
+    folder = os.path.dirname(sys.executable)
+    paths = os.environ.get("PATH", "").split(os.pathsep)
+    if os.path.exists(os.path.join(folder, "python3")) and paths[0] != folder:
+        os.environ["PATH"] = os.pathsep.join([folder, *paths])
     try:
         from pyspark.sql import SparkSession
     except ImportError:
