@@ -144,7 +144,7 @@ class _Scopes:
         if has_context(as_pairs(call.kwargs.get("headers"))):
             yield
             return
-        with self._signals.sending(call.argument(1, "topic"), 1, len(payload)):
+        with self._signals.sending(call.argument(1, "topic"), 1, _size(payload)):
             call.kwargs["headers"] = with_context(call.kwargs.get("headers"))
             yield
 
@@ -174,7 +174,7 @@ class _Scopes:
             yield
             return
         topic, payload, started = call.args[0].topic, call.argument(1, "payload"), perf_counter()
-        with signals.sending(topic, 1, len(payload), ends=False) as span:
+        with signals.sending(topic, 1, _size(payload), ends=False) as span:
             call.kwargs["headers"] = with_context(call.kwargs.get("headers"))
             yield
         batch = call.result.batch
@@ -226,6 +226,11 @@ class _Scopes:
         finally:
             if block is not None:
                 block.__exit__(*call.args[1:])
+
+
+def _size(payload: object) -> int | None:
+    """None: it is no payload, and the client will say so."""
+    return len(payload) if isinstance(payload, bytes) else None
 
 
 def _stored(pairs: HeaderPairs) -> Headers:

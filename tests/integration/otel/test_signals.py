@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from flotilla import AsyncClient, Client, InvalidArgumentError, Record, Reject, Release, Worker
+from flotilla import AsyncClient, Client, InvalidArgumentError, Record, Reject, Release, Worker, WrongTypeError
 from flotilla.otel import FlotillaInstrumentor
 from flotilla.testing import LocalBroker
 from tests.integration.testing.waiting import eventually
@@ -142,6 +142,12 @@ def test_a_send_that_is_refused_is_an_error(client, recorded):
     assert span.status.status_code is StatusCode.ERROR
     assert span.attributes["error.type"] == "INVALID_ARGUMENT"
     assert any(point.attributes.get("error.type") for point in recorded.points("messaging.client.sent.messages"))
+
+
+def test_an_argument_of_another_type_gets_the_error_of_the_client(client, recorded):
+    with pytest.raises(WrongTypeError):
+        client.produce("orders", 7)
+    assert recorded.one("send orders").status.status_code is StatusCode.ERROR
 
 
 @pytest.mark.parametrize("is_async", [False, True])

@@ -48,7 +48,7 @@ def run(
     """Copy topics into a lake of Delta tables, each record once, in this process.
 
     Retention keeps records in the log until their files in the lake were read back. The next run continues where the
-    tables end, whoever wrote them.
+    tables end, also those of an archive on Spark.
 
     Example: `flotilla archive run --topic orders --lake s3://bucket/lake --once`
     """

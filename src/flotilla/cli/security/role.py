@@ -19,7 +19,7 @@ Role: TypeAlias = Annotated[str, typer.Argument(metavar="ROLE", show_default=Fal
 def grant(
     cluster: Cluster, role: Role, action: ActionName, topic: Topic = ALL, group: Group = ALL, as_json: AsJson = False
 ) -> None:
-    """Let everybody who has a role do something. The first grant creates the role.
+    """Grant a right to a role, and so to all users who have it. The first grant creates the role.
 
     Example: `flotilla role grant readers consume "team-a.*"`
     """
@@ -65,7 +65,7 @@ def unassign(cluster: Cluster, role: Role, user: User, as_json: AsJson = False) 
 @role_app.command("list")
 @takes_cluster
 def list_roles(cluster: Cluster, as_json: AsJson = False) -> None:
-    """List all roles and who has them. `flotilla acl list` has their grants.
+    """List all roles with their users. `flotilla acl list` shows the grants of roles.
 
     Example: `flotilla role list`
     """

@@ -8,8 +8,8 @@ repair, and their damage is reported like that which a reader finds. The search 
 from collections.abc import Mapping
 from typing import Protocol
 
-from flotilla.storage.ports import Disk, File
-from flotilla.storage.reads.loads import LoadedPart
+from flotilla.storage.ports import Disk
+from flotilla.storage.reads.loads import SegmentRead
 from flotilla.storage.reads.scrubber import AnyLog, unrepaired
 from flotilla.storage.segment import Segment, walk_file
 from flotilla.types.ids import GroupId, Index
@@ -20,36 +20,15 @@ _SEGMENTS_AHEAD = 4
 _READ_BYTES = 1 * MIB
 
 
-class DamageSearch:
+class DamageSearch(SegmentRead):
     """Reads one segment from `low` to its end. Implements `Load`."""
 
-    __slots__ = ("_disk", "_end", "_place", "_segment", "file", "found", "is_background", "low", "part")
+    __slots__ = ("found",)
 
     def __init__(self, disk: Disk, segment: Segment, low: Index) -> None:
-        self._disk = disk
-        # The loop may cut or extend its own; the index is never changed, only replaced.
-        self._segment = Segment(segment.group, segment.number, segment.index)
-        self._segment.last_index = segment.last_index
-        self._end = segment.index.end_position
-        self._place = segment.place_before(low)
-        self.is_background = True
-        self.low = low
+        super().__init__(disk, segment, low, is_background=True)
         #: The damaged ranges, once `run` has returned.
         self.found: list[tuple[Index, Index]] = []
-        self.part: LoadedPart | None = None
-        self.file: File | None = None
-
-    @property
-    def group(self) -> GroupId:
-        return self._segment.group
-
-    @property
-    def path(self) -> str:
-        return self._segment.path
-
-    @property
-    def last_index(self) -> Index:
-        return self._segment.last_index
 
     def run(self) -> None:
         file = self._disk.open(self.path)

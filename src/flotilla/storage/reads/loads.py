@@ -63,20 +63,19 @@ class Load(Protocol):
     def run(self) -> None: ...
 
 
-class SegmentLoad:
-    """Reads frames of a segment from `low` on, about `want_bytes` of them and at least one."""
+class SegmentRead:
+    """Reads a segment from `low` on, with a copy of what the loop knows of it."""
 
-    __slots__ = ("_disk", "_end", "_place", "_segment", "_want_bytes", "file", "is_background", "low", "part")
+    __slots__ = ("_disk", "_end", "_place", "_segment", "file", "is_background", "low", "part")
 
-    def __init__(self, disk: Disk, segment: Segment, low: Index, want_bytes: int) -> None:
+    def __init__(self, disk: Disk, segment: Segment, low: Index, *, is_background: bool) -> None:
         self._disk = disk
         # The loop may cut or extend its own; the index is never changed, only replaced.
         self._segment = Segment(segment.group, segment.number, segment.index)
         self._segment.last_index = segment.last_index
         self._end = segment.index.end_position
         self._place = segment.place_before(low)
-        self._want_bytes = want_bytes
-        self.is_background = False
+        self.is_background = is_background
         self.low = low
         self.part: LoadedPart | None = None
         self.file: File | None = None
@@ -92,6 +91,16 @@ class SegmentLoad:
     @property
     def last_index(self) -> Index:
         return self._segment.last_index
+
+
+class SegmentLoad(SegmentRead):
+    """Reads about `want_bytes` of frames, and at least one."""
+
+    __slots__ = ("_want_bytes",)
+
+    def __init__(self, disk: Disk, segment: Segment, low: Index, want_bytes: int) -> None:
+        super().__init__(disk, segment, low, is_background=False)
+        self._want_bytes = want_bytes
 
     def run(self) -> None:
         file = self._disk.open(self.path)
