@@ -27,8 +27,13 @@ public class Work {
       handled.await();
       // Waits for running handlers, and gives back everything else.
       worker.close();
-      client.deadLetters("mails", "senders").list()
-          .forEach(letter -> System.out.println("dead: " + new String(letter.payload()) + ", " + letter.reason()));
+      var dead = client.deadLetters("mails", "senders");
+      while (dead.list().isEmpty()) {
+        // The broker moves it to the dead-letter topic after the answer.
+        Thread.onSpinWait();
+      }
+      dead.list().forEach(letter ->
+          System.out.println("dead: " + new String(letter.payload()) + ", " + letter.reason()));
     }
   }
 }

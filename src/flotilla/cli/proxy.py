@@ -17,7 +17,6 @@ from flotilla.cli.serve import EndOfInput
 from flotilla.cli.terminal.exit_codes import FAILED, OK
 from flotilla.cli.terminal.output import complain
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, Servers
-from flotilla.cli.terminal.stop_signals import log_hangup
 from flotilla.machine import here
 from flotilla.runtime.descriptors import budget_descriptors, raise_descriptor_limit
 from flotilla.runtime.observability.logs import configure_logs, get_logger, remove_logs
@@ -161,7 +160,7 @@ async def _run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    loop.add_signal_handler(signal.SIGHUP, log_hangup if tls is None else lambda: _reload(tls, is_forced=True))
+    loop.add_signal_handler(signal.SIGHUP, lambda: None if tls is None else _reload(tls, is_forced=True))
     looking = None if tls is None else asyncio.create_task(_look_at_certificates(tls))
     if stop_with_stdin:
         await loop.connect_read_pipe(lambda: EndOfInput(stopping), sys.stdin)

@@ -91,7 +91,6 @@ async def _run(loaded: LoadedSettings, signals: StopSignals, *, stop_with_stdin:
         complain(reason)
         return FAILED.code
     tune_process()
-    notify(READY)
     return await _serve_until_stopped(server, loaded, signals, stop_with_stdin=stop_with_stdin)
 
 
@@ -102,6 +101,7 @@ async def _serve_until_stopped(
     stopping = asyncio.Event()
     signals.notify(loop, stopping.set)
     signals.notify_hangup(loop, lambda: _reload(server, loaded))
+    notify(READY)
     server.entry.on_expelled = stopping.set
     if server.entry.expulsion is not None:
         stopping.set()

@@ -1,12 +1,11 @@
 """Signals of a process that stops in order.
 
     SIGTERM, SIGINT   the first asks for the stop, the second ends the process at once
-    SIGHUP            has certificates and settings read again; before the process listens it is logged and ignored: a
-                      closed terminal or a log rotation must not end a broker
+    SIGHUP            has certificates and settings read again; a closed terminal or a log rotation never ends a broker
 
 The handlers are installed before the process listens and stay until it is gone, so the exit code always says what
-happened. A signal that comes while the process starts is kept until `notify` is called; one that comes after `done` is
-ignored.
+happened. A signal that comes while the process starts is kept until `notify` or `notify_hangup` is called; one that
+comes after `done` is ignored.
 
 Must be used on the main thread, where the interpreter runs handlers.
 """
@@ -35,6 +34,7 @@ class StopSignals:
         self._is_done = False
         self._notify: Callable[[], object] | None = None
         self._reload: Callable[[], object] | None = None
+        self._is_reload_due = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "StopSignals":
@@ -56,8 +56,10 @@ class StopSignals:
             self._notify()
 
     def notify_hangup(self, loop: asyncio.AbstractEventLoop, action: Callable[[], object]) -> None:
-        """Calls `action` in the loop at every SIGHUP from now on."""
+        """Calls `action` in the loop at every SIGHUP, and now if one has come before."""
         self._reload = lambda: loop.call_soon_threadsafe(action)
+        if self._is_reload_due:
+            self._reload()
 
     def done(self) -> None:
         """Everything is stopped and written: from now on signals change nothing."""
@@ -66,10 +68,9 @@ class StopSignals:
             signal.signal(number, signal.SIG_IGN)
 
     def _hang_up(self, number: int, frame: FrameType | None) -> None:
+        self._is_reload_due = True
         if self._reload is not None:
             self._reload()
-        else:
-            log_hangup()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         """Runs between any two steps of the main thread."""
@@ -83,7 +84,3 @@ class StopSignals:
         self.asked_by = signal.Signals(number).name
         if self._notify is not None:
             self._notify()
-
-
-def log_hangup(*_: object) -> None:
-    log.info("SIGHUP is ignored")
