@@ -67,10 +67,18 @@ _OWN: Final = (
         "expires_after_ms",
         duration(0, 366 * 24 * _HOUR_MS),
         0,
-        "A group that nobody has used for this long is deleted, with its state and its settings; 0 keeps it.",
+        "A group that nobody has used for this long is deleted, with its state and its settings; 0 keeps it. "
+        "A group whose name begins with `ephemeral.` is given 5m by its first member.",
     ),
 )
+#: A group of one consumer that never comes back under this name begins with it, and expires unless it is set not to.
+EPHEMERAL_PREFIX: Final = "ephemeral."
+EPHEMERAL_EXPIRES_MS: Final = 300_000
 GROUP_SETTINGS: Final = SettingTable("group", (*(SETTINGS[name] for name in _INHERITED), *_OWN))
+
+
+def is_ephemeral(group: str) -> bool:
+    return group.startswith(EPHEMERAL_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)

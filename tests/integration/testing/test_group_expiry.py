@@ -55,3 +55,22 @@ def test_a_stream_group_and_a_group_of_commits(broker: LocalBroker, client: Clie
     assert set(client.groups("log")) == {"s", "r"}
     broker.advance(minutes=2)
     assert client.groups("log") == {}
+
+
+def test_a_consumer_without_a_group_gets_its_own_which_expires(broker: LocalBroker, client: Client) -> None:
+    client.create_topic("prices", partitions=2)
+    client.produce("prices", b"old", partition=0)
+    with client.queue("prices", group=None) as one, client.queue("prices", group=None) as other:
+        assert one.poll(wait_ms=0) == other.poll(wait_ms=0) == []
+        assert one.group != other.group
+        client.produce("prices", b"new", partition=1)
+        assert [message.payload for message in (next(one), next(other))] == [b"new", b"new"]
+        broker.advance(hours=1)
+        assert {one.group, other.group} == set(client.groups("prices")), "they have members"
+    broker.advance(minutes=6)
+    assert client.groups("prices") == {}
+    with client.queue("prices", group="ephemeral.kept") as consumer:
+        client.alter_group("prices", "ephemeral.kept", expires_after_ms=0)
+        next(consumer).ack()
+    broker.advance(hours=1)
+    assert set(client.groups("prices")) == {"ephemeral.kept"}

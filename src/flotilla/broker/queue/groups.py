@@ -20,7 +20,7 @@ from flotilla.broker.queue.admissions import Admissions, Admitted
 from flotilla.broker.queue.dead_letters import DeadLetters
 from flotilla.broker.queue.delivery import BatchCache, QueueReader, ReadResult
 from flotilla.broker.queue.elder_partitions import ElderPartitions
-from flotilla.broker.queue.ordered_groups import check_order, is_unset
+from flotilla.broker.queue.first_settings import check_order, is_unset
 from flotilla.broker.queue.rate_limit import TOKEN_PARTITION, TokenShares
 from flotilla.broker.queue.result_reads import ResultReads
 from flotilla.broker.queue.settlement_log import SettlementLog

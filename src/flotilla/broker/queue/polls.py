@@ -12,8 +12,8 @@ from typing import Protocol
 
 from flotilla.broker.catalog import Catalog
 from flotilla.broker.ports import Cancel, Done, Elsewhere, Outside
+from flotilla.broker.queue.first_settings import FirstSettings, check_order, missing_settings
 from flotilla.broker.queue.groups import PartitionQueue
-from flotilla.broker.queue.ordered_groups import OrderedGroups, check_order, is_unset
 from flotilla.broker.queue.takers import Taker
 from flotilla.broker.queue.waiters import CREDIT_MAX, QueueSubscription, QueueWaiter, WaitingPoll
 from flotilla.metadata.values import Topic
@@ -61,7 +61,7 @@ class QueuePolls:
 
     def __init__(self, catalog: Catalog, outside: Outside, random: Random, elsewhere: Elsewhere) -> None:
         self.outside = outside
-        self._ordered_groups = OrderedGroups(elsewhere)
+        self._first_settings = FirstSettings(elsewhere)
         #: The partitions here, set by the registration.
         self.hosts: Mapping[GroupId, QueueHost] = {}
         self._catalog = catalog
@@ -139,8 +139,8 @@ class QueuePolls:
 
     def _start(self, waiter: QueueWaiter, queues: list[PartitionQueue]) -> Cancel | None:
         topic, taker = queues[0].topic, waiter.taker
-        if taker.is_ordered and is_unset(topic, taker.group):
-            self._ordered_groups.set(topic, taker.group, partial(self._ordered, waiter, queues))
+        if missing := missing_settings(topic, taker.group, is_ordered=taker.is_ordered):
+            self._first_settings.set(topic, taker.group, missing, partial(self._set, waiter, queues))
         else:
             self._begin(waiter, queues)
         if waiter.is_over:
@@ -148,14 +148,14 @@ class QueuePolls:
         self._waiters.setdefault(waiter.topic_id, {})[waiter] = None
         return waiter
 
-    def _ordered(self, waiter: QueueWaiter, queues: list[PartitionQueue], error: FlotillaError | None) -> None:
-        """The group of a waiter orders by key now."""
+    def _set(self, waiter: QueueWaiter, queues: list[PartitionQueue], error: FlotillaError | None) -> None:
+        """The group of a waiter has its first settings."""
         led = [queue for queue in queues if not queue.is_ended]
         if waiter.is_over:
             return
         try:
             if error is not None or not led:
-                raise error or UnavailableError("leadership was lost while the group was set to order by key")
+                raise error or UnavailableError("leadership was lost while the settings of the group were stored")
             self._begin(waiter, led)
         except FlotillaError as failure:
             waiter.fail(failure)

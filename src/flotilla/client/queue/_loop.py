@@ -20,6 +20,7 @@ from flotilla.client.queue.options import QueueOptions
 from flotilla.client.queue.outcome import Outcome
 from flotilla.machine import here, steady_ms
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, InvalidArgumentError, OutcomeUnknownError
+from flotilla.types.group_settings import EPHEMERAL_PREFIX
 from flotilla.types.operations import GetMetadata, Route
 
 #: Messages whose unawaited settlement has no answer; beyond that, settling waits.
@@ -30,11 +31,9 @@ class QueueLoop(Generic[Message]):
     def __init__(
         self, network: Network, topic: str, group: str, options: QueueOptions, kind: type[Message], owner: object
     ) -> None:
-        if not group:
-            raise InvalidArgumentError('a queue consumer needs a group: consumer(topic, group=...), or mode="manual"')
         self.topic = topic
-        self.group = group
         chance = network.session.chance
+        self.group = group = group or f"{EPHEMERAL_PREFIX}{chance.getrandbits(64):016x}"
         #: The member name of its leases, for operators of the group.
         self.member = f"{here().host_name()}-{here().process_id()}-{chance.getrandbits(32):08x}"
         self._network = network

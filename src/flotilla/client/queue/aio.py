@@ -90,11 +90,11 @@ class AsyncQueueConsumer:
     ) -> None:
         topic, group, options = subscription
         self.topic = topic
-        self.group = group
         self._closed = closed
         self._follow = follow
         self._timeout_ms = options.timeout_ms
         self._feed = QueueLoop(network, topic, group, options, AsyncQueueMessage, self)
+        self.group = self._feed.group
         self._ready = self._feed.reader.ready
         self._errors = self._feed.reader.errors
 

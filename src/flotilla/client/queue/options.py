@@ -66,7 +66,7 @@ class QueueOptions:
 
 def queue_parameters(
     topic: str,
-    group: str,
+    group: str | None,
     *,
     start: StartAt | None = None,
     timestamp_ms: int | None = None,
@@ -87,6 +87,8 @@ def queue_parameters(
     Each message is leased to one member until it is settled, and delivered again if it is not. Other groups get every
     message, too.
 
+    group: None: a new group for this consumer alone. It begins at "latest" unless `start` says otherwise, and is
+        deleted when it has not been used for five minutes.
     start: where a new group begins: an offset, a datetime with a time zone, "earliest" (the default) or "latest". An
         offset counts for every partition: one that is shorter is begun at its end. A
         group that exists goes on where it was.
@@ -107,8 +109,10 @@ def queue_parameters(
     fetch_bytes: of one answer; 8 MiB.
     timeout_ms: of each request. None: the client's.
     """
-    if not group:
+    if group == "":
         raise InvalidArgumentError("a queue is read by a group: queue(topic, group=...)")
+    if group is None and start is None and timestamp_ms is None:
+        start = "latest"
     if ack_mode not in ("manual", "auto"):
         raise InvalidArgumentError(f"ack_mode is manual or auto, not {ack_mode!r}")
     if ordered not in ("none", "key"):
@@ -129,7 +133,7 @@ def queue_parameters(
         bytes_max=_at_least(1, "fetch_bytes", fetch_bytes),
         timeout_ms=read_timeout(timeout_ms, TIMEOUT_MS_DEFAULT),
     )
-    return Subscription(topic, group, options)
+    return Subscription(topic, group or "", options)
 
 
 def read_start(start: StartAt | None, timestamp_ms: int | None = None) -> Start:

@@ -101,12 +101,12 @@ class QueueConsumer:
     ) -> None:
         topic, group, options = subscription
         self.topic = topic
-        self.group = group
         self._thread = thread
         self._follow = follow
         self._timeout_ms = options.timeout_ms
         self._closed = closed
         self._feed = QueueLoop(network, topic, group, options, QueueMessage, self)
+        self.group = self._feed.group
         self._ready = self._feed.reader.ready
         self._errors = self._feed.reader.errors
         #: Outcomes that the loop has not taken yet, in order, because the first outcome of a message counts.
