@@ -5,7 +5,8 @@ idle for longer only a hash of its name is kept: its commits are refused, becaus
 operator forgets the application wholly. A new application is refused while the table is full; transactions without an
 application have nothing to do with it.
 
-An application belongs to the user who committed for it first, as long as it is remembered.
+An application belongs to the user who committed for it first, as long as it is remembered. What callers committed who
+were not asked who they are, or did not say, is taken over by the first user who commits.
 """
 
 from collections import OrderedDict
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from flotilla.types.access import ANYONE
 from flotilla.types.errors import ForgottenError, OverloadedError, PermissionDeniedError
 
 #: The horizon of versions.
@@ -22,6 +24,8 @@ APPLICATION_COUNT_MAX: Final = 200_000
 IDLE_APPLICATION_COUNT_MAX: Final = 1_000_000
 #: Bounds the work of one commit.
 _FORGOTTEN_AT_ONCE: Final = 64
+#: Owners whose applications the next user takes over.
+_NOBODY: Final = ("", ANYONE.name)
 
 
 class Used(NamedTuple):
@@ -64,7 +68,7 @@ class ApplicationTable:
     def check_owner(self, name: str, owner: str) -> None:
         """Raises PermissionDeniedError for a user whose application it is not. An empty owner is anybody."""
         used = self._used.get(name)
-        if used is not None and owner and used.owner not in ("", owner):
+        if used is not None and owner and used.owner not in (*_NOBODY, owner):
             raise PermissionDeniedError(f"application {name} belongs to another user, who committed first")
 
     def check(self, name: str) -> None:
@@ -85,7 +89,7 @@ class ApplicationTable:
         """The application has committed a version. It belongs to its first owner."""
         # Not move_to_end: `freeze` needs the order of the dict below.
         known = self._used.pop(name, None)
-        self._used[name] = Used(version, now_ms, owner if known is None else known.owner or owner)
+        self._used[name] = Used(version, now_ms, owner if known is None or known.owner in _NOBODY else known.owner)
         self._trim(now_ms)
 
     def knows(self, name: str) -> bool:

@@ -31,8 +31,8 @@ from flotilla.types.errors import (
     TransactionEndedError,
 )
 from flotilla.types.ids import GroupId
+from flotilla.types.operations.owners import check_transaction_id
 
-TRANSACTION_ID_LENGTH_MAX: Final = 64
 APPLICATION_ID_LENGTH_MAX: Final = 200
 #: Bounds the committed transactions that wait for partitions: of each partition, and of all. A partition that is away
 #: holds up nobody else.
@@ -116,8 +116,8 @@ class TransactionTable:
         owner: str = "",
     ) -> None:
         """Raises the error that `decide` would be refused with. begun_ms 0: nothing is staged, or it is not known."""
-        _check_text("a transaction's id", transaction_id, 1, TRANSACTION_ID_LENGTH_MAX)
-        _check_text("an application's id", application_id, 0, APPLICATION_ID_LENGTH_MAX)
+        check_transaction_id(transaction_id)
+        _check_application_id(application_id)
         if version < 0 or (version and not application_id):
             raise InvalidArgumentError("a version is not negative, and belongs to an application")
         if len(groups) > PARTICIPANT_COUNT_MAX or len(set(groups)) != len(groups):
@@ -275,8 +275,8 @@ class TransactionTable:
             self.confirm(transaction_id, group, now_ms)
 
 
-def _check_text(noun: str, text: str, length_min: int, length_max: int) -> None:
-    if not length_min <= len(text) <= length_max:
-        raise InvalidArgumentError(f"{noun} has {length_min} to {length_max} characters")
+def _check_application_id(text: str) -> None:
+    if len(text) > APPLICATION_ID_LENGTH_MAX:
+        raise InvalidArgumentError(f"an application's id has up to {APPLICATION_ID_LENGTH_MAX} characters")
     if not (text.isascii() and text.isprintable()) or " " in text:
-        raise InvalidArgumentError(f"{noun} has printable ASCII characters and no spaces")
+        raise InvalidArgumentError("an application's id has printable ASCII characters and no spaces")

@@ -124,7 +124,8 @@ ALL: Final = "*"
 #: All topics and groups of the cluster.
 EVERYTHING: Final = Resource(ALL, ALL)
 
-_USER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}", re.ASCII)
+USER_NAME_LENGTH_MAX: Final = 128
+_USER_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._@-]{{0,{USER_NAME_LENGTH_MAX - 1}}}", re.ASCII)
 _PATTERN = re.compile(r"[A-Za-z0-9._-]{0,200}\*|[A-Za-z0-9._-]{1,200}", re.ASCII)
 
 

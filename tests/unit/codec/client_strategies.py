@@ -118,7 +118,7 @@ schedule_infos = st.builds(
 
 REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     op.Hello: st.builds(op.Hello, version_min=u32, version_max=u32, client=text, is_gateway=st.booleans()),
-    op.Produce: st.builds(op.Produce, topic=text, partition=u32, batch=batches),
+    op.Produce: st.builds(op.Produce, topic=text, partition=u32, batch=batches, owner=text),
     op.Fetch: st.builds(op.Fetch, topic=text, partition=u32, offset=u64, max_bytes=u32, wait_ms=u32),
     op.ListOffsets: st.builds(op.ListOffsets, topic=text, partition=u32, timestamp_ms=i64),
     op.TrimPartition: st.builds(op.TrimPartition, topic=text, partition=u32, offset=u64, topic_id=u64),

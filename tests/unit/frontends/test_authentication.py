@@ -28,6 +28,7 @@ from flotilla.types.errors import (
     NotFoundError,
     OutcomeUnknownError,
     PermissionDeniedError,
+    TransactionEndedError,
     UnauthenticatedError,
 )
 
@@ -155,6 +156,28 @@ def test_an_application_belongs_to_the_user_who_committed_first(broker, admin, u
     commit(user, 2)
     # Whoever may operate may commit for everybody.
     commit(ADMIN, 3)
+    admin.admin.users.delete("thief")
+
+
+def test_a_transaction_id_is_each_users_own(broker, admin, user):
+    admin.admin.users.create("thief", "pencil")
+    for name in (user.user, "thief"):
+        admin.admin.grants.add(name, PRODUCE, "orders")
+    with broker.client(credentials=user) as client, broker.client(credentials=Password("thief", "pencil")) as thief:
+        staged = client.transaction("x")
+        staged.stage("orders", [b"mine"])
+        stored = f"{user.user}~x"
+        assert [each.transaction_id for each in thief.admin.open_transactions("orders", 0)] == [stored]
+        with pytest.raises(PermissionDeniedError, match="belongs to another user"):
+            thief.transaction(stored).stage("orders", [b"theirs"])
+        # Another transaction of the same name.
+        other = thief.transaction("x")
+        other.stage("orders", [b"theirs"])
+        other.abort()
+        staged.commit()
+        assert staged.receipts[0].offset >= 0
+        with pytest.raises(TransactionEndedError):
+            thief.transaction("x").stage("orders", [b"aborted before"])
     admin.admin.users.delete("thief")
 
 

@@ -312,11 +312,13 @@ def owned(table: TransactionTable, transaction_id: str, version: int, owner: str
 
 def test_an_application_belongs_to_the_user_who_committed_first():
     table = TransactionTable()
-    # Before there were users: it belongs to nobody yet.
+    # Before there were users, and before they logged in: it belongs to nobody yet.
     owned(table, "a", 1, "")
+    owned(table, "a2", 1, "anonymous")
     owned(table, "b", 2, "anna")
-    with pytest.raises(PermissionDeniedError):
-        owned(table, "c", 3, "ben")
+    for other in ("ben", "anonymous"):
+        with pytest.raises(PermissionDeniedError):
+            owned(table, "c", 3, other)
     # Not even whether a version was committed is told to others.
     with pytest.raises(PermissionDeniedError):
         owned(table, "c", 1, "ben")

@@ -22,7 +22,7 @@ from flotilla.broker.queue.groups import PartitionQueue, QueuePorts
 from flotilla.broker.queue.requests import QueueRequests
 from flotilla.broker.retention import Retention
 from flotilla.codec.batch.facts import facts_of, facts_of_view
-from flotilla.codec.batch.header import is_of_letter, patch_base_offset
+from flotilla.codec.batch.header import is_of_letter, patch_base_offset, patch_producer
 from flotilla.codec.batch.view import BatchView
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import BatchFacts, Describe
@@ -65,6 +65,7 @@ from flotilla.types.operations import (
     ReadOffset,
     Reply,
 )
+from flotilla.types.operations.owners import owned_producer_id
 from flotilla.types.operations.queue import GroupDescription
 from flotilla.types.operations.stream import ClaimPartition
 from flotilla.types.operations.transactions import (
@@ -234,14 +235,15 @@ class PartitionHost:
     def produce(self, request: Produce, done: Done) -> None:
         self._serving()
         batch = request.batch
-        # The limits of a dead-letter topic are for its other producers.
-        limits = LETTER_LIMITS if is_of_letter(batch) else self.limits
-        self._arrivals.enter(batch, limits, lambda view: self._produce(batch, view, done), self._refuser(done))
+        owner = request.owner
+        # The limits of a dead-letter topic are for its other producers. No user has the id of such a producer.
+        limits = LETTER_LIMITS if is_of_letter(batch) and not owner else self.limits
+        self._arrivals.enter(batch, limits, lambda view: self._produce(batch, view, owner, done), self._refuser(done))
 
     def _refuser(self, done: Done) -> Callable[[FlotillaError], None]:
         return lambda error: done(self._explain(error))
 
-    def _produce(self, batch: bytes | bytearray | memoryview, view: BatchView, done: Done) -> None:
+    def _produce(self, batch: bytes | bytearray | memoryview, view: BatchView, owner: str, done: Done) -> None:
         """The batch was opened, perhaps a while ago."""
         leader = self._serving()
         assert self._transactions is not None
@@ -249,10 +251,13 @@ class PartitionHost:
             raise OverloadedError("the batches of a transaction are being stored, without others in between")
         facts = facts_of_view(view)
         self._check_delay(facts.deliver_at_ms)
+        owned_id = 0
+        if owner and facts.producer_id:
+            owned_id = facts.producer_id = owned_producer_id(owner, facts.producer_id)
         pending = PendingBatch(done, self._explain)
         admission = leader.admit(facts, pending)
         if isinstance(admission, Assigned):
-            self._propose_batch(leader, batch, admission.base_offset, pending)
+            self._propose_batch(leader, batch, admission.base_offset, owned_id, pending)
         elif isinstance(admission, DuplicateInFlight):
             assert isinstance(admission.token, PendingBatch)
             admission.token.join(done, Produced(admission.first_offset, duplicate=True))
@@ -268,11 +273,14 @@ class PartitionHost:
         leader: ProduceAdmission,
         batch: bytes | bytearray | memoryview,
         base_offset: Offset,
+        owned_id: int,
         pending: PendingBatch,
     ) -> None:
         # A batch in a buffer of its own is stored as it came; a read-only one is copied.
         if not isinstance(batch, memoryview) or batch.readonly:
             batch = memoryview(bytearray(batch))
+        if owned_id:
+            patch_producer(batch, owned_id)
         patch_base_offset(batch, base_offset, self._leader_term & _TERM_MASK)
         pending.propose(base_offset)
         # A small one is not worth a buffer and its view, which the garbage collector would have to visit.

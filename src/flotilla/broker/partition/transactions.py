@@ -27,7 +27,6 @@ from flotilla.partition.leader.transactions import Decision, TransactionLeader
 from flotilla.partition.queries import DescribePartition
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import (
-    TRANSACTION_ID_BYTES_MAX,
     Ended,
     Part,
     StagedTransactions,
@@ -47,6 +46,7 @@ from flotilla.types.errors import (
 from flotilla.types.ids import GroupId
 from flotilla.types.limits import ENTRY_BYTES_MAX
 from flotilla.types.operations import Reply
+from flotilla.types.operations.owners import OWNED_ID_LENGTH_MAX
 from flotilla.types.operations.transactions import (
     OpenTransaction,
     OpenTransactionList,
@@ -63,7 +63,7 @@ from flotilla.types.topics import SETTINGS
 _TERM_MASK: Final = 0xFFFFFFFF
 _TIMEOUT: Final = SETTINGS["transaction_timeout_ms"]
 #: The entry of a staged batch has a head, and must not exceed the limit of entries.
-_BATCH_BYTES_MAX: Final = ENTRY_BYTES_MAX - HEAD_BYTES - TRANSACTION_ID_BYTES_MAX
+_BATCH_BYTES_MAX: Final = ENTRY_BYTES_MAX - HEAD_BYTES - OWNED_ID_LENGTH_MAX
 
 
 class Decisions(NamedTuple):

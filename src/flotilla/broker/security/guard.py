@@ -9,6 +9,7 @@ Nobody learns of what he may not describe: a topic that exists and one that does
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
@@ -45,9 +46,16 @@ from flotilla.types.errors import (
 from flotilla.types.ids import Index
 from flotilla.types.operations import OPERATIONS, CreateTopic, Produce, Reply, Request
 from flotilla.types.operations import Done as Acknowledged
+from flotilla.types.operations.owners import owned_transaction_id
 from flotilla.types.operations.quotas import namespace_of
 from flotilla.types.operations.schedules import OF_SCHEDULES, CreateSchedule
-from flotilla.types.operations.transactions import CommitTransaction, Stage
+from flotilla.types.operations.transactions import (
+    AbortTransaction,
+    CommitTransaction,
+    Stage,
+    StageSettlement,
+    TransactionOutcome,
+)
 
 #: Decisions that one session remembers.
 DECISION_COUNT_MAX: Final = 1_024
@@ -55,6 +63,9 @@ DECISION_COUNT_MAX: Final = 1_024
 _AUDITED: Final = (MANAGE, SCHEDULE, OPERATE, FOUND)
 #: What makes a topic larger.
 _STORING: Final = (Produce, Stage)
+#: What names one transaction; and everything with ids that belong to a user.
+_OF_TRANSACTIONS: Final = (Stage, StageSettlement, AbortTransaction, TransactionOutcome)
+_OWNED: Final = frozenset((Produce, CommitTransaction, *_OF_TRANSACTIONS))
 #: What an operation is about, for kinds whose right follows from that alone.
 _ABOUT: Final[dict[type[Request], Callable[[Any], object]]] = {
     kind: attrgetter(*kind.resource_fields) if kind.resource_fields else (lambda _: "")
@@ -185,6 +196,13 @@ class Session:
         if self.is_metered and isinstance(request, _STORING) and (full := self._full(request)) is not None:
             done(full)
             return None
+        if kind in _OWNED:
+            try:
+                request = self._owned(request)
+            except PermissionDeniedError as denied:
+                guard.audit.denied(self, request, denied)
+                done(denied)
+                return None
         about = _ABOUT.get(kind)
         if about is not None and (kind, about(request)) in self._allowed:
             return guard.service.handle(request, done, metadata_index)
@@ -196,8 +214,6 @@ class Session:
             return None
         if request.needs in _AUDITED:
             done = guard.audit.outcome(self, request, done)
-        if kind is CommitTransaction:
-            request = self._owned(request)
         if kind.is_narrowed:
             request, done = request.narrowed(self.may), self._narrowed(request, done)
         return guard.service.handle(request, done, metadata_index)
@@ -275,10 +291,26 @@ class Session:
         return allows(self._grants, self._principal, right, (resource,))
 
     def _owned(self, request: Request) -> Request:
-        """A commit says for whom it is; those who may operate commit for any application."""
-        if not isinstance(request, CommitTransaction) or self._principal.kind != USER:
+        """The request with the caller's own ids. Raises PermissionDeniedError for those of another user.
+
+        Those who may operate name transactions of others, too, and commit for any application.
+        """
+        if self._principal.kind != USER:
             return request
-        return replace(request, owner="" if self.may(OPERATE, Resource()) else self._principal.name)
+        name = self._principal.name
+        user = "" if name == ANYONE.name else name
+        if isinstance(request, Produce):
+            request.owner = user
+            return request
+        may_operate = self.may(OPERATE, Resource())
+        own = partial(owned_transaction_id, user, may_operate=may_operate)
+        if isinstance(request, CommitTransaction):
+            members = [(own(each), places) for each, places in request.members]
+            owner = "" if may_operate else name
+            return replace(request, transaction_id=own(request.transaction_id), members=members, owner=owner)
+        if isinstance(request, _OF_TRANSACTIONS):
+            return replace(request, transaction_id=own(request.transaction_id))
+        return request
 
     # How much.
 

@@ -43,6 +43,8 @@ TRANSACTIONAL: Final = 1
 _HEADER = Struct("<QIIIBBBBIHHqqQII")
 _PATCH = Struct("<QI")
 _CRC = Struct("<I")
+_PRODUCER_ID = Struct("<Q")
+_PRODUCER_ID_AT: Final = 48
 #: The highest byte of the producer's id, and the bit in it that marks a dead letter.
 _PRODUCER_TOP: Final = 55
 _TOP_BIT: Final = 0x80
@@ -142,6 +144,12 @@ def check(buffer: bytes | bytearray | memoryview) -> BatchHeader:
 def patch_base_offset(buffer: bytearray | memoryview, base_offset: int, term: int) -> None:
     """Writes the offset and term that the leader assigns; the checksum does not cover them."""
     _PATCH.pack_into(buffer, 0, base_offset, term)
+
+
+def patch_producer(buffer: memoryview, producer_id: int) -> None:
+    """Writes another producer id, and the checksum."""
+    _PRODUCER_ID.pack_into(buffer, _PRODUCER_ID_AT, producer_id)
+    _CRC.pack_into(buffer, _CRC_AT, crc32c(buffer[_CHECKED_FROM:]))
 
 
 def published(buffer: bytes | bytearray | memoryview, producer_id: int, producer_sequence: int) -> bytearray:

@@ -47,11 +47,13 @@ def _write_produce(body: client_pb2.Produce, value: Produce) -> Sequence[Buffer]
     body.partition = value.partition
     body.topic_id = value.topic_id
     body.partition_count = value.partition_count
+    if value.owner:
+        body.owner = value.owner
     return (value.batch,)
 
 
 def _read_produce(body: client_pb2.Produce, attachment: memoryview) -> Produce:
-    return Produce(body.topic, body.partition, attachment, body.topic_id, body.partition_count)
+    return Produce(body.topic, body.partition, attachment, body.topic_id, body.partition_count, body.owner)
 
 
 def _write_produced(body: client_pb2.Produced, value: Produced) -> Sequence[Buffer]:

@@ -305,16 +305,18 @@ class Welcome(_message.Message):
     def __init__(self, version: _Optional[int] = ..., node: _Optional[int] = ..., cluster_id: _Optional[str] = ..., frame_bytes_max: _Optional[int] = ..., requests_max: _Optional[int] = ..., time_ms: _Optional[int] = ..., mechanisms: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Produce(_message.Message):
-    __slots__ = ("topic", "partition", "topic_id", "partition_count")
+    __slots__ = ("topic", "partition", "topic_id", "partition_count", "owner")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     topic_id: int
     partition_count: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., topic_id: _Optional[int] = ..., partition_count: _Optional[int] = ...) -> None: ...
+    owner: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., topic_id: _Optional[int] = ..., partition_count: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class Produced(_message.Message):
     __slots__ = ("base_offset", "duplicate", "known_positions", "known_offsets")

@@ -30,9 +30,8 @@ from flotilla.partition.state.results import OVERHEAD_BYTES
 from flotilla.types.errors import InvalidArgumentError, LeaseExpiredError, OverloadedError, TransactionEndedError
 from flotilla.types.ids import Index, Offset
 from flotilla.types.limits import MIB
+from flotilla.types.operations.owners import check_transaction_id
 
-#: The limit of the metadata: a transaction that cannot be decided must not be staged.
-TRANSACTION_ID_BYTES_MAX: Final = 64
 #: Bounds the open transactions of one partition, and what one of them may stage there.
 OPEN_COUNT_MAX: Final = 1_000
 PART_COUNT_MAX: Final = 10_000
@@ -207,15 +206,9 @@ class StagedTransactions:
 
     # Staging.
 
-    def _check_id(self, transaction_id: str) -> None:
-        if not 0 < len(transaction_id) <= TRANSACTION_ID_BYTES_MAX:
-            raise InvalidArgumentError(f"a transaction's id has 1 to {TRANSACTION_ID_BYTES_MAX} characters")
-        if not (transaction_id.isascii() and transaction_id.isprintable()) or " " in transaction_id:
-            raise InvalidArgumentError("a transaction's id has printable ASCII characters and no spaces")
-
     def check_stage(self, transaction_id: str, facts: BatchFacts) -> None:
         """Raises the error to refuse the batch with."""
-        self._check_id(transaction_id)
+        check_transaction_id(transaction_id)
         if not facts.producer_id:
             raise InvalidArgumentError("a staged batch is named by its producer and sequence, and has none")
         if facts.idempotency_keys:
@@ -257,7 +250,7 @@ class StagedTransactions:
 
     def check_acks(self, transaction_id: str, acks: StagedAcks) -> None:
         """Raises the error to refuse the acks with. Whether their messages are settled is checked by `group_table`."""
-        self._check_id(transaction_id)
+        check_transaction_id(transaction_id)
         if not acks.runs:
             raise InvalidArgumentError("no ack is staged")
         staging = self.open.get(transaction_id)

@@ -40,6 +40,8 @@ class Produce(Request[Produced], to=PARTITION_LEADER, needs=PRODUCE):
     topic_id: int = 0
     #: How many partitions the producer knows: a topic that has more refuses with TOPIC_GROWN; 0: it does not matter.
     partition_count: int = 0
+    #: Whose producer it is: the broker that took the request says so for users; empty: anybody's.
+    owner: str = ""
 
     @property
     def effect(self) -> Effect:

@@ -2,11 +2,12 @@
 
 import pytest
 
-from flotilla.codec.batch.header import parse_header
+from flotilla.codec.batch.header import check, parse_header
 from flotilla.codec.batch.records import encode_batch
 from flotilla.partition.commands.partition_commands import TrimTo, encode_command
 from flotilla.raft.roles import LEADER
 from flotilla.storage.group_log import SegmentedLog
+from flotilla.types.dead_letters import LETTER_PRODUCER_BIT
 from flotilla.types.errors import CorruptionError, DiskFullError
 from flotilla.types.operations import (
     EARLIEST,
@@ -230,6 +231,29 @@ def test_a_stored_batch_is_answered_with_its_first_offset(node: Node) -> None:
     assert node.call(produce(batch(producer=7, sequence=5))).code == "SEQUENCE_GAP"
     assert node.call(produce(batch(producer=7, epoch=1))).result == Produced(2)
     assert node.call(produce(batch(producer=7, sequence=2))).code == "PRODUCER_FENCED"
+
+
+def test_a_producer_id_is_the_users_own(node: Node) -> None:
+    def owned(data: bytes, owner: str) -> Produce:
+        return Produce(TOPIC, 0, data, owner=owner)
+
+    data = batch(b"a", b"b", producer=7)
+    assert node.call(owned(data, "anna")).result == Produced(0)
+    # Neither taken for a repetition, nor does a newer epoch fence the other's.
+    assert node.call(owned(data, "ben")).result == Produced(2)
+    assert node.call(owned(batch(producer=7, epoch=9), "ben")).result == Produced(4)
+    assert node.call(produce(data)).result == Produced(5)
+    assert node.call(owned(data, "anna")).result == Produced(0, duplicate=True)
+    assert node.call(owned(batch(producer=7, sequence=2), "anna")).result == Produced(7)
+    # What readers get has a right checksum.
+    for stored in node.call(fetch()).result.batches:
+        check(bytes(stored))
+
+
+def test_a_user_never_has_the_producer_id_of_a_dead_letter(node: Node) -> None:
+    large = encode_batch([Record(b"x" * 2_000_000)], producer_id=LETTER_PRODUCER_BIT | 1)
+    assert node.call(Produce(TOPIC, 0, large, owner="anna")).code == "INVALID_ARGUMENT"
+    assert node.call(produce(large)).result == Produced(0)
 
 
 def test_repetitions_join_the_copy_in_flight(node: Node) -> None:

@@ -12,6 +12,7 @@ from flotilla.types import operations as ops
 from flotilla.types.access import (
     ALL,
     ANYBODY,
+    ANYONE,
     FOUND,
     MANAGE,
     NODES,
@@ -177,6 +178,48 @@ def test_a_commit_says_for_whom_it_is_whatever_the_caller_says(node):
     node.table.put_grant(Grant("anna", OPERATE))
     asked(node, node.session(ANNA), request)
     assert node.service.handled[-1].owner == ""
+
+
+def test_transactions_and_producers_are_the_users_own(node):
+    node.table.put_grant(Grant("anna", PRODUCE, "mine"))
+    session, others = node.session(ANNA), "ben~x"
+    batch = ops.Stage("mine", 0, "x", b"")
+    # The second time by the decision that is remembered.
+    for _ in range(2):
+        assert asked(node, session, batch) == ops.Done()
+        assert node.service.handled[-1].transaction_id == session.checked(batch).transaction_id == "anna~x"
+    assert batch.transaction_id == "x"
+    asked(node, session, ops.CommitTransaction("x", [("mine", 0)], members=[("y", [0])]))
+    assert (node.service.handled[-1].transaction_id, node.service.handled[-1].members) == ("anna~x", [("anna~y", [0])])
+    asked(node, session, ops.Produce("mine", 0, b""))
+    assert node.service.handled[-1].owner == "anna"
+    for request in (
+        ops.Stage("mine", 0, others, b""),
+        ops.CommitTransaction(others, [("mine", 0)]),
+        ops.CommitTransaction("x", [("mine", 0)], members=[(others, [0])]),
+        ops.AbortTransaction(others, [("mine", 0)]),
+        ops.TransactionOutcome("mine", 0, others),
+    ):
+        assert isinstance(asked(node, session, request), PermissionDeniedError), request
+        with pytest.raises(PermissionDeniedError):
+            session.checked(request)
+    # A node asks for somebody else, and those who may operate name anybody's.
+    asked(node, node.session(Principal("node", "3")), ops.AbortTransaction(others))
+    assert node.service.handled[-1].transaction_id == others
+    node.table.put_grant(Grant("anna", OPERATE))
+    asked(node, session, ops.AbortTransaction(others, [("mine", 0)]))
+    assert node.service.handled[-1].transaction_id == others
+
+
+def test_whoever_does_not_say_who_they_are_has_no_ids_of_users(node):
+    node.guard.stranger = ANYONE
+    node.table.put_grant(Grant("anonymous", PRODUCE, "mine"))
+    session = node.session(ANYONE)
+    asked(node, session, ops.Produce("mine", 0, b""))
+    assert node.service.handled[-1].owner == ""
+    asked(node, session, ops.Stage("mine", 0, "x", b""))
+    assert node.service.handled[-1].transaction_id == "x"
+    assert isinstance(asked(node, session, ops.Stage("mine", 0, "ben~x", b"")), PermissionDeniedError)
 
 
 def test_a_decision_is_remembered_until_users_or_grants_change(node, monkeypatch):
