@@ -6,6 +6,7 @@ store holds, and connects the links with the runtime. It decides nothing.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from flotilla.machine import here
@@ -16,7 +17,7 @@ from flotilla.replica.replica import ReplicaOptions
 from flotilla.replica.stored_state import StoredState
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.node import NodeRuntime
-from flotilla.runtime.start_watch import StartWatch
+from flotilla.runtime.start_watch import StartWatch, attach_in_time
 from flotilla.security.join_secret import JoinSecret
 from flotilla.security.node_tls import PeerTls
 from flotilla.storage.options import StoreOptions
@@ -62,7 +63,7 @@ class Node:
 
         `disk` replaces the folder `parts.data`.
 
-        A group for which it returns None waits for `host`.
+        A group for which it returns None waits for `host`, also with files that the disk does not return now.
         """
         chance = here().chance()
         self._machine = machine
@@ -72,7 +73,12 @@ class Node:
         else:
             own = self._own_disk = PosixDisk(str(parts.data))
             with StartWatch(lambda: own.opened):
-                self.store = NodeStore.open(own, parts.store, describe)
+                attach = partial(
+                    attach_in_time,
+                    progress=lambda: own.opened_count,
+                    is_needed=lambda group: machine(group) is not None,
+                )
+                self.store = NodeStore.open(own, parts.store, describe, attach)
         self.network = PeerNetwork(
             node=parts.node,
             cluster=parts.cluster,

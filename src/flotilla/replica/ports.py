@@ -82,7 +82,7 @@ class Job(Protocol):
 
 
 class Load(Job, Protocol):
-    """A read of one group's log for a reader that got NotLoadedError."""
+    """A read of one group's files: for a reader that got NotLoadedError, or before its replica begins."""
 
     @property
     def group(self) -> GroupId: ...
@@ -120,6 +120,15 @@ class Store(Protocol):
 
     def remove_group(self, group: GroupId) -> None:
         """Removes a group; maintenance removes its files once the next block is durable."""
+
+    def plan_attachment(self, group: GroupId) -> Load | None:
+        """Opens the files of a log that the disk did not return when the store was opened. None: they are open.
+
+        Until `finish_attachment` the log must not be used.
+        """
+
+    def finish_attachment(self, attachment: Load) -> None:
+        """The files are open. No effect if the group was removed meanwhile."""
 
     def save(
         self,

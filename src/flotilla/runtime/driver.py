@@ -82,6 +82,8 @@ class Driver(HostedReplicas):
         #: The disk was full when the last block was written.
         self._is_low = False
         self._retry_jobs: list[Job] = []
+        #: Attachments of logs for replicas that begin.
+        self._attaching: dict[Load, tuple[StateMachine, Callable[[StoredState | FlotillaError], None]]] = {}
         #: Reads of logs.
         self._loads = LoadsInFlight(options.load_ticks_max, options.heir_rest_ticks)
 
@@ -105,12 +107,29 @@ class Driver(HostedReplicas):
     def preload(
         self, group: GroupId, machine: StateMachine, done: Callable[[StoredState | FlotillaError], None]
     ) -> bool:
-        """Reads and decodes the state for `add_replica`, as a load: the disk may hang. False: there is none."""
+        """Reads and decodes the state for `add_replica`, as a load: the disk may hang. False: there is none.
+
+        Before that it opens the files of a log that the disk did not return when the store was opened.
+        """
+        attachment = self._store.plan_attachment(group)
+        if attachment is not None:
+            self._attaching[attachment] = machine, done
+            self._start_load(attachment)
+            return True
         log = self._store.groups.get(group)
         if log is None or log.snapshot() is None:
             return False
         self._start_load(StateLoad(group, log, machine, done))
         return True
+
+    def _attached(self, attachment: Load, error: FlotillaError | None) -> None:
+        machine, done = self._attaching.pop(attachment)
+        if error is not None:
+            done(error)
+            return
+        self._store.finish_attachment(attachment)
+        if not self.preload(attachment.group, machine, done):
+            done(StoredState(None))
 
     def remove_replica(self, group: GroupId) -> None:
         """Leaves a group and removes its data."""
@@ -503,6 +522,9 @@ class Driver(HostedReplicas):
     def load_done(self, load: Load, error: FlotillaError | None = None) -> FlotillaError | None:
         """The load has ended. Its reader may try again, unless this returns an error."""
         self._loads.end(load)
+        if load in self._attaching:
+            self._attached(load, error)
+            return None
         if isinstance(load, StateLoad):
             load.finish(error)
             return None

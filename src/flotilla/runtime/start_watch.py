@@ -1,16 +1,24 @@
-"""Reports a start that waits for the disk: before the store is open, nothing else could tell why a node is silent.
+"""A start on a disk that does not return some files: it names them, and goes on without those that one group needs.
 
-A start reads all journal files, indexes and snapshots before the node takes part in anything. One that the disk does
-not return keeps the node away, as if it were down; the other nodes serve.
+A start reads the journal, and the segments, indexes and snapshots of all groups, before the node takes part in anything.
+Without the journal or the metadata it waits, as if the node were down; the other nodes serve. A group whose own file
+does not come is left out. The file is read again when its replica begins (`Driver.preload`), where it holds up nothing
+else.
 """
 
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
+from flotilla.machine import here
+from flotilla.replica.ports import Load
 from flotilla.runtime.observability.logs import get_logger
-from flotilla.types.limits import LOAD_MS_MAX
+from flotilla.types.ids import GroupId
+from flotilla.types.limits import LOAD_MS_MAX, LOAD_THREADS_MAX
 
 log = get_logger("runtime")
 
@@ -43,3 +51,65 @@ class StartWatch:
                 log.warning("the start waits for the disk to return a file", path=path)
                 named = path
             before = path
+
+
+class Attachment(Load, Protocol):
+    def finish(self) -> None:
+        """The files are open. On the thread that owns the store."""
+
+
+def attach_in_time(
+    attachments: Sequence[Attachment],
+    *,
+    progress: Callable[[], int],
+    is_needed: Callable[[GroupId], bool],
+    patience_s: float = LOAD_MS_MAX / 1000,
+) -> None:
+    """Gives up on what is left when nothing has come for `patience_s`, but never on a group that is needed.
+
+    `progress` is a number that rises while the disk returns files.
+    """
+    left = {attachment.group: attachment for attachment in attachments}
+    waiting = deque(attachments)
+    results: SimpleQueue[tuple[Attachment, Exception | None]] = SimpleQueue()
+    lanes = [here().lane(f"open-{number}") for number in range(1, min(len(left), LOAD_THREADS_MAX) + 1)]
+    for lane in lanes:
+        lane.put(partial(_work, waiting, results))
+    while left:
+        before = progress()
+        try:
+            attachment, error = results.get(timeout=patience_s)
+        except Empty:
+            if progress() == before and not any(map(is_needed, left)):
+                break
+            continue
+        if error is None:
+            attachment.finish()
+        elif is_needed(attachment.group):
+            raise error
+        else:
+            # The next attempt, when the replica begins, ends that group alone.
+            log.error("a file cannot be opened", group=attachment.group, path=attachment.path, error=str(error))
+        del left[attachment.group]
+    waiting.clear()
+    for lane in lanes:
+        lane.close(0)
+    for attachment in left.values():
+        what = "the disk does not return a file, and the node starts without its group"
+        log.warning(what, group=attachment.group, path=attachment.path)
+
+
+def _work(waiting: deque[Attachment], results: SimpleQueue[tuple[Attachment, Exception | None]]) -> None:
+    """On a thread. One that hangs ends with the process."""
+    while waiting:
+        try:
+            attachment = waiting.popleft()
+        except IndexError:
+            # Another thread took the last one.
+            return
+        try:
+            attachment.run()
+        except Exception as failure:
+            results.put((attachment, failure))
+        else:
+            results.put((attachment, None))

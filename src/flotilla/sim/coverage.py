@@ -42,6 +42,7 @@ NAMES = (
     "crashed while writing",
     "crashed in background work",
     "crashed while recovering",
+    "started without a group",
     "crashed while joint",
     "crashed during a snapshot",
     "whole cluster lost power",

@@ -390,7 +390,7 @@ class FaultInjector:
         """The data of an entry in one of the node's logs; empty if there is none worth to be looked for."""
         group = self._cluster.pick_group(self._random)
         chosen = self._random.random()
-        if node.store is None or group not in node.store.groups:
+        if node.store is None or node.driver is None or group not in node.driver.replicas:
             return b""
         log = node.store.groups[group]
         tail = tail_of(self._cluster, node, group)
@@ -400,6 +400,9 @@ class FaultInjector:
     @staticmethod
     def _data_at(node: SimNode, group: GroupId, index: Index) -> bytes:
         assert node.store is not None
+        assert node.driver is not None
+        if group not in node.driver.replicas:
+            return b""
         try:
             data = node.store.groups[group].entries(index, index + 1, 1)[0].data
         except (CorruptionError, StorageFailedError):

@@ -8,7 +8,8 @@ Every input ends with `pump` and with a look by the observers, so the checkers r
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from flotilla.codec.peer.frames import decode_frame, encode_frame
@@ -16,6 +17,7 @@ from flotilla.raft.messages import Configuration, Message
 from flotilla.raft.node import RaftNode
 from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job, Load, Remains
+from flotilla.replica.stored_state import StoredState
 from flotilla.runtime.driver import THRIFTY_PATIENCE_MS, Driver, DriverOptions
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.devices.clock import NodeClock
@@ -27,6 +29,7 @@ from flotilla.sim.ledger.watched import WatchedLedger, describe
 from flotilla.sim.observer import GroupObserver
 from flotilla.sim.trace import Trace
 from flotilla.sim.watch import WatchedStore
+from flotilla.storage.attachment import Attachment, attach_all
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import DiskFullError, FlotillaError, StorageFailedError
@@ -98,6 +101,7 @@ class SimNode:
         "_is_ticking",
         "_jobs",
         "_last_tick_us",
+        "_late_random",
         "_paused_at_us",
         "_rafts",
         "_random",
@@ -126,6 +130,8 @@ class SimNode:
         self._random = around.world.stream(f"machine {node_id}")
         #: The random stream that the product draws from.
         self._driver_random = around.world.stream(f"driver {node_id}")
+        #: Which files do not come in time when the store is opened.
+        self._late_random = around.world.stream(f"late {node_id}")
         self.status = DOWN
         #: Rises with every start and crash: events scheduled for an earlier process are void.
         self.incarnation = 0
@@ -191,7 +197,7 @@ class SimNode:
     def _open(self) -> None:
         around = self._around
         self.incarnation += 1
-        real = NodeStore.open(self.disk, around.store_options, describe)
+        real = NodeStore.open(self.disk, around.store_options, describe, self._attach_some)
         self.store = WatchedStore(self.id, real, around.observers, around.sometimes)
         for group, configuration in self.memberships.items():
             if group not in real.groups:
@@ -201,11 +207,34 @@ class SimNode:
         self._is_patient = False
         self._rafts = []
         for group in sorted(real.groups):
-            self._add_replica(group)
+            self._begin(group)
         self._last_tick_us = around.world.now_us
         self._tick_again()
         self.driver.pump()
         self._observe()
+
+    def _attach_some(self, attachments: Sequence[Attachment]) -> None:
+        """Files of other groups do not come in time: their replicas begin later."""
+        late = 0.5 if self.disk.is_cold else 0.05
+        attach_all([attachment for attachment in attachments if self._late_random.random() >= late])
+
+    def _begin(self, group: GroupId) -> None:
+        """The replica of a group begins, as soon as its files are open."""
+        assert self.driver is not None
+        assert self.store is not None
+        if self.store.plan_attachment(group) is None:
+            self._add_replica(group)
+        else:
+            self._around.sometimes.seen("started without a group")
+            self.driver.preload(
+                group, WatchedLedger(self.id, self._around.observers[group]), partial(self._came, group)
+            )
+
+    def _came(self, group: GroupId, result: StoredState | FlotillaError) -> None:
+        if isinstance(result, FlotillaError):
+            self.later(SECOND, partial(self._begin, group))
+        else:
+            self._add_replica(group)
 
     def _add_replica(self, group: GroupId) -> None:
         assert self.driver is not None
@@ -452,16 +481,17 @@ class SimNode:
         else:
             self.driver.peer_down(peer)
 
-    def call(self, action: Callable[[Driver], None]) -> bool:
+    def call(self, group: GroupId, action: Callable[[Driver], None]) -> bool:
         """A client's or an operator's request. False: the process is down, so it was certainly not received."""
         if self.status == DOWN:
             return False
-        self._enter(self._call, action)
+        self._enter(self._call, group, action)
         return True
 
-    def _call(self, action: Callable[[Driver], None]) -> None:
+    def _call(self, group: GroupId, action: Callable[[Driver], None]) -> None:
         assert self.driver is not None
-        action(self.driver)
+        if group in self.driver.replicas:
+            action(self.driver)
 
     @staticmethod
     def _nothing() -> None:

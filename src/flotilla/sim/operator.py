@@ -165,7 +165,7 @@ class Operator:
         if self._cluster.trace.is_traced:
             parts = [f"{_KINDS[one.kind]} {one.node}" for one in change.changes]
             self._cluster.trace.note(node.id, f"is asked to change group {group}: {', '.join(parts) or 'leave joint'}")
-        node.call(lambda driver: driver.change_members(group, change, _Ignored()))
+        node.call(group, lambda driver: driver.change_members(group, change, _Ignored()))
 
     def _transfer(self, node: SimNode, raft: RaftNode, group: GroupId) -> None:
         others = [voter for voter in raft.configuration.voters if voter != node.id]
@@ -173,12 +173,12 @@ class Operator:
             to = self._random.choice(others)
             self._cluster.trace.note(node.id, f"is asked to hand group {group} to node {to}")
             self._cluster.sometimes.seen("leadership transferred")
-            node.call(lambda driver: _transfer(driver, group, to))
+            node.call(group, lambda driver: _transfer(driver, group, to))
 
     def _snapshot(self, group: GroupId) -> None:
         hosts = [node for node in self._cluster.nodes.values() if node.status != DOWN and group in node.memberships]
         if hosts:
-            self._random.choice(hosts).call(lambda driver: driver.snapshot(group))
+            self._random.choice(hosts).call(group, lambda driver: driver.snapshot(group))
 
 
 _KINDS = {ADD_VOTER: "add voter", ADD_LEARNER: "add learner", REMOVE: "remove"}

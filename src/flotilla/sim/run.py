@@ -135,9 +135,9 @@ class Run:
             return False
         for member in configuration.members():
             driver = self.cluster.nodes[member].driver
-            if driver is None:
+            replica = None if driver is None else driver.replicas.get(group)
+            if replica is None:
                 return False
-            replica = driver.replicas[group]
             if replica.applied != observer.log.commit or not self.workload.has_converged(group, replica):
                 return False
             raft = replica.raft

@@ -45,6 +45,12 @@ class WatchedStore:
     def remove_group(self, group: GroupId) -> None:
         self._store.remove_group(group)
 
+    def plan_attachment(self, group: GroupId) -> Load | None:
+        return self._store.plan_attachment(group)
+
+    def finish_attachment(self, attachment: Load) -> None:
+        self._store.finish_attachment(attachment)
+
     def save(
         self,
         group: GroupId,

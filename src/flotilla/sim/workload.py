@@ -196,10 +196,10 @@ class Workload:
         node = cluster.nodes[client.target]
         if kind == READ:
             node = self._reader(node, group)
-            heard = group in node.memberships and node.call(lambda driver: driver.read(group, None, call))
+            heard = group in node.memberships and node.call(group, lambda driver: driver.read(group, None, call))
         else:
             data = command(operation.identity, int(random.random() * cluster.plan.padding_bytes_max))
-            heard = group in node.memberships and node.call(lambda driver: _propose(driver, group, data, call))
+            heard = group in node.memberships and node.call(group, lambda driver: _propose(driver, group, data, call))
         if not heard:
             self.finish(client, node, NotLeaderError())
         elif client.operation is operation:

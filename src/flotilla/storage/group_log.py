@@ -83,6 +83,7 @@ class SegmentedLog:
         "generation",
         "group",
         "hard_state",
+        "is_attached",
         "is_flushing",
         "overlay",
         "segments",
@@ -130,6 +131,8 @@ class SegmentedLog:
         self.unsaved = UnsavedRepairs()
         #: Snapshots that are kept, the newest last; at most two.
         self.snapshots: list[SnapshotFile] = []
+        #: Its files are open; see `attachment`. Until then nothing is read from them, and the log does not change.
+        self.is_attached = True
         #: A flush runs; the lowest truncation since it was planned.
         self.is_flushing = False
         self.truncated_from: Index = _NEVER

@@ -31,7 +31,10 @@ class GroupFlush:
         "overlay", "replaced",
     )  # fmt: skip
 
-    def __init__(self, log: SegmentedLog, disk: Disk, options: StoreOptions, numbers: "count[int]") -> None:
+    def __init__(
+        self, log: SegmentedLog, disk: Disk, options: StoreOptions, numbers: "count[int]", *, rewrites: bool
+    ) -> None:
+        """Without `rewrites` segments stay as they are, and the job reads nothing."""
         self._disk = disk
         self._options = options
         self._numbers = numbers
@@ -39,7 +42,7 @@ class GroupFlush:
         self.generation = log.generation
         self.first_index = log.tail.first_index
         self.last_index = log.last_index()
-        self._rewrites = [segment.copy() for segment in log.segments if _is_due(log, segment)]
+        self._rewrites = [segment.copy() for segment in log.segments if rewrites and _is_due(log, segment)]
         self.overlay = _repairs_of(log, self._rewrites)
         self._heads: list[bytes] = log.tail.heads[:]
         self._bodies: list[Buffer] = [entry.data for entry in log.tail.entries]
@@ -70,7 +73,7 @@ class GroupFlush:
     @staticmethod
     def is_repair_due(log: SegmentedLog) -> bool:
         """Whether repaired entries can be moved to where they belong, once and for all."""
-        if not log.overlay:
+        if not log.overlay or not log.is_attached:
             return False
         is_tail_mended = log.damaged.next_from(log.tail.first_index) is None
         has_tail_repairs = log.overlay.ranges.next_from(log.tail.first_index) is not None

@@ -188,13 +188,14 @@ def _calls(buffers: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
 class PosixDisk:
     """A data directory. Created when absent; locked until `close`."""
 
-    __slots__ = ("_buffers", "_lock", "_root", "_synced_write_flag", "opened")
+    __slots__ = ("_buffers", "_lock", "_root", "_synced_write_flag", "opened", "opened_count")
 
     def __init__(self, root: str) -> None:
         self._root = os.path.abspath(root)
         self._buffers = ReadBuffers()
-        #: The file that was opened last, for reports.
+        #: The file that was opened last, and how many were, for reports.
         self.opened = ""
+        self.opened_count = 0
         with _typed("create", self._root):
             os.makedirs(self._root, mode=_FOLDER_MODE, exist_ok=True)
             self._lock = os.open(
@@ -215,6 +216,7 @@ class PosixDisk:
 
     def open(self, path: str, *, create: bool = False) -> File:
         self.opened = path
+        self.opened_count += 1
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         with _typed("open", path):
             descriptor = os.open(self._full(path), flags, _FILE_MODE)

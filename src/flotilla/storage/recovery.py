@@ -36,11 +36,7 @@ from flotilla.storage.framing import (
     seal_absent,
 )
 from flotilla.storage.group_log import SegmentedLog
-from flotilla.storage.options import StoreOptions
-from flotilla.storage.ports import Disk
-from flotilla.storage.segment import attach
 from flotilla.storage.snapshots import SnapshotFile
-from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import GroupId, Index
 from flotilla.types.span import Span
 
@@ -181,34 +177,6 @@ class Replay:
             # A placeholder without a kind: a lost configuration must not be listed.
             log.append_in_memory(Entry(frame.index, frame.term, 0, b""), absent, _span(frame))
             log.mark_damaged(frame.index, frame.index + 1)
-
-
-def attach_files(disk: Disk, options: StoreOptions, log: SegmentedLog) -> None:
-    """Opens the files that the log names, and finds damage in them."""
-    for segment in log.segments:
-        for low, high in attach(disk, options, segment):
-            for index in range(low, high):
-                if index not in log.overlay:
-                    log.mark_damaged(index, index + 1)
-    if not log.snapshots or _is_intact(disk, log.snapshots[-1]):
-        return
-    newest = log.snapshots[-1]
-    older = [snapshot for snapshot in log.snapshots[:-1] if snapshot.meta.index >= log.base]
-    if older and _is_intact(disk, older[0]):
-        log.snapshots = older
-    elif log.base == 0:
-        # The whole log is there: the state is rebuilt from the first entry.
-        log.snapshots = []
-    else:
-        log.mark_damaged(log.base + 1, newest.meta.index + 1)
-
-
-def _is_intact(disk: Disk, snapshot: SnapshotFile) -> bool:
-    try:
-        snapshot.verify(disk)
-    except CorruptionError:
-        return False
-    return True
 
 
 def _entry(frame: Frame, body: memoryview) -> Entry:

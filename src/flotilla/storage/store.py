@@ -19,6 +19,7 @@ from flotilla.codec.log import encode_configuration
 from flotilla.raft.messages import Configuration, Entry, HardState, SnapshotMeta
 from flotilla.replica import ports
 from flotilla.replica.ports import Block, Job, PendingSnapshot, Scrubbed, UnstorableError
+from flotilla.storage.attachment import Attachment, attach_all
 from flotilla.storage.block import CHECKPOINT_FLAG, BlockImage, PendingBlock, records_of
 from flotilla.storage.checkpoint import group_record, node_record
 from flotilla.storage.damage.repairs import RepairedEntry
@@ -47,7 +48,7 @@ from flotilla.storage.reads.damage_search import DamageSearch, DamageSearches
 from flotilla.storage.reads.journal_load import JournalLoad
 from flotilla.storage.reads.loads import Load, Loads, SegmentLoad, SnapshotLoad
 from flotilla.storage.reads.scrubber import Scrubber
-from flotilla.storage.recovery import GROUP_FRONT, RESET_FRONT, Replay, attach_files
+from flotilla.storage.recovery import GROUP_FRONT, RESET_FRONT, Replay
 from flotilla.storage.snapshots import SnapshotFile, SnapshotJob
 from flotilla.types.errors import CorruptionError, DiskFullError
 from flotilla.types.ids import GroupId, Index
@@ -88,6 +89,8 @@ class NodeStore:
         self._garbage: list[str] = []
         # Snapshots received but not yet marked as the group's state.
         self._incoming: dict[GroupId, SnapshotFile] = {}
+        # Attachments of logs that the disk did not return when the store was opened.
+        self._unattached: dict[GroupId, Attachment] = {}
         self._job: MaintenanceJob | None = None
         # A full journal file that is not needed any more, to be reused; 0 when there is none.
         self._retired = 0
@@ -97,21 +100,35 @@ class NodeStore:
         self.dropped_block = ""
 
     @classmethod
-    def open(cls, disk: Disk, options: StoreOptions, describe: Callable[[Entry], Span | None]) -> "NodeStore":
+    def open(
+        cls,
+        disk: Disk,
+        options: StoreOptions,
+        describe: Callable[[Entry], Span | None],
+        attach: Callable[[Sequence[Attachment]], None] = attach_all,
+    ) -> "NodeStore":
         """Recovers a directory, or creates a new one. Raises CorruptionError when durable state is unreadable.
+
+        `attach` runs and finishes the attachments of all logs, or of those that the disk returns in time.
 
         The last block of the old journal, if nothing proves that it was durable, is written and synced again before
         this returns: its pages may have survived a failed sync in memory only. Works on a full disk: files that exist
         are used before new ones are created.
         """
         try:
-            return cls._open(disk, options, describe, may_flush=True)
+            return cls._open(disk, options, describe, attach, may_flush=True)
         except DiskFullError:
-            return cls._open(disk, options, describe, may_flush=False)
+            return cls._open(disk, options, describe, attach, may_flush=False)
 
     @classmethod
     def _open(
-        cls, disk: Disk, options: StoreOptions, describe: Callable[[Entry], Span | None], *, may_flush: bool
+        cls,
+        disk: Disk,
+        options: StoreOptions,
+        describe: Callable[[Entry], Span | None],
+        attach: Callable[[Sequence[Attachment]], None],
+        *,
+        may_flush: bool,
     ) -> "NodeStore":
         store = cls(disk, options, describe)
         is_new = not _has_format(disk)
@@ -131,8 +148,9 @@ class NodeStore:
             store._keep_from = replay.keep_from
             # `_remove_unnamed` below finds the released files again: the checkpoint does not name them.
             store._collector.block.trash.clear()
-        for log in store._logs.values():
-            attach_files(disk, options, log)
+        attachments = [Attachment.of(disk, options, log) for log in store._logs.values()]
+        attach(attachments)
+        store._unattached = {one.group: one for one in attachments if not one.log.is_attached}
         if chain and (not may_flush or store._can_flush_later(scan)):
             store._settle_later(None if chain[-1].sequence <= scan.proven else chain[-1])
         else:
@@ -172,9 +190,22 @@ class NodeStore:
         self._collector.block.records.append(record(REMOVE, GROUP_FRONT.pack(group)))
         log.generation = 0
         log.release_all()
+        self._unattached.pop(group, None)
         incoming = self._incoming.pop(group, None)
         if incoming is not None:
             self._garbage.append(incoming.path)
+
+    def plan_attachment(self, group: GroupId) -> Attachment | None:
+        attachment = self._unattached.get(group)
+        return None if attachment is None else attachment.again()
+
+    def finish_attachment(self, attachment: ports.Load) -> None:
+        assert isinstance(attachment, Attachment)
+        known = self._unattached.get(attachment.group)
+        if known is not None and known.log is attachment.log:
+            del self._unattached[attachment.group]
+            attachment.finish()
+            self._has_repairs |= bool(attachment.log.overlay)
 
     def save(
         self,
@@ -304,8 +335,12 @@ class NodeStore:
                 self._journal.full.discard(number)
                 self._journal.ends.pop(number, None)
 
-    def plan_maintenance(self, *, flush: bool = False, is_retry: bool = False) -> MaintenanceJob | None:
+    def plan_maintenance(
+        self, *, flush: bool = False, rewrites: bool = True, is_retry: bool = False
+    ) -> MaintenanceJob | None:
         """With `flush`, tails go into segments even if no journal file is full, as before a planned stop.
+
+        Without `rewrites` the job reads no file: repaired entries go into the next block again.
 
         `is_retry`: tries again to create what a full disk had no room for. A job that failed so gets more to remove.
         """
@@ -336,7 +371,7 @@ class NodeStore:
             self._disk,
             journal,
             removals=self._take_garbage(),
-            flushes=self._plan_flushes() if flush else None,
+            flushes=self._plan_flushes(rewrites=rewrites) if flush else None,
             keep_from=journal.number,
             spare_number=journal.reserve_number() if wants_spare and journal.spare is None else 0,
             retired=retired,
@@ -433,14 +468,29 @@ class NodeStore:
         is_direct = size_bytes >= self._options.direct_repair_bytes and not self._journal.is_low
         log.repair_in_memory([RepairedEntry(entry, head, span, not is_direct) for entry, head, span in sealed])
         for entry, _, span in sealed if not is_direct else ():
-            self._collector.block.records.append(seal(REPAIRED, log.group, entry, span))
-            self._collector.block.bodies.append(entry.data)
+            self._append_repaired(log.group, entry, span)
         self._has_repairs = True
 
-    def _plan_flushes(self) -> list[GroupFlush]:
-        self._has_repairs = any(log.damaged and log.overlay for log in self._logs.values())
-        needed = [log for log in self._logs.values() if GroupFlush.is_needed(log)]
-        return [GroupFlush(log, self._disk, self._options, self._file_numbers) for log in needed]
+    def _plan_flushes(self, *, rewrites: bool) -> list[GroupFlush]:
+        self._has_repairs = False
+        flushes: list[GroupFlush] = []
+        for log in filter(GroupFlush.is_needed, self._logs.values()):
+            is_rewritten = rewrites and log.is_attached
+            if not is_rewritten:
+                self._journal_again(log)
+            self._has_repairs |= bool(log.overlay and (log.damaged or not is_rewritten))
+            flushes.append(GroupFlush(log, self._disk, self._options, self._file_numbers, rewrites=is_rewritten))
+        return flushes
+
+    def _journal_again(self, log: SegmentedLog) -> None:
+        """The journal is about to release the files with the repaired entries of segments that stay as they are."""
+        for repaired in log.overlay.within(0, log.durable_index + 1):
+            if repaired.is_journaled:
+                self._append_repaired(log.group, repaired.entry, repaired.span)
+
+    def _append_repaired(self, group: GroupId, entry: Entry, span: Span | None) -> None:
+        self._collector.block.records.append(seal(REPAIRED, group, entry, span))
+        self._collector.block.bodies.append(entry.data)
 
     # Opening.
 
@@ -493,7 +543,7 @@ class NodeStore:
 
     def _settle(self) -> None:
         """Makes everything durable again: tails in segments, a checkpoint in a new file."""
-        job = self.plan_maintenance(flush=True)
+        job = self.plan_maintenance(flush=True, rewrites=False)
         assert job is not None
         job.run()
         self.finish_maintenance(job)

@@ -100,7 +100,7 @@ def test_the_tail_of_a_leader_that_was_cut_off() -> None:
     assert not tail_of(cluster, leader, 1)
     cluster.network.isolate(leader.id)
     for _ in range(3):
-        leader.call(lambda driver: driver.propose(1, b"never committed", Unheard()))
+        leader.call(1, lambda driver: driver.propose(1, b"never committed", Unheard()))
     run.world.run_until(run.world.now_us + SECOND // 2)
     assert tail_of(cluster, leader, 1) == range(commit + 1, commit + 4)
     run.world.run_until(run.world.now_us + 10 * SECOND)
@@ -117,7 +117,7 @@ def test_a_short_pause_adds_no_ticks() -> None:
     run.cluster.network.isolate(node.id)
     for _ in range(5):
         node.driver.replicas[1].raft.wake()
-        node.call(lambda _: None)
+        node.call(1, lambda _: None)
         node.pause()
         run.world.run_until(run.world.now_us + SECOND // 100)
         node.resume()

@@ -34,6 +34,8 @@ class AnyLog(Protocol):
     damaged: IndexRanges
     #: Repaired entries that are not in their segment yet.
     overlay: Overlay
+    #: False: its files are not open yet.
+    is_attached: bool
 
     def first_index(self) -> Index: ...
 
@@ -71,6 +73,8 @@ class Scrubber:
         for group in sorted(group for group in logs if group >= self._group):
             if group > self._group:
                 self._begin(group)
+            if not logs[group].is_attached:
+                continue
             load = self._of_segments(logs[group]) or self._of_snapshots(logs[group])
             if load is not None:
                 load.is_background = True
