@@ -10,12 +10,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from flotilla.lake.columns import STORED
 from flotilla.lake.data_file import DataFile, read_description, remove_files, verify, write_days
+from flotilla.lake.runs import Run
 from flotilla.lake.store import Store
 from flotilla.lake.table import TableFile, TopicTable
 from flotilla.types.errors import AlreadyExistsError, CorruptionError, FlotillaError
@@ -110,22 +111,40 @@ def merge_files(store: Store, topic: str, lot: Sequence[DataFile]) -> DataFile:
     return made[0]
 
 
+class Piece(NamedTuple):
+    """Offsets, the number of their file in a list, and the row of the first one there."""
+
+    run: Run
+    at: int
+    row: int
+
+
 def merged_rows(store: Store, lot: Sequence[DataFile], opened: ExitStack) -> Iterator[Any]:
     """All rows by partition and offset, in batches."""
+    pieces = []
+    for at, file in enumerate(lot):
+        row = 0
+        for run in file.runs:
+            pieces.append(Piece(run, at, row))
+            row += run.end - run.first
+    yield from pieces_in_order(store, lot, pieces, opened)
+
+
+def pieces_in_order(
+    store: Store, files: Sequence[DataFile], pieces: Iterable[Piece], opened: ExitStack
+) -> Iterator[Any]:
+    """The rows of pieces by partition and offset, in batches. Those of one file are next to each other in it."""
     cursors: OrderedDict[int, _Cursor] = OrderedDict()
-    positions = [0] * len(lot)
-    runs = sorted((run, at) for at, file in enumerate(lot) for run in file.runs)
     opened.callback(lambda: _close(cursors.values()))
-    for run, at in runs:
+    for run, at, row in sorted(pieces):
         cursor = cursors.get(at)
         if cursor is None:
             if len(cursors) == _OPEN_MAX:
                 cursors.popitem(last=False)[1].close()
-            cursor = cursors[at] = _Cursor(store, lot[at].path, positions[at])
+            cursor = cursors[at] = _Cursor(store, files[at].path, row)
         cursors.move_to_end(at)
-        positions[at] += run.end - run.first
         yield from cursor.take(run.end - run.first)
-        if positions[at] == lot[at].rows:
+        if row + run.end - run.first == files[at].rows:
             cursors.pop(at).close()
 
 

@@ -15,7 +15,9 @@ from flotilla.client.bulk.stored_batches import StoredBatches
 from flotilla.client.client import Client
 from flotilla.codec.batch.header import parse_header
 from flotilla.lake.offset_range import OffsetRange, Partition, Position
+from flotilla.lake.range_reader import ArchivedRange
 from flotilla.spark.client_cache import borrowed_client
+from flotilla.spark.lake_side import LakeSide
 from flotilla.spark.options import EARLIEST, LATEST, OffsetChoice, OptionError, Options
 from flotilla.types.errors import NotFoundError
 from flotilla.types.operations import TopicInfo
@@ -35,6 +37,9 @@ class Catalog:
             tls=options.tls,
             credentials=options.log_in.credentials(),
         )
+        self._lake = LakeSide(options.lake) if options.lake else None
+        #: Topics that were deleted, and are in the lake.
+        self._archived: set[str] = set()
 
     @property
     def client(self) -> Client:
@@ -60,6 +65,11 @@ class Catalog:
         else:
             found = self._named(is_complete=is_complete)
         counts = {topic.name: len(topic.partitions) for topic in found}
+        if self._lake is not None:
+            for topic in found:
+                self._lake.check_topic(topic)
+            self._archived = {name for name in options.topics if name not in counts}
+            counts |= {name: self._lake.partition_count(name) for name in self._archived}
         if not options.assign:
             names = options.subscribe or sorted(counts)
             return [(name, number) for name in names for number in range(counts.get(name, 0))]
@@ -79,11 +89,13 @@ class Catalog:
                     # The broker that answered may lag; this one asks the controller.
                     found = [*found, self._client.describe_topic(name)]
                 except NotFoundError:
-                    if is_complete:
+                    is_archived = self._lake is not None and self._lake.partition_count(name) > 0
+                    if is_complete and not is_archived:
                         raise NotFoundError(f"there is no topic {name!r} to read") from None
         return found
 
     def earliest(self, partitions: list[Partition]) -> Position:
+        """The oldest offsets, of the lake where it has some."""
         return self._each(partitions, EARLIEST)
 
     def latest(self, partitions: list[Partition]) -> Position:
@@ -121,7 +133,19 @@ class Catalog:
                 )
 
     def _each(self, partitions: list[Partition], at: Start) -> Position:
-        return list_all(self._client, partitions, at, timeout_ms=self._options.timeout_ms)
+        found = self._in_log(partitions, at)
+        if self._lake is not None:
+            for place in partitions:
+                span = self._lake.span(place)
+                if span is not None and at == EARLIEST:
+                    found[place] = span.first
+                elif place not in found:
+                    found[place] = 0 if span is None else span.end
+        return found
+
+    def _in_log(self, partitions: list[Partition], at: Start) -> Position:
+        there = [place for place in partitions if place[0] not in self._archived]
+        return list_all(self._client, there, at, timeout_ms=self._options.timeout_ms)
 
     def at_time(self, partitions: list[Partition], timestamp_ms: int) -> Position:
         """The offset of the first record at a time or later; the end of a partition that has none."""
@@ -151,26 +175,45 @@ class Catalog:
     # Lost records.
 
     def existing(self, start: Position, end: Position) -> list[OffsetRange]:
-        """The ranges between two positions that still exist. Raises DataLossError for the rest, or warns."""
+        """The ranges between two positions that still exist, each of the lake or of the log.
+
+        Raises DataLossError for the rest, or warns.
+        """
         wanted = [OffsetRange(*place, start.get(place, 0), offset) for place, offset in end.items()]
         wanted = [each for each in wanted if len(each)]
         oldest = self._oldest(wanted)
         found: list[OffsetRange] = []
+        if self._lake is not None:
+            self._lake.refresh(wanted, oldest)
         for each in wanted:
+            place = (each.topic, each.partition)
+            rest = each
+            if self._lake is not None and (span := self._lake.span(place)) is not None:
+                archived = self._lake.part(each)
+                found.append(self._kept(archived, span.first))
+                rest = OffsetRange(*place, archived.end, each.end)
             # A deleted topic has nothing left.
-            first = oldest.get((each.topic, each.partition), each.end)
-            if each.first < first:
-                self.lost(OffsetRange(each.topic, each.partition, each.first, min(first, each.end)))
-            found.append(OffsetRange(each.topic, each.partition, max(each.first, first), each.end))
+            found.append(self._kept(rest, oldest.get(place, each.end)))
         return [each for each in found if len(each)]
 
+    def _kept(self, wanted: OffsetRange, oldest: int) -> OffsetRange:
+        """A range without what precedes the oldest offset. Raises DataLossError, or warns."""
+        if len(wanted) and wanted.first < oldest:
+            self.lost(OffsetRange(wanted.topic, wanted.partition, wanted.first, min(oldest, wanted.end)))
+        return OffsetRange(wanted.topic, wanted.partition, max(wanted.first, oldest), wanted.end)
+
+    def task_of(self, wanted: OffsetRange) -> OffsetRange | ArchivedRange:
+        """One of the existing ranges, or a part of it, with all that a task must know."""
+        return (self._lake.archived(wanted) if self._lake is not None else None) or wanted
+
     def _oldest(self, wanted: list[OffsetRange]) -> Position:
+        """In the log."""
         places = [(each.topic, each.partition) for each in wanted]
         try:
-            return self.earliest(places)
+            return self._in_log(places, EARLIEST)
         except NotFoundError:
             there = self.partitions(is_complete=False)
-            return self.earliest([place for place in places if place in there])
+            return self._in_log([place for place in places if place in there], EARLIEST)
 
     def lost(self, gone: OffsetRange) -> None:
         report_loss(gone, is_fatal=self._options.fail_on_data_loss)
@@ -179,6 +222,9 @@ class Catalog:
         """The approximate size of a record in each partition with a backlog."""
         found: dict[Partition, int] = {}
         for each in self.existing(start, end):
+            if self._lake is not None and self._lake.archived(each) is not None:
+                found[each.topic, each.partition] = self._lake.record_bytes(each)
+                continue
             # Fetches one batch, the smallest answer possible.
             stored = StoredBatches(
                 self._client,
@@ -192,6 +238,13 @@ class Catalog:
             header = parse_header(next(iter(stored)))
             found[each.topic, each.partition] = max(header.length // header.count, 1)
         return found
+
+
+def all_topics(options: Options) -> list[str]:
+    """The topics of the cluster, and those that only the lake has."""
+    with borrowed_client(options.servers, options.timeout_ms, options.tls, options.log_in) as client:
+        live = [topic.name for topic in client.topics()]
+    return sorted({*live, *(LakeSide(options.lake).topics() if options.lake else ())})
 
 
 def check_target(options: Options) -> None:

@@ -101,6 +101,7 @@ class Options:
     bad_value_topic: str = ""
     push_filters: bool = False
     fetch_bytes: int = 4 * MIB
+    lake: str = ""
     group: str = ""
     topic: str = ""
     delivery_guarantee: str = TRANSACTIONAL
@@ -159,6 +160,11 @@ def _content(text: str) -> bytes:
     except OSError:
         # Too long for a name, for example.
         return text.encode()
+
+
+def _lake(text: str) -> str:
+    """Absolute, because workers may have another working directory."""
+    return _text(text) if "://" in text else str(Path(_text(text)).expanduser().resolve())
 
 
 def _pattern(text: str) -> str:
@@ -337,6 +343,11 @@ TABLE: Final[tuple[Option, ...]] = (
         "fetchBytes", "fetch_bytes", _size(1, 8 * MIB), "1 to 8MiB", READING, "Maximum size of one fetch."
     ),
     Option(
+        "lake", "lake", _lake, "a path or a URI", READING,
+        "The lake of an archive of the topics: offsets that are in its tables are read there, later ones in the log, "
+        "each once. The earliest offset is then that of the lake.",
+    ),
+    Option(
         "group", "group", _text, "the name of a group", (READ_STREAM,),
         "Commit the progress of the query as offsets of this group, so that its lag is visible.",
     ),
@@ -442,6 +453,12 @@ def _check_reading(options: Options) -> None:
     for side in ("starting", "ending"):
         if getattr(options, f"{side}_offsets") is not None and getattr(options, f"{side}_timestamp_ms") is not None:
             raise OptionError(f"give one of the options {side}Offsets and {side}Timestamp, not both")
+    if options.lake and (
+        options.push_filters or options.starting_timestamp_ms is not None or options.ending_timestamp_ms
+    ):
+        raise OptionError(
+            "option lake goes with offsets, not with times or pushFilters: filter by timestamp in the query"
+        )
     if bool(options.value_format) != bool(options.value_schema):
         raise OptionError("options valueFormat and valueSchema go together")
     if (options.value_format == PROTOBUF) != bool(options.value_message):

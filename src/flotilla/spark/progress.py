@@ -1,8 +1,9 @@
 """The progress of a streaming query as committed offsets of a group, and so its lag.
 
 Spark notifies a source that a micro-batch is done only when it plans the next one, so a query that ends never commits
-its last one. A listener hears of every micro-batch when it is done. The group's name is part of the position, under a
-name that no topic can have; so the listener knows nothing of the query and works with a remote session.
+its last one. A listener hears of every micro-batch when it is done. It finds the group and the servers in the latest
+offsets that the source reports, under names that no topic can have; so it knows nothing of the query and works with a
+remote session. Spark stores the latest offsets nowhere: a checkpoint has offsets only, and servers may move.
 """
 
 import json
@@ -38,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 def with_group(position: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A position as Spark stores it, with the group and the servers for the listener."""
+    """The latest offsets as Spark passes them to listeners, with the group and the servers."""
     if not options.group:
         return dict(position)
     found = {**position, _GROUP: options.group, _SERVERS: ",".join(options.servers)}
@@ -63,7 +64,7 @@ class ProgressListener(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         for source in event.progress.sources:
             try:
-                _commit(source.endOffset)
+                _commit(_object(source.endOffset), _object(source.latestOffset))
             except FlotillaError as error:
                 _log.warning("progress of query %s was not committed: %s", event.progress.id, error)
 
@@ -74,14 +75,13 @@ class ProgressListener(StreamingQueryListener):
         """Everything is committed already."""
 
 
-def _commit(end_offset: str | None) -> None:
-    table = _object(end_offset)
-    group, servers = table.get(_GROUP), table.get(_SERVERS)
+def _commit(end: Mapping[str, Any], latest: Mapping[str, Any]) -> None:
+    group, servers = latest.get(_GROUP), latest.get(_SERVERS)
     if isinstance(group, str) and isinstance(servers, str):
-        tls = read_tls(*table.get(_TLS, ("", "", ""))) or tls_of_environment()
-        log_in = LogInFiles(*table[_LOG_IN]) if _LOG_IN in table else environment_log_in()
+        tls = read_tls(*latest.get(_TLS, ("", "", ""))) or tls_of_environment()
+        log_in = LogInFiles(*latest[_LOG_IN]) if _LOG_IN in latest else environment_log_in()
         with borrowed_client(servers.split(","), _TIMEOUT_MS, tls, log_in) as client:
-            commit_position(client, group, from_json(table))
+            commit_position(client, group, from_json(end))
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The reader of a topic as a table: the driver plans ranges once, and a task reads each."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -11,12 +11,14 @@ from flotilla.client.bulk.stored_batches import StoredBatches
 from flotilla.client.client import Client
 from flotilla.lake.arrow import record_batches
 from flotilla.lake.offset_range import OffsetRange, Position, split
+from flotilla.lake.range_reader import ArchivedRange
 from flotilla.spark.catalog import Catalog, report_loss
 from flotilla.spark.client_cache import borrowed_client
 from flotilla.spark.gc_tuning import spare_collections
+from flotilla.spark.lake_side import LakeSide
 from flotilla.spark.options import EARLIEST, Options
 from flotilla.spark.values.columns import ValueColumns
-from flotilla.types.errors import OffsetOutOfRangeError
+from flotilla.types.errors import InvalidArgumentError, OffsetOutOfRangeError
 
 
 class FlotillaReader(DataSourceReader):
@@ -28,8 +30,7 @@ class FlotillaReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         options = self._options
         with Catalog(options) as catalog:
-            ranges = catalog.existing(*self._range(catalog))
-        return tasks_of(ranges, options)
+            return tasks_of(catalog, *self._range(catalog), options)
 
     def _range(self, catalog: Catalog) -> tuple[Position, Position]:
         partitions = catalog.partitions()
@@ -41,41 +42,78 @@ class FlotillaReader(DataSourceReader):
             yield from read_range(partition.value, self._options, self._schema)
 
 
-def tasks_of(ranges: Iterable[OffsetRange], options: Options) -> list[InputPartition]:
-    """Ranges as the work of tasks, each a partition with an OffsetRange."""
+def tasks_of(catalog: Catalog, start: Position, end: Position, options: Options) -> list[InputPartition]:
+    """What exists between two positions as the work of tasks."""
+    ranges = catalog.existing(start, end)
     pieces = split(ranges, count_min=options.min_partitions, records_max=options.max_records_per_partition)
-    return [InputPartition(each) for each in pieces]
+    return [InputPartition(catalog.task_of(each)) for each in pieces]
 
 
-def read_range(wanted: OffsetRange, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
+def read_range(work: OffsetRange | ArchivedRange, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
     """The records of a range, on an executor. failOnDataLoss decides about records that are gone."""
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
     values = ValueColumns(options, arrow_schema) if options.value_format else None
+    stored = values.stored if values else arrow_schema
     with borrowed_client(options.servers, options.timeout_ms, options.tls, options.log_in) as client:
-        while len(wanted):
-            stored = StoredBatches(
-                client,
-                wanted.topic,
-                wanted.partition,
-                wanted.first,
-                wanted.end,
-                fetch_bytes=options.fetch_bytes,
-                timeout_ms=options.timeout_ms,
-            )
-            try:
-                rows = record_batches(stored, wanted, values.stored if values else arrow_schema)
-                yield from values.batches(rows, wanted, client) if values else rows
-                break
-            except OffsetOutOfRangeError:
-                wanted = _remaining(client, wanted, stored.position, options)
+        wanted, rows = (
+            (work.wanted, lake_batches(work, stored))
+            if isinstance(work, ArchivedRange)
+            else (work, _log_batches(client, work, options, stored))
+        )
+        yield from values.batches(rows, wanted, client) if values else rows
     spare_collections()
 
 
-def _remaining(client: Client, wanted: OffsetRange, position: int, options: Options) -> OffsetRange:
-    """The rest of a range whose next record is gone. Raises DataLossError, or warns."""
+def lake_batches(work: ArchivedRange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The same rows as in the log, with these columns. Raises InvalidArgumentError for text that is no UTF-8."""
+    for batch in work.batches():
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        columns["topic"] = pa.repeat(pa.scalar(work.wanted.topic), batch.num_rows)
+        try:
+            arrays = [columns[field.name].cast(field.type) for field in schema]
+        except pa.ArrowInvalid as error:
+            raise InvalidArgumentError(
+                f"a key or value of {work} is no UTF-8 text: read the column as binary ({error})"
+            ) from None
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _log_batches(client: Client, wanted: OffsetRange, options: Options, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    while len(wanted):
+        stored = StoredBatches(
+            client,
+            wanted.topic,
+            wanted.partition,
+            wanted.first,
+            wanted.end,
+            fetch_bytes=options.fetch_bytes,
+            timeout_ms=options.timeout_ms,
+        )
+        try:
+            yield from record_batches(stored, wanted, schema)
+            return
+        except OffsetOutOfRangeError:
+            rest = OffsetRange(wanted.topic, wanted.partition, stored.position, wanted.end)
+            archived = _archived(rest, options.lake) if options.lake else None
+            if archived is None:
+                wanted = _remaining(client, rest, options)
+                continue
+        # Retention was faster than the task, and the archive faster than retention.
+        yield from lake_batches(archived, schema)
+        wanted = OffsetRange(wanted.topic, wanted.partition, archived.wanted.end, wanted.end)
+
+
+def _archived(wanted: OffsetRange, lake: str) -> ArchivedRange | None:
+    """The part of a range, from its beginning, that the lake has."""
+    side = LakeSide(lake)
+    part = side.part(wanted)
+    return side.archived(part) if len(part) else None
+
+
+def _remaining(client: Client, wanted: OffsetRange, options: Options) -> OffsetRange:
+    """The rest of a range whose first record is gone. Raises DataLossError, or warns."""
     oldest = client.find_offset(wanted.topic, wanted.partition, EARLIEST)
     # A log that begins earlier and lacks the offset belongs to a topic that was deleted and created again.
-    first = wanted.end if oldest <= position else min(oldest, wanted.end)
-    gone = OffsetRange(wanted.topic, wanted.partition, position, first)
-    report_loss(gone, is_fatal=options.fail_on_data_loss)
+    first = wanted.end if oldest <= wanted.first else min(oldest, wanted.end)
+    report_loss(OffsetRange(wanted.topic, wanted.partition, wanted.first, first), is_fatal=options.fail_on_data_loss)
     return OffsetRange(wanted.topic, wanted.partition, first, wanted.end)

@@ -46,7 +46,7 @@ class FlotillaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         catalog = self._opened()
-        return self._to_json(catalog.starting(catalog.partitions(), LATEST))
+        return to_json(catalog.starting(catalog.partitions(), LATEST))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         options = self._options
@@ -70,7 +70,7 @@ class FlotillaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if end.setdefault(place, offset) < offset:
                 self._opened().lost(OffsetRange(*place, end[place], offset))
                 end[place] = offset
-        return self._to_json(self._limited(begun, end, limit))
+        return to_json(self._limited(begun, end, limit))
 
     def _limited(self, start: Position, end: Position, limit: ReadLimit) -> Position:
         if isinstance(limit, ReadAllAvailable):
@@ -87,10 +87,10 @@ class FlotillaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         # Spark calls this right after `latestOffset`, whose answer is still fresh.
         seen, self._seen = self._seen, None
-        return self._to_json(self._ends() if seen is None else seen)
+        return with_group(to_json(self._ends() if seen is None else seen), self._options)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return tasks_of(self._opened().existing(from_json(start), from_json(end)), self._options)
+        return tasks_of(self._opened(), from_json(start), from_json(end), self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
         if self._options.group:
@@ -119,6 +119,3 @@ class FlotillaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._options.fail_on_data_loss:
                 raise
             return catalog.latest(catalog.partitions(is_complete=False))
-
-    def _to_json(self, position: Position) -> dict[str, Any]:
-        return with_group(to_json(position), self._options)

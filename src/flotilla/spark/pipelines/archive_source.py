@@ -64,7 +64,7 @@ class ArchiveReader(FlotillaStreamReader):
         spans = Lake(self._lake_address).spans(sorted({topic for topic, _ in ends}))
         new = [place for place in ends if place not in spans]
         begun = {place: span.end for place, span in spans.items()} | self._opened().earliest(new)
-        return tasks_of(self._opened().existing(begun, ends), self._options)
+        return tasks_of(self._opened(), begun, ends, self._options)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         wanted = partition.value

@@ -29,7 +29,9 @@ _OLDEST: Final = -2
 def flotilla_table(
     spark: SparkSession, topic: str, *, servers: str = "localhost:7600", lake: str | None = None
 ) -> DataFrame:
-    """A topic as one table: the rows of the lake, then those of the log. Raises NotFoundError.
+    """A topic as one table: the rows of the lake, then those of the log.
+
+    Raises NotFoundError, and InvalidArgumentError when the lake has an earlier topic of the same name.
 
     It has all columns of the source, `headers` too. Without a lake it is the log alone. The version of the lake is
     that of now, the end of the log that of the read.
@@ -43,13 +45,14 @@ def flotilla_table(
     archived = lake_rows(spark, table, snapshot.files) if snapshot.files else None
     with Client(servers, name="query", tls=tls_of_environment(), credentials=environment_credentials()) as client:
         try:
-            partitions = len(client.describe_topic(topic).partitions)
+            found = client.describe_topic(topic)
         except NotFoundError:
             if archived is None:
                 raise
             # A deleted topic is still in the lake.
             return archived
-    log = _log(spark, topic, servers, seams(snapshot.spans, partitions))
+    table.check_topic(found.topic_id)
+    log = _log(spark, topic, servers, seams(snapshot.spans, len(found.partitions)))
     return log if archived is None else archived.unionByName(log)
 
 

@@ -1,0 +1,91 @@
+"""Topics as tables and streams by their names, with what is archived and what is live as one.
+
+Spark resolves names by its catalog. A plugin for it would be a jar; views of SQL are none. A view has the options of
+its topic, so each query over it sees the newest records, and a lake's newest version.
+"""
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from flotilla.types.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: The schema of the views.
+SCHEMA: Final = "flotilla"
+_SERVERS_DEFAULT: Final = "localhost:7600"
+#: A table of Spark's catalog without options; views give them. No topic's name begins like that.
+_SOURCE: Final = f"{SCHEMA}.`__source`"
+#: Spark refuses others for views that it keeps.
+_REFUSED: Final = re.compile(r"[^A-Za-z0-9_]")
+
+
+def attach(
+    spark: "SparkSession", servers: str = _SERVERS_DEFAULT, *, lake: str | None = None, **options: Any
+) -> dict[str, str]:
+    """Makes a view `flotilla.<topic>` of every topic, and returns the name of each.
+
+    With a lake, rows that are archived come from there and later ones from the log, each once; topics that were deleted
+    are in it, too. `options` are those of the source. Attach again to see new topics.
+
+    Names have only letters, digits and underscores; other characters become underscores. A session that was built with
+    `spark.sql.globalTempDatabase=flotilla` has all names as they are, to be written in backquotes.
+
+    Raises InvalidArgumentError for two topics of one name.
+    """
+    from flotilla.spark.catalog import all_topics
+    from flotilla.spark.options import read_options
+    from flotilla.spark.registration import register
+    from flotilla.spark.schema import COLUMNS
+
+    register(spark)
+    given = {"servers": servers, "includeHeaders": "true", **({"lake": lake} if lake else {}), **options}
+    is_global = spark.conf.get("spark.sql.globalTempDatabase", None) == SCHEMA
+    topics = all_topics(read_options({name: str(value) for name, value in given.items()}))
+    names = {topic: topic if is_global else _REFUSED.sub("_", topic) for topic in topics}
+    for topic, name in names.items():
+        twins = [other for other in topics if names[other].lower() == name.lower()]
+        if twins != [topic]:
+            raise InvalidArgumentError(f"topics {' and '.join(twins)} have one name in SQL, {name}")
+    columns = ", ".join(f"{name} {kind.simpleString()}" for name, kind in COLUMNS.items())
+    if not is_global:
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {_SOURCE} ({columns}) USING flotilla")
+    for topic, name in names.items():
+        listed = ", ".join(f"{key} {_text(str(value))}" for key, value in {**given, "subscribe": topic}.items())
+        if is_global:
+            spark.sql(
+                f"CREATE OR REPLACE GLOBAL TEMPORARY VIEW {_quoted(name)} ({columns}) USING flotilla OPTIONS ({listed})"
+            )
+        else:
+            spark.sql(f"CREATE OR REPLACE VIEW {SCHEMA}.{_quoted(name)} AS SELECT * FROM {_SOURCE} WITH ({listed})")
+    return {topic: f"{SCHEMA}.{_quoted(name)}" for topic, name in names.items()}
+
+
+def flotilla_stream(
+    spark: "SparkSession", topic: str, *, servers: str = _SERVERS_DEFAULT, lake: str | None = None, **options: Any
+) -> "DataFrame":
+    """A topic as one stream from its first record: what is in the lake, then the log, each record once.
+
+    Restarted from its checkpoint, it continues on whichever side has the next offset. `options` are those of the
+    source; limit the first micro-batches with `maxOffsetsPerTrigger`.
+    """
+    from flotilla.spark.registration import register
+
+    register(spark)
+    reader = spark.readStream.format("flotilla").option("servers", servers).option("subscribe", topic)
+    reader = reader.option("startingOffsets", "earliest").option("includeHeaders", "true")
+    if lake is not None:
+        reader = reader.option("lake", lake)
+    return reader.options(**options).load()
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
