@@ -89,6 +89,7 @@ FOREIGN: dict[str, tuple[str, ...]] = {
     "jwt": ("security",),
     "lz4": ("codec",),
     "deltalake": ("lake", "cli"),
+    "obstore": ("lake",),
     "numpy": ("lake", "spark"),
     "opentelemetry": ("otel",),
     "polars": ("cli",),

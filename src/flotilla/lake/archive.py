@@ -100,11 +100,7 @@ class Archiver:
 
     def spans(self) -> dict[Partition, Span]:
         """The offsets in the newest version of each table."""
-        return {
-            (topic, number): span
-            for topic, table in self.tables.items()
-            for number, span in table.snapshot().spans.items()
-        }
+        return {(topic, number): span for topic, table in self.tables.items() for number, span in table.spans().items()}
 
     def commit(self, files: Sequence[DataFile]) -> None:
         """Takes the files of one batch: reads them back, commits them, moves the hold.

@@ -9,10 +9,9 @@ A folder of a table has no `=` in its own name: readers would take it for a colu
 
 from typing import Final
 
-from flotilla.lake.offset_range import Partition
-from flotilla.lake.runs import Span
+from flotilla.lake.delta_log import LOG_FOLDER
 from flotilla.lake.store import Store
-from flotilla.lake.table import LOG_FOLDER, TopicTable
+from flotilla.lake.table import TopicTable
 from flotilla.types.errors import InvalidArgumentError
 
 #: Of lakes before they were Delta tables.
@@ -43,9 +42,3 @@ class Lake:
     def table(self, topic: str) -> TopicTable:
         """The table of a topic, whether it exists yet or not."""
         return TopicTable(self.store.address_of(topic), topic)
-
-    def spans(self, topics: list[str]) -> dict[Partition, Span]:
-        """The offsets in the newest version of each table."""
-        return {
-            (topic, number): span for topic in topics for number, span in self.table(topic).snapshot().spans.items()
-        }

@@ -1,7 +1,8 @@
 """A folder of files: a path of this machine, or a URI of an object store (`s3://`, `gs://`, `abfs://`).
 
 Owns bytes and durability: a file that was put is on disk, whole or not at all. A store is pickled as its address; its
-settings and credentials are environment variables, which are the same for `pyarrow` and `deltalake`.
+settings and credentials are environment variables, which are the same for `pyarrow`, `deltalake` and
+`obstore`.
 """
 
 import os
@@ -12,7 +13,11 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final, Self
 
+import obstore
 import pyarrow.fs as pafs  # type: ignore[import-untyped]
+from obstore.exceptions import AlreadyExistsError as ObjectExistsError
+from obstore.exceptions import BaseError
+from obstore.store import from_url
 
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError
 
@@ -35,6 +40,8 @@ class Store:
             raise InvalidArgumentError(f"{address!r} is no path or URI of a folder: {error}") from None
         self._root = self._root.rstrip("/")
         self.is_local = isinstance(self._files, pafs.LocalFileSystem)
+        #: The same store, for exclusive creates.
+        self._objects: Any = None
 
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
         return type(self), (self.address,)
@@ -55,19 +62,28 @@ class Store:
         return data
 
     def put(self, path: str, data: bytes, *, is_new: bool = False) -> None:
-        """Writes a file atomically. With `is_new`, raises AlreadyExistsError when it exists; else replaces it.
-
-        A remote store checks before it writes: there, two concurrent writers of one new file are not detected.
-        """
+        """Writes a file atomically. With `is_new`, raises AlreadyExistsError when it exists; else replaces it."""
         full = self._full(path)
         self._make_folder(full)
         if self.is_local:
             _put_local(full, data, is_new=is_new)
             return
-        if is_new and self._files.get_file_info(full).type != pafs.FileType.NotFound:
-            raise _taken(full)
+        if is_new:
+            self._put_exclusively(path, data)
+            return
         with self._files.open_output_stream(full) as stream:
             stream.write(data)
+
+    def _put_exclusively(self, path: str, data: bytes) -> None:
+        """By a conditional put, which `pyarrow` does not have."""
+        if self._objects is None:
+            self._objects = from_url(self.address)
+        try:
+            obstore.put(self._objects, path, data, mode="create", use_multipart=False)
+        except ObjectExistsError:
+            raise _taken(self._full(path)) from None
+        except BaseError as error:
+            raise OSError(f"{self.address_of(path)} cannot be written: {error}") from error
 
     # Large files.
 

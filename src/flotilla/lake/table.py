@@ -12,36 +12,43 @@ opens it. Its invariants:
 A commit succeeds only as the very next version after the one that was checked, so whatever another process commits in
 between is seen first. Delta's log does that with an exclusive create, on object stores too. One archive at a time makes
 progress; the other is told. Files of killed attempts are in no version, and readers of Delta do not see them.
+
+`deltalake` reads tables, and makes the first version and checkpoints; the other versions are written here
+(`delta_log.py`), at a cost that does not depend on the number of files.
 """
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from flotilla.lake.columns import DATE, TABLE
 from flotilla.lake.data_file import DataFile
+from flotilla.lake.delta_log import LOG_FOLDER, DeltaLog, put_version, transaction, version_path
 from flotilla.lake.runs import Run, Span, join_runs, shown
 from flotilla.lake.store import Store
-from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, UnavailableError
+from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, UnavailableError, UnsupportedError
 
-LOG_FOLDER: Final = "_delta_log"
 #: A file that waits longer for its commit is written again. Vacuum never removes a younger one (`vacuum.py`).
 FILE_AGE_MS_MAX: Final = 30 * 60_000
 #: Each lost one means that somebody else has committed.
 _ATTEMPTS: Final = 20
+#: Readers begin with the last checkpoint. It has the whole list of files, and so is not made often.
+_CHECKPOINT_VERSIONS: Final = 100
 _SETTINGS: Final = {
     # Replaced files stay for readers of older versions; `vacuum.py` has the same time.
     "delta.deletedFileRetentionDuration": "interval 1 days",
-    "delta.checkpointInterval": "50",
+    "delta.checkpointInterval": str(_CHECKPOINT_VERSIONS),
 }
+#: A table that other tools have given more features.
+_WRITER_VERSION: Final = 2
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: The last millisecond of the year 9999, the end of calendars.
 _TIME_MS_MAX: Final = 253_402_300_799_999
@@ -90,6 +97,7 @@ class TopicTable(Store):
         #: Of the topic that is archived; 0: not known, for readers.
         self._topic_id = 0
         self._delta: DeltaTable | None = None
+        self._log: DeltaLog | None = None
         #: What was looked up in one version, because each look-up reads the log; None: nothing of that partition.
         self._seen_version = -1
         self._seen: dict[int, Span | None] = {}
@@ -105,6 +113,11 @@ class TopicTable(Store):
         files = _files_of(delta)
         return Snapshot(delta.version(), files, self._spans(delta, _partitions(files)))
 
+    def spans(self) -> dict[int, Span]:
+        """The offsets in the newest version, by partition; without the list of files, and so at once."""
+        log = self._followed()
+        return {} if log is None else self._spans_of(log)
+
     def delta(self) -> DeltaTable | None:
         """The newest version, for readers that take it from there; None: there is no table yet."""
         return self._newest()
@@ -115,8 +128,8 @@ class TopicTable(Store):
         Ids are never used again: a topic that was deleted and created again has another one, and its offsets are those
         of other records.
         """
-        delta = self._newest()
-        known = self._topic_id or (None if delta is None else delta.transaction_version(self._topic_key()))
+        log = self._followed()
+        known = self._topic_id or (None if log is None else log.transactions.get(self._topic_key()))
         if known is not None and known != topic_id:
             raise InvalidArgumentError(
                 f"the table belongs to an earlier topic {self.topic}, which was deleted and created again: archive the "
@@ -136,11 +149,20 @@ class TopicTable(Store):
         if len(set(partitions)) != len(partitions):
             raise InvalidArgumentError(f"a batch has {shown(self.topic, joined)}: offsets between them are missing")
         self._check_age(files)
-        return self._commit(
-            lambda delta: self._check_joins(joined, self._spans(delta, partitions)),
-            [_added(file, data_change=True) for file in files],
-            joined,
-        )
+
+        def prepare() -> tuple[int, list[dict[str, Any]]]:
+            log = self._followed() or self._created()
+            known = self._spans_of(log)
+            self._check_joins(joined, known)
+            actions = [_added(file, data_change=True) for file in files]
+            actions += [transaction(self._next_id(run.partition), run.end) for run in joined]
+            new = [run for run in joined if run.partition not in known]
+            actions += [transaction(self._first_id(run.partition), run.first) for run in new]
+            if self._topic_id:
+                actions.append(transaction(self._topic_key(), self._topic_id))
+            return log.version, actions
+
+        return self._commit(prepare, "WRITE")
 
     def replace(self, old: Sequence[DataFile], new: Sequence[DataFile]) -> int:
         """Commits files in place of others with the same rows, and returns the version that has them.
@@ -152,60 +174,39 @@ class TopicTable(Store):
             raise InvalidArgumentError("compacted files do not have the rows of those they are made of")
         self._check_age(new)
         now_ms = time.time_ns() // 1_000_000
-        removed = [RemoveAction(file.path, False, now_ms, file.size_bytes, {DATE: file.day}) for file in old]
-        return self._commit(
-            lambda delta: self._check_there(old, delta), [*removed, *(_added(file, data_change=False) for file in new)]
-        )
+        actions = [*(_removed(file, now_ms) for file in old), *(_added(file, data_change=False) for file in new)]
+
+        def prepare() -> tuple[int, list[dict[str, Any]]]:
+            delta = self._newest()
+            if delta is None or not {file.path for file in old} <= _paths_of(delta):
+                raise AlreadyExistsError(f"another process has compacted files of {self.topic}")
+            return delta.version(), actions
+
+        return self._commit(prepare, "OPTIMIZE")
 
     # The commit.
 
-    def _commit(self, check: Any, actions: list[Any], moved: Sequence[Run] = ()) -> int:
-        added = {action.path for action in actions if isinstance(action, AddAction)}
-        for attempt in range(_ATTEMPTS):
-            delta = self._newest() or self._created()
-            if attempt and added <= _paths_of(delta):
-                # The answer to an earlier attempt was lost.
-                return delta.version()
-            check(delta)
-            known = self._spans(delta, [run.partition for run in moved])
-            transactions = [Transaction(self._next_id(run.partition), run.end) for run in moved]
-            transactions += [
-                Transaction(self._first_id(run.partition), run.first) for run in moved if run.partition not in known
-            ]
-            if moved and self._topic_id:
-                transactions.append(Transaction(self._topic_key(), self._topic_id))
+    def _commit(self, prepare: Callable[[], tuple[int, list[dict[str, Any]]]], operation: str) -> int:
+        """Makes the version after the one that was checked; `prepare` checks the newest one, and has the actions."""
+        for _ in range(_ATTEMPTS):
+            checked, actions = prepare()
             try:
-                delta.create_write_transaction(
-                    actions,
-                    "append",
-                    delta.schema(),
-                    [DATE],
-                    # Without retries, the commit is the next version after the checked one or fails.
-                    commit_properties=CommitProperties(max_commit_retries=0, app_transactions=transactions),
-                )
-            except CommitFailedError:
-                continue
-            except (DeltaError, OSError) as error:
+                is_made = put_version(self, checked + 1, actions, operation)
+            except OSError as error:
                 raise UnavailableError(f"the table of {self.topic} cannot be written: {error}") from error
-            return self._durable(delta.version(), {run.partition: run for run in moved})
+            if is_made:
+                if (checked + 1) % _CHECKPOINT_VERSIONS == 0:
+                    self._make_checkpoint()
+                return checked + 1
         raise UnavailableError(f"others commit to the table of {self.topic} all the time")
 
-    def _durable(self, before: int, moved: Mapping[int, Run]) -> int:
-        """Syncs the log, because the hold moves next and Delta leaves it to the operating system."""
-        delta = self._newest()
-        assert delta is not None
-        if self._seen_version == before and delta.version() == before + 1:
-            self._seen_version += 1
-            for number, run in moved.items():
-                known = self._seen.get(number)
-                self._seen[number] = Span(run.first if known is None else known.first, run.end)
-        if self.is_local:
-            for version in range(before + 1, delta.version() + 1):
-                for suffix in (".json", ".checkpoint.parquet"):
-                    path = f"{LOG_FOLDER}/{version:020}{suffix}"
-                    if self.exists(path):
-                        self.sync(path)
-        return delta.version()
+    def _make_checkpoint(self) -> None:
+        """Readers do without it; the next one is as good."""
+        with suppress(DeltaError, OSError, UnavailableError):
+            delta = self._newest()
+            assert delta is not None
+            delta.create_checkpoint()
+            delta.cleanup_metadata()
 
     def _check_joins(self, joined: Iterable[Run], spans: Mapping[int, Span]) -> None:
         for run in joined:
@@ -222,10 +223,6 @@ class TopicTable(Store):
                 f"the lake has {place} up to offset {known.end}, and a batch begins at {run.first}: the offsets "
                 "between them are missing"
             )
-
-    def _check_there(self, old: Sequence[DataFile], delta: DeltaTable) -> None:
-        if not {file.path for file in old} <= _paths_of(delta):
-            raise AlreadyExistsError(f"another process has compacted files of {self.topic}")
 
     def _check_age(self, files: Sequence[DataFile]) -> None:
         oldest_ms = min(file.written_ms for file in files)
@@ -252,7 +249,45 @@ class TopicTable(Store):
             raise UnavailableError(f"the table of {self.topic} cannot be read: {error}") from error
         return self._delta
 
-    def _created(self) -> DeltaTable:
+    def _followed(self) -> DeltaLog | None:
+        """The newest version without its files; None: there is no table yet. Raises UnsupportedError."""
+        try:
+            if self._log is None or not self._log.follow():
+                self._log = self._loaded()
+            return self._log
+        except OSError as error:
+            self._log = None
+            raise UnavailableError(f"the table of {self.topic} cannot be read: {error}") from error
+
+    def _loaded(self) -> DeltaLog | None:
+        delta = self._newest()
+        if delta is None:
+            return None
+        if delta.protocol().min_writer_version > _WRITER_VERSION:
+            raise UnsupportedError(
+                f"the table of {self.topic} was given features (writer version {delta.protocol().min_writer_version}) "
+                "that the archive does not know"
+            )
+        found: dict[str, int] = {}
+        partitions = _partitions(_files_of(delta))
+        ids = [made(number) for number in partitions for made in (self._next_id, self._first_id)]
+        for each in (self._topic_key(), *ids):
+            version = delta.transaction_version(each)
+            if version is not None:
+                found[each] = version
+        return DeltaLog(self, delta.version(), found)
+
+    def _spans_of(self, log: DeltaLog) -> dict[int, Span]:
+        begin, end = f"flotilla/{self.topic}/", "/next"
+        numbers = [
+            int(each.removeprefix(begin).removesuffix(end))
+            for each in log.transactions
+            if each.startswith(begin) and each.endswith(end)
+        ]
+        found = log.transactions
+        return {each: Span(found[self._first_id(each)], found[self._next_id(each)]) for each in sorted(numbers)}
+
+    def _created(self) -> DeltaLog:
         try:
             DeltaTable.create(
                 self.address,
@@ -265,10 +300,10 @@ class TopicTable(Store):
             )
         except (DeltaError, OSError) as error:
             raise UnavailableError(f"the table of {self.topic} cannot be made: {error}") from error
-        delta = self._newest()
-        assert delta is not None
-        self.sync(f"{LOG_FOLDER}/{0:020}.json")
-        return delta
+        self.sync(version_path(0))
+        log = self._followed()
+        assert log is not None
+        return log
 
     def _spans(self, delta: DeltaTable, partitions: Sequence[int]) -> dict[int, Span]:
         if self._seen_version != delta.version():
@@ -290,7 +325,7 @@ class TopicTable(Store):
         return f"flotilla/{self.topic}/{partition}/first"
 
 
-def _added(file: DataFile, *, data_change: bool) -> AddAction:
+def _added(file: DataFile, *, data_change: bool) -> dict[str, Any]:
     partitions = [run.partition for run in file.runs]
     smallest: dict[str, Any] = {"partition": min(partitions), "offset": min(run.first for run in file.runs)}
     largest: dict[str, Any] = {"partition": max(partitions), "offset": max(run.end for run in file.runs) - 1}
@@ -302,7 +337,29 @@ def _added(file: DataFile, *, data_change: bool) -> AddAction:
         "maxValues": largest,
         "nullCount": dict.fromkeys(smallest, 0),
     }
-    return AddAction(file.path, file.size_bytes, {DATE: file.day}, file.written_ms, data_change, json.dumps(statistics))
+    return {
+        "add": {
+            "path": file.path,
+            "partitionValues": {DATE: file.day},
+            "size": file.size_bytes,
+            "modificationTime": file.written_ms,
+            "dataChange": data_change,
+            "stats": json.dumps(statistics),
+        }
+    }
+
+
+def _removed(file: DataFile, now_ms: int) -> dict[str, Any]:
+    return {
+        "remove": {
+            "path": file.path,
+            "deletionTimestamp": now_ms,
+            "dataChange": False,
+            "extendedFileMetadata": True,
+            "partitionValues": {DATE: file.day},
+            "size": file.size_bytes,
+        }
+    }
 
 
 def _moment(time_ms: int) -> str:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from flotilla import Client
 from flotilla.cli.app import app
 from flotilla.lake import archive as archive_module
 from flotilla.lake import compaction as compaction_module
+from flotilla.lake import table as table_module
 from flotilla.lake import vacuum as vacuum_module
 from flotilla.lake.archive import ArchiveOptions, next_offsets, run_archive, run_here
 from flotilla.lake.compaction import CompactionRules
@@ -30,7 +30,7 @@ STEPS: list[tuple[Any, str]] = [
     (archive_module, "write_ranges"),
     (archive_module, "verify_files"),
     (TopicTable, "add"),
-    (DeltaTable, "create_write_transaction"),
+    (table_module, "put_version"),
     (archive_module.RetentionHold, "move"),
     (compaction_module, "write_days"),
     (compaction_module, "merge_files"),
@@ -41,7 +41,7 @@ STEPS: list[tuple[Any, str]] = [
 
 #: All on a disk; on S3 those around a commit.
 CASES = [("disk", step, moment) for step in STEPS for moment in ("before", "after")]
-CASES += [("s3", step, "after") for step in STEPS if step[1] in ("create_write_transaction", "replace", "remove_files")]
+CASES += [("s3", step, "after") for step in STEPS if step[1] in ("put_version", "replace", "remove_files")]
 
 
 class Killed(BaseException):

@@ -9,15 +9,16 @@ import pytest
 pytest.importorskip("deltalake", reason="the extra lake")
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, TableFeatures
 
+from flotilla.lake import table as table_module
 from flotilla.lake.archive import run_here
 from flotilla.lake.data_file import DataFile
 from flotilla.lake.lake import Lake
 from flotilla.lake.runs import Run, Span
 from flotilla.lake.table import FILE_AGE_MS_MAX, Snapshot, TopicTable
 from flotilla.lake.verification import verify_lake, verify_table
-from flotilla.types.errors import AlreadyExistsError, CorruptionError, InvalidArgumentError
+from flotilla.types.errors import AlreadyExistsError, CorruptionError, InvalidArgumentError, UnsupportedError
 from tests.unit.lake.stored_rows import DAY_MS, NOON_MS, written
 
 
@@ -42,10 +43,8 @@ def test_the_table_says_how_far_it_has_come(lake: Lake, table: TopicTable) -> No
         2,
         ["2023-11-14", "2023-11-14", "2023-11-15"],
     )
-    assert (lake.topics(), lake.spans(["orders", "nothing"])) == (
-        ["orders"],
-        {("orders", 0): (5, 25), ("orders", 2): (0, 3)},
-    )
+    assert lake.topics() == ["orders"]
+    assert (lake.table("orders").spans(), lake.table("nothing").spans()) == ({0: (5, 25), 2: (0, 3)}, {})
     assert verify_lake(lake, run_here).rows == 23
 
 
@@ -108,19 +107,59 @@ def test_one_of_two_archives_is_told(lake: Lake) -> None:
 
 
 def test_a_commit_whose_answer_is_lost_is_found_again(table: TopicTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deltalake.exceptions import CommitFailedError
+    put = TopicTable.put
 
-    commit = DeltaTable.create_write_transaction
-
-    def lose(self: DeltaTable, *arguments: object, **named: object) -> None:
-        commit(self, *arguments, **named)
-        monkeypatch.setattr(DeltaTable, "create_write_transaction", commit)
-        raise CommitFailedError("the answer is lost")
+    def lose(self: TopicTable, path: str, data: bytes, *, is_new: bool = False) -> None:
+        put(self, path, data, is_new=is_new)
+        if is_new:
+            monkeypatch.setattr(TopicTable, "put", put)
+            raise AlreadyExistsError("a second attempt, because the answer to the first one was lost")
 
     table.add([written(table, 0, 0, 10)])
-    monkeypatch.setattr(DeltaTable, "create_write_transaction", lose)
+    monkeypatch.setattr(TopicTable, "put", lose)
     assert table.add([written(table, 0, 10, 10)]) == 2
     assert verify_table(table, run_here).rows == 20
+
+
+def test_the_log_is_followed_without_the_list_of_files(table: TopicTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit does the same work whatever is in the table."""
+    table.add([written(table, 0, 0, 10)])
+    with monkeypatch.context() as counted:
+        counted.setattr(table_module, "DeltaTable", None)
+        counted.setattr(TopicTable, "_newest", None)
+        for first in range(10, 50, 10):
+            table.add([written(table, 0, first, 10), written(table, first, 0, 1)])
+        assert table.spans()[0] == Span(0, 50)
+    assert table.snapshot().spans == table.spans()
+    assert table.snapshot().rows == 54
+
+
+def test_checkpoints_are_made_and_everything_goes_on_from_them(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_module, "_CHECKPOINT_VERSIONS", 3)
+    table = lake.table("orders")
+    table.check_topic(7)
+    for first in range(0, 80, 10):
+        table.add([written(table, 0, first, 10)])
+    assert [path[-27:] for path in table.paths("_delta_log", suffix=".checkpoint.parquet")] == [
+        "00000003.checkpoint.parquet",
+        "00000006.checkpoint.parquet",
+    ]
+    # What the last checkpoint has is read from it alone.
+    table.remove([f"_delta_log/{version:020}.json" for version in range(6)])
+    fresh = lake.table("orders")
+    assert fresh.spans() == {0: Span(0, 80)}
+    with pytest.raises(InvalidArgumentError, match="an earlier topic"):
+        fresh.check_topic(8)
+    lake.table("orders").add([written(table, 0, 80, 10)])
+    assert verify_table(fresh, run_here).rows == 90
+
+
+def test_a_table_that_others_gave_features_is_not_written(lake: Lake, table: TopicTable) -> None:
+    table.add([written(table, 0, 0, 10)])
+    DeltaTable(table.address).alter.add_feature(TableFeatures.ChangeDataFeed, allow_protocol_versions_increase=True)
+    with pytest.raises(UnsupportedError, match="the archive does not know"):
+        table.add([written(table, 0, 10, 10)])
+    assert lake.table("orders").snapshot().spans == {0: Span(0, 10)}
 
 
 def test_a_file_that_waited_too_long_is_written_again(table: TopicTable) -> None:

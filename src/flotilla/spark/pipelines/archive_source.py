@@ -19,6 +19,7 @@ from flotilla.lake.archive import file_name
 from flotilla.lake.data_file import write_days
 from flotilla.lake.lake import Lake
 from flotilla.lake.offset_range import from_json
+from flotilla.lake.table import TopicTable
 from flotilla.spark.options import READ_STREAM, OptionError, Options, check_place, read_options
 from flotilla.spark.reader import read_range, tasks_of
 from flotilla.spark.schema import schema_of
@@ -58,10 +59,17 @@ class ArchiveReader(FlotillaStreamReader):
     def __init__(self, options: Options, schema: StructType, lake: str) -> None:
         super().__init__(options, schema)
         self._lake_address = lake
+        #: In the driver's process only. A table that was read once is followed, not read again.
+        self._tables: dict[str, TopicTable] = {}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         ends = from_json(end)
-        spans = Lake(self._lake_address).spans(sorted({topic for topic, _ in ends}))
+        for topic, _ in ends:
+            if topic not in self._tables:
+                self._tables[topic] = Lake(self._lake_address).table(topic)
+        spans = {
+            (topic, number): span for topic, table in self._tables.items() for number, span in table.spans().items()
+        }
         new = [place for place in ends if place not in spans]
         begun = {place: span.end for place, span in spans.items()} | self._opened().earliest(new)
         return tasks_of(self._opened(), begun, ends, self._options)

@@ -1,0 +1,61 @@
+"""The log of a Delta table, followed and extended version by version, without the table's list of files.
+
+`deltalake` has all files of a table in memory and goes through them at every commit. An archive needs how far each
+partition has come, which the log says in transactions: they are read once, and then from each new version. A version is
+a file with a line of JSON for each action; it exists or not, because it is made by an exclusive create.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from secrets import token_hex
+from typing import Any, Final
+
+from flotilla.lake.store import Store
+from flotilla.types.errors import AlreadyExistsError
+
+LOG_FOLDER: Final = "_delta_log"
+#: Of which other writers may have made another table.
+_OTHER_TABLE: Final = ("metaData", "protocol")
+
+
+class DeltaLog:
+    def __init__(self, store: Store, version: int, transactions: Mapping[str, int]) -> None:
+        """`transactions` are those of this version, by application id."""
+        self._store = store
+        self.version = version
+        self.transactions = dict(transactions)
+
+    def follow(self) -> bool:
+        """Reads newer versions. False: one of them changes what a table is, and must be understood first."""
+        while (data := self._store.read(version_path(self.version + 1))) is not None:
+            actions = [json.loads(line) for line in data.splitlines() if line.strip()]
+            if any(kind in action for action in actions for kind in _OTHER_TABLE):
+                return False
+            self._apply(actions)
+        return True
+
+    def _apply(self, actions: Iterable[Mapping[str, Any]]) -> None:
+        self.version += 1
+        self.transactions |= {action["txn"]["appId"]: action["txn"]["version"] for action in actions if "txn" in action}
+
+
+def version_path(version: int) -> str:
+    return f"{LOG_FOLDER}/{version:020}.json"
+
+
+def put_version(store: Store, version: int, actions: Iterable[Mapping[str, Any]], operation: str) -> bool:
+    """Makes a version. False: there is one of this number. Raises OSError."""
+    told = {"timestamp": time.time_ns() // 1_000_000, "operation": operation, "operationParameters": {}}
+    # The token tells whether a version that exists is this one, when an answer was lost.
+    info = {"commitInfo": {**told, "engineInfo": "flotilla", "txnId": token_hex(8)}}
+    data = "".join(f"{json.dumps(action)}\n" for action in (info, *actions)).encode()
+    try:
+        store.put(version_path(version), data, is_new=True)
+    except AlreadyExistsError:
+        return store.read(version_path(version)) == data
+    return True
+
+
+def transaction(application: str, version: int) -> dict[str, Any]:
+    return {"txn": {"appId": application, "version": version}}
