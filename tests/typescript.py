@@ -42,10 +42,19 @@ def _build() -> str:
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             return f"npm ci failed, perhaps for lack of a registry: {error.stderr or error}"
         installed.touch()
-    for arguments in (["run", "build"], ["run", "build-tests"]):
-        built = subprocess.run([npm, *arguments], cwd=SDK, capture_output=True, text=True, check=False)
-        assert built.returncode == 0, built.stdout + built.stderr
+    stamp = SDK / "build" / ".stamp"
+    if not stamp.exists() or stamp.stat().st_mtime < _changed(installed):
+        for arguments in (["run", "build"], ["run", "build-tests"]):
+            built = subprocess.run([npm, *arguments], cwd=SDK, capture_output=True, text=True, check=False)
+            assert built.returncode == 0, built.stdout + built.stderr
+        stamp.touch()
     return ""
+
+
+def _changed(installed: Path) -> float:
+    """When the newest of the sources was written."""
+    sources = [path for folder in ("src", "test", "examples") for path in (SDK / folder).rglob("*")]
+    return max(path.stat().st_mtime for path in [*sources, SDK / "package.json", SDK / "tsconfig.json", installed])
 
 
 def environment() -> dict[str, str]:

@@ -1,18 +1,16 @@
-"""The tests of the Java client in one JVM, the scenarios among them: each ends as over gRPC from Python.
+"""The tests of the Java client in one JVM, the scenarios among them: each ends as in Python.
 
-The scenarios are played at a node in this process, which says when a request has arrived there. All other tests of the
-client start nodes of their own. Maven works offline: `make sdks` has it fetch what it needs, once.
+The scenarios of the wire are played at a node in this process, which says when a request has arrived there; those of
+SDKs at the brokers of the harness. All other tests of the client start a node of their own. Maven works offline: `make
+sdks` has it fetch what it needs, once.
 """
 
 import asyncio
 import json
 import os
-import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -20,28 +18,31 @@ import pytest
 from flotilla.server import Server
 from tests.conformance.arrivals import Arrivals
 from tests.conformance.scenario import scenarios
+from tests.conformance.sdk.harness import Harness
+from tests.conformance.sdk.play import sdk_scenarios
 from tests.conformance.test_conformance import Stage
 from tests.conformance.values import OPERATIONS
+from tests.java import IN_ONE_PROCESS, MAVEN, SDK, check_fetched, need_maven
 
-SDK: Final = Path(__file__).parents[2] / "sdks" / "java"
-MAVEN: Final = ("mvn", "--batch-mode", "--offline", "--quiet", "test")
-#: What Maven says when it has not fetched something yet.
-OFFLINE: Final = re.compile(r"offline mode|has not been downloaded")
 #: What the Java client does not offer, and why; operations that gRPC lacks are found by themselves.
 NOT_OFFERED: Final = {
     "records: compressed batches come back compressed": "it does not compress batches",
     "limits: a payload above the topic's limit is refused, also after the limit was altered": (
         "it does not compress batches"
     ),
+    "security: a certificate is a log-in, and an expired one is not": (
+        "gRPC asks for no certificate where it is optional"
+    ),
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("java")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), IN_ONE_PROCESS]
 
 
 class JavaRun:
     """One run of Maven: its output and the result of every scenario."""
 
-    def __init__(self) -> None:
+    def __init__(self, sdk_control: str) -> None:
+        self._sdk_control = sdk_control
         self.code = 0
         self.output = ""
         self.results: dict[str, str] = {}
@@ -52,11 +53,12 @@ class JavaRun:
         environment = os.environ | {
             "CONFORMANCE_CONTROL": f"127.0.0.1:{port}",
             "CONFORMANCE_ADDRESS": server.grpc_address,
+            "SDK_CONTROL": self._sdk_control,
             "FLOTILLA": f"{sys.executable} -m flotilla.cli",
             "MAVEN_OPTS": "-Xmx768m",
         }
         process = await asyncio.create_subprocess_exec(
-            *MAVEN, cwd=SDK, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            *MAVEN, "test", cwd=SDK, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         try:
             output, _ = await process.communicate()
@@ -81,24 +83,22 @@ class JavaRun:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    if shutil.which("mvn") is None:
-        pytest.skip("mvn is not installed")
-    version = subprocess.run(["mvn", "-v"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"Java version: (\d+)", version)
-    if found is None or int(found[1]) < 17:
-        pytest.skip("mvn has no Java 17")
+    need_maven()
     stage = Stage(tmp_path_factory.mktemp("java"), "grpc")
     yield stage
     stage.close()
 
 
-def test_the_java_client(stage: Stage) -> None:
-    run = JavaRun()
-    stage.host(run.play)
-    if run.code and OFFLINE.search(run.output):
-        pytest.skip("Maven has not fetched the dependencies of the Java client yet: make sdks")
+def test_the_java_client(stage: Stage, harness: Harness) -> None:
+    with harness.control() as (address, results):
+        run = JavaRun(address)
+        stage.host(run.play)
+    if run.code:
+        check_fetched(run.output)
     expected = {str(each): "not offered" if stage.lacks(each) else "passed" for each in scenarios()}
+    expected |= {str(each): "passed" for each in sdk_scenarios()}
     expected |= dict.fromkeys(NOT_OFFERED, "not offered")
-    found = {name: result.partition(":")[0] for name, result in run.results.items()}
-    assert found == expected, [result for result in run.results.values() if result.startswith("failed")]
+    results |= run.results
+    found = {name: result.partition(":")[0].partition(" in ")[0] for name, result in results.items()}
+    assert found == expected, [result for result in results.values() if result.startswith("failed")]
     assert run.code == 0, run.output[-4000:]

@@ -1,6 +1,6 @@
 """The TypeScript client plays every scenario, and ends each as the Python client does: it passes.
 
-`test_conformance` holds the Python client to that.
+`test_conformance` and `test_sdk` hold the Python client to that.
 """
 
 import json
@@ -8,6 +8,8 @@ import json
 import pytest
 
 from tests.conformance.scenario import scenarios
+from tests.conformance.sdk.harness import Harness
+from tests.conformance.sdk.play import sdk_scenarios
 from tests.typescript import IN_ONE_PROCESS, SDK, built, run
 
 pytestmark = [pytest.mark.slow, IN_ONE_PROCESS]
@@ -30,3 +32,10 @@ def test_every_scenario_ends_as_in_python() -> None:
     if not writes_zstd:
         expected |= dict.fromkeys(NOT_OFFERED, "not offered")
     assert outcomes == expected
+
+
+def test_every_scenario_of_an_sdk_ends_as_in_python(harness: Harness) -> None:
+    built()
+    with harness.control() as (address, results):
+        run("build/sdk.js", str(SDK.parents[1] / "conformance" / "sdk"), address)
+    assert results == {str(scenario): "passed" for scenario in sdk_scenarios()}

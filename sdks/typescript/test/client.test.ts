@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 
 import {
   AlreadyExistsError, Client, InvalidArgumentError, LeaseExpiredError, MessageFailedError, NotFoundError, Reject, Release,
@@ -122,17 +124,32 @@ test("messages are acknowledged, failed, released and rejected", async () => {
   assert.deepEqual(await letters.list(), []);
 });
 
-test("leases are renewed while a handler runs, and are lost when another consumer has the message", async () => {
+test("a lease is extended, and is lost when the group goes back", async () => {
   const topic = await newTopic();
   await client.produce(topic, "slow");
   await using queue = client.queue(topic, "g", { visibilityMs: 400 });
   const [message] = await queue.poll(1);
-  await using other = client.queue(topic, "g");
-  assert.deepEqual(await other.poll(1, { waitMs: 1200 }), []);
   await message!.extend(60_000);
   await client.resetGroup(topic, "g", "earliest");
   await assert.rejects(message!.ack(), LeaseExpiredError);
   await assert.rejects(message!.extend(1000), LeaseExpiredError);
+});
+
+test("a message that the application has dropped is renewed no longer", async () => {
+  const topic = await newTopic();
+  await client.produce(topic, "dropped");
+  await using queue = client.queue(topic, "g", { visibilityMs: 300 });
+  const drop = async (): Promise<number> => (await queue.poll(1)).length;
+  assert.equal(await drop(), 1);
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  await using other = client.queue(topic, "g");
+  const [found] = await eventually(async () => {
+    collect();
+    const messages = await other.poll(1, { waitMs: 50 });
+    return messages.length > 0 && messages;
+  });
+  assert.equal(found!.attempt, 2);
 });
 
 test("an iteration ends with its consumer, and gives back what it holds", async () => {
@@ -288,6 +305,21 @@ test("schedules produce by themselves", async () => {
   assert.equal((await client.schedules.list()).length, 1);
   await client.schedules.delete("every-second");
   await assert.rejects(client.schedules.get("every-second"), NotFoundError);
+});
+
+test("users, grants, roles and quotas are kept", async () => {
+  const { users, grants, roles, quotas } = client.admin;
+  await users.create("ann", "her password");
+  await users.setPassword("ann", "another password");
+  assert.deepEqual((await users.list()).map((user) => user.name), ["ann"]);
+  await grants.add("ann", "produce", "orders");
+  assert.deepEqual((await grants.list()).map(({ user, action }) => [user, action]), [["ann", "produce"]]);
+  await grants.remove("ann", "produce", "orders");
+  assert.deepEqual(await grants.list(), []);
+  assert.deepEqual(await roles.list(), []);
+  assert.deepEqual(await quotas.list(), []);
+  await users.delete("ann");
+  await assert.rejects(users.delete("ann"), NotFoundError);
 });
 
 test("the cluster is described", async () => {

@@ -1,6 +1,9 @@
-/** The codec without a broker: checksums, compression, and batches there and back. */
+/** Without a broker: checksums, compression, batches there and back, and files with secrets. */
 
 import assert from "node:assert/strict";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 
 import { BatchView } from "../dist/codec/batch-view.js";
@@ -10,7 +13,8 @@ import { compressLz4, decompressLz4 } from "../dist/codec/compression.js";
 import { crc32cByTable } from "../dist/codec/crc32c.js";
 import { decodeResponse, encodeRequest, FrameReader } from "../dist/codec/frames.js";
 import type { WireRecord } from "../dist/codec/record.js";
-import { InvalidArgumentError } from "../dist/errors.js";
+import { readSecret } from "../dist/core/credentials.js";
+import { InvalidArgumentError, UnauthenticatedError } from "../dist/errors.js";
 
 const PLAIN: WireRecord = {
   payload: Buffer.from("hello"), headers: [], timestampMs: 1_700_000_000_123, priority: 0, contentType: 0, deliverAtMs: 0,
@@ -97,4 +101,15 @@ test("a value that does not fit the contract is refused before it is sent", () =
   assert.throws(() => encodeRequest(1, "fetch", { topic: "t", partition: 0, offset: 0.5 }), InvalidArgumentError);
   assert.throws(() => encodeRequest(1, "fetch", { topic: "t", partition: 2 ** 40 }), InvalidArgumentError);
   assert.throws(() => decodeResponse(Buffer.from([0, 0, 0, 9, 1])), InvalidArgumentError);
+});
+
+test("a secret is the first line of a file that only its owner may read", () => {
+  const folder = mkdtempSync(join(tmpdir(), "flotilla-ts-"));
+  const path = join(folder, "secret");
+  writeFileSync(path, "a.b.c\nmore\n", { mode: 0o600 });
+  assert.equal(readSecret(path), "a.b.c");
+  chmodSync(path, 0o640);
+  assert.throws(() => readSecret(path), UnauthenticatedError);
+  rmSync(folder, { recursive: true });
+  assert.throws(() => readSecret(path), UnauthenticatedError);
 });

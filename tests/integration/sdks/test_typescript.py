@@ -1,18 +1,37 @@
 """The TypeScript client: its own tests against real brokers, and what it shares with the rest of the project."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from flotilla.codec.generated import client_pb2
 from flotilla.types.errors import ALL_ERRORS
 from tests.typescript import IN_ONE_PROCESS, SDK, built, environment, run
 
 pytestmark = [pytest.mark.slow, IN_ONE_PROCESS]
 
 ROOT = SDK.parents[1]
+PUSH = "an iterating consumer parks a long poll for its free slots at every leader, as the Python client does"
+#: Operations of the contract that the client does not offer, and why.
+NOT_OFFERED = {
+    "hello": "part of every connection",
+    "authenticate": "part of every connection",
+    "subscribe": PUSH,
+    "add_credit": PUSH,
+    "unsubscribe": PUSH,
+}
+
+
+def test_every_operation_has_a_row() -> None:
+    table = (SDK / "src" / "codec" / "operations.ts").read_text("utf-8")
+    rows = {re.sub("[A-Z]", r"_\g<0>", name).lower() for name in re.findall(r"^  (\w+): row\(", table, re.MULTILINE)}
+    contract = {field.name for field in client_pb2.Request.DESCRIPTOR.oneofs_by_name["body"].fields}
+    assert rows | NOT_OFFERED.keys() == contract
+    assert not rows & NOT_OFFERED.keys()
 
 
 def test_generated_code_is_fresh(tmp_path: Path) -> None:

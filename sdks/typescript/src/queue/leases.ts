@@ -3,7 +3,8 @@
  *
  * A message is *unsettled* until it is settled here, *failed* when that had no answer or was turned away, and *lost* when
  * the leader has refused it. Only unsettled messages are renewed, and presented to a new leader. A failed one may be
- * settled again, but its handler is done with it: its lease ends by itself, so that the message comes again.
+ * settled again, but its handler is done with it: its lease ends by itself, so that the message comes again. So does the
+ * lease of a message whose object the application has dropped: it is renewed once at the most after that.
  */
 
 import type { Delivery, LeaseRange } from "../codec/values.js";
@@ -26,6 +27,8 @@ export class Lease {
   /** When the lease is renewed next, and when it is not renewed any more. */
   renewMs = 0;
   renewedUntilMs = 0;
+  /** Its messages, until the first renewal: most are settled by then, and need not be watched. */
+  messages: readonly { readonly offset: number }[] = [];
   /** Messages that the application extended: until when a renewal would shorten that. */
   readonly extended = new Map<number, number>();
 
@@ -94,6 +97,10 @@ export class Leases {
   /** A lower bound of the next renewal. */
   nextMs = Infinity;
   readonly #byPartition = new Map<number, Set<Lease>>();
+  readonly #watched = new FinalizationRegistry<[Lease, number]>(([lease, offset]) => this.#drop(lease, offset));
+
+  /** `dropped` is called when the application has dropped an unsettled message. */
+  constructor(private readonly dropped: () => void) {}
 
   add(lease: Lease): void {
     this.#keep(lease);
@@ -131,6 +138,20 @@ export class Leases {
       const at = offset - lease.first;
       if (lease.states[at] === SETTLED) lease.states[at] = FAILED;
     }
+  }
+
+  /** From now on its unsettled messages are held only while the application keeps them. */
+  watch(lease: Lease): void {
+    for (const message of lease.messages) {
+      if (lease.isUnsettled(message.offset)) this.#watched.register(message, [lease, message.offset]);
+    }
+    lease.messages = [];
+  }
+
+  #drop(lease: Lease, offset: number): void {
+    if (!lease.isUnsettled(offset)) return;
+    this.fail(lease, this.close(lease, [offset]));
+    this.dropped();
   }
 
   /** Holds failed messages again, because the application has extended them. */

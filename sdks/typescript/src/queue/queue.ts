@@ -40,7 +40,7 @@ export class Queue {
   readonly member = `${hostname()}-${process.pid}-${randomBytes(4).toString("hex")}`;
   readonly #session: Session;
   readonly #options: QueueOptions;
-  readonly #leases = new Leases();
+  readonly #leases = new Leases(() => this.#schedule());
   readonly #renewal: LeaseRenewal;
   readonly #settlements: Settlements;
   readonly #polls: Polls;
@@ -424,7 +424,9 @@ export class Queue {
       if (view.count !== delivery.count) {
         throw new InvalidArgumentError(`${delivery.count} messages were announced, ${view.count} came`);
       }
-      for (let at = 0; at < view.count; at++) this.#ready.push(new QueueMessage(this, lease, view, at));
+      const messages = Array.from({ length: view.count }, (_, at) => new QueueMessage(this, lease, view, at));
+      lease.messages = messages;
+      this.#ready.push(...messages);
     } catch (error) {
       const place = `partition ${delivery.partition} of ${this.topic} at offset ${delivery.first}`;
       this.#errors.push(new CorruptionError(`malformed delivery from ${place}: ${String(error)}`, { cause: error }));

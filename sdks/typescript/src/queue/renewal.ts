@@ -59,6 +59,7 @@ export class LeaseRenewal {
       }
       lease.renewMs = nowMs + this.visibilityMs / 2;
       if (!lease.unsettledCount) continue;
+      this.leases.watch(lease);
       const place = placeOf(lease.topicId, lease.partition);
       const known = runs.get(place.key) ?? { place, ranges: [] };
       known.ranges.push(...lease.runs(lease.renewable(nowMs)));

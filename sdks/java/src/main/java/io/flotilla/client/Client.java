@@ -226,6 +226,29 @@ public final class Client implements AutoCloseable {
     return new Transaction(this, transactionId, transactionTimeoutMs);
   }
 
+  /**
+   * Commits the records staged under this id in these partitions, by whatever process, and returns when they are visible
+   * there. False: the application had committed this version or a newer one before, and the staged records are dropped;
+   * an application without versions is "" and 0. Throws TRANSACTION_ENDED when it was aborted.
+   */
+  public boolean commitTransaction(
+      String transactionId, Collection<Participant> partitions, String applicationId, long version) {
+    Decision decision = new Decision(this, transactionId, Set.copyOf(partitions));
+    boolean isCommitted = decision.commit(applicationId, version, 0);
+    if (isCommitted) {
+      decision.awaitShown();
+    }
+    return isCommitted;
+  }
+
+  /**
+   * Drops the records staged under this id. Throws TRANSACTION_ENDED when it was committed. Partitions that are not named
+   * drop their part as well, a little later.
+   */
+  public void abortTransaction(String transactionId, Collection<Participant> partitions) {
+    new Decision(this, transactionId, Set.copyOf(partitions)).abort(0);
+  }
+
   // Consuming.
 
   /** A member of a queue group: its members share the messages of the topic. */

@@ -4,6 +4,8 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFileAttributeView;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Base64;
 import java.util.function.Function;
 
@@ -28,12 +30,12 @@ public interface Credentials {
     return () -> "Bearer " + token;
   }
 
-  /** A user whose password is the first line of a file; a changed file counts within a second. */
+  /** A user whose password is the first line of a file of its owner only; a changed file counts within a second. */
   static Credentials passwordFile(String user, Path file) {
     return firstLine(file, password -> password(user, password).authorization());
   }
 
-  /** A bearer token in the first line of a file; a changed file counts within a second. */
+  /** A bearer token in the first line of a file of its owner only; a changed file counts within a second. */
   static Credentials tokenFile(Path file) {
     return firstLine(file, token -> "Bearer " + token);
   }
@@ -48,6 +50,7 @@ public interface Credentials {
         long now = System.nanoTime();
         if (last == null || now - readAgainAt >= 0) {
           try {
+            checkOwner(file);
             String text = Files.readString(file);
             last = authorization.apply(text.lines().findFirst().orElse("").strip());
           } catch (IOException error) {
@@ -58,5 +61,14 @@ public interface Credentials {
         return last;
       }
     };
+  }
+
+  private static void checkOwner(Path file) throws IOException {
+    PosixFileAttributeView view = Files.getFileAttributeView(file, PosixFileAttributeView.class);
+    // Group and others come after the owner in the text: rw-------.
+    if (view != null && !PosixFilePermissions.toString(view.readAttributes().permissions()).endsWith("------")) {
+      throw new FlotillaException(ErrorCode.UNAUTHENTICATED,
+          "the secret " + file + " can be read by others than its owner: chmod 600 " + file);
+    }
   }
 }

@@ -1,15 +1,12 @@
 package io.flotilla.client;
 
 import com.google.protobuf.ByteString;
-import io.flotilla.v1.AbortTransactionRequest;
-import io.flotilla.v1.CommitTransactionRequest;
 import io.flotilla.v1.FlotillaGrpc;
 import io.flotilla.v1.Result;
 import io.flotilla.v1.StageAckRequest;
 import io.flotilla.v1.StageReply;
 import io.flotilla.v1.StageRequest;
 import io.flotilla.v1.TransactionOutcomeReply;
-import io.flotilla.v1.TransactionOutcomeRequest;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
@@ -20,7 +17,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ThreadLocalRandom;
-import java.util.concurrent.TimeUnit;
 
 /**
  * Records of several topics that become visible together, or not at all; made by {@link Client#transaction}. For one
@@ -41,20 +37,17 @@ public final class Transaction implements AutoCloseable {
   private static final int BATCH_BYTES = 1 << 20;
   private static final int BATCH_RECORDS = 10_000;
   private static final long BUFFER_BYTES = 4 << 20;
-  private static final int OUTCOME_WAIT_MS = 5_000;
-
-  private record Place(String topic, int partition) {}
 
   /** Records for one partition that share priority and deliver-at. */
   private static final class Batch {
-    private final Place place;
+    private final Participant place;
     private final int sequence;
     private List<ProducerRecord> records = new ArrayList<>();
     private int count;
     private long sizeBytes;
     private long baseOffset = -1;
 
-    Batch(Place place, int sequence) {
+    Batch(Participant place, int sequence) {
       this.place = place;
       this.sequence = sequence;
     }
@@ -79,8 +72,8 @@ public final class Transaction implements AutoCloseable {
   private final int unkeyed = ThreadLocalRandom.current().nextInt(Integer.MAX_VALUE);
   private final Map<String, TopicInfo> topics = new HashMap<>();
   private final List<Batch> batches = new ArrayList<>();
-  private final Map<Place, Batch> last = new HashMap<>();
-  private final Map<Place, Integer> counts = new LinkedHashMap<>();
+  private final Map<Participant, Batch> last = new HashMap<>();
+  private final Map<Participant, Integer> counts = new LinkedHashMap<>();
   private final List<Written> written = new ArrayList<>();
   private final List<Ack> acks = new ArrayList<>();
   private long bufferedBytes;
@@ -126,7 +119,7 @@ public final class Transaction implements AutoCloseable {
       throw new FlotillaException(ErrorCode.LEASE_EXPIRED, message + " was settled before, or its lease is lost");
     }
     acks.add(new Ack(message, message.consumer(), result));
-    counts.putIfAbsent(new Place(message.topic(), message.partition()), 0);
+    counts.putIfAbsent(new Participant(message.topic(), message.partition()), 0);
   }
 
   /** Makes everything visible in all partitions, and returns when it is. After that there are receipts. */
@@ -141,16 +134,7 @@ public final class Transaction implements AutoCloseable {
     try {
       flush();
       isStaged = true;
-      CommitTransactionRequest.Builder request =
-          CommitTransactionRequest.newBuilder()
-              .setTransactionId(transactionId)
-              .setApplicationId(applicationId)
-              .setVersion(version)
-              .setBegunMs(begunMs);
-      counts.keySet().forEach(place -> request.addPartitions(message(place)));
-      isRepeated = client.calls()
-          .call(FlotillaGrpc.getCommitTransactionMethod(), request.build(), Effect.REPEATABLE, client.timeoutMs())
-          .getRepeatedVersion();
+      isRepeated = !decision().commit(applicationId, version, begunMs);
     } catch (FlotillaException error) {
       if (isStaged && error.code() == ErrorCode.OUTCOME_UNKNOWN) {
         // The commit may be repeated; by then the outcome is known.
@@ -165,7 +149,7 @@ public final class Transaction implements AutoCloseable {
     }
     isOver = true;
     if (!isRepeated) {
-      counts.keySet().forEach(this::awaitShown);
+      decision().awaitShown().forEach(this::shown);
     }
   }
 
@@ -174,11 +158,7 @@ public final class Transaction implements AutoCloseable {
     isOver = true;
     acks.forEach(ack -> ack.message().settlingFailed());
     acks.clear();
-    AbortTransactionRequest.Builder request =
-        AbortTransactionRequest.newBuilder().setTransactionId(transactionId).setBegunMs(begunMs);
-    counts.keySet().forEach(place -> request.addPartitions(message(place)));
-    client.calls()
-        .call(FlotillaGrpc.getAbortTransactionMethod(), request.build(), Effect.REPEATABLE, client.timeoutMs());
+    decision().abort(begunMs);
   }
 
   /**
@@ -196,7 +176,7 @@ public final class Transaction implements AutoCloseable {
         throw new FlotillaException(
             ErrorCode.TRANSACTION_ENDED, "the transaction was not committed here, so its records have no offsets");
       }
-      Place place = batch.place;
+      Participant place = batch.place;
       long topicId = topics.get(place.topic()).topicId();
       found.add(new Receipt(place.topic(), place.partition(), batch.baseOffset + each.position(), false, topicId));
     }
@@ -227,7 +207,7 @@ public final class Transaction implements AutoCloseable {
           "records of a transaction have no idempotency keys: it commits once as a whole");
     }
     TopicInfo found = topics.computeIfAbsent(topic, name -> client.findTopic(name, client.timeoutMs()));
-    Place place = new Place(topic, found.partitionOf(record, unkeyed));
+    Participant place = new Participant(topic, found.partitionOf(record, unkeyed));
     Batch batch = last.get(place);
     if (batch == null || !batch.takes(record)) {
       batch = new Batch(place, counts.getOrDefault(place, 0));
@@ -299,28 +279,9 @@ public final class Transaction implements AutoCloseable {
     begunMs = begunMs == 0 ? reply.getBegunMs() : Math.min(begunMs, reply.getBegunMs());
   }
 
-  /** Waits until a partition shows its part, and takes over the offsets. */
-  private void awaitShown(Place place) {
-    long endNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(client.timeoutMs());
-    TransactionOutcomeRequest request =
-        TransactionOutcomeRequest.newBuilder()
-            .setTopic(place.topic())
-            .setPartition(place.partition())
-            .setTransactionId(transactionId)
-            .setWaitMs(OUTCOME_WAIT_MS)
-            .build();
-    TransactionOutcomeReply found;
-    do {
-      found = Calls.wait(client.calls().start(
-          FlotillaGrpc.getTransactionOutcomeMethod(), request, Effect.READ, client.timeoutMs(), OUTCOME_WAIT_MS));
-    } while (!found.getShown() && found.getBegunMs() > 0 && endNs - System.nanoTime() > 0);
-    if (!found.getShown()) {
-      boolean isLate = found.getBegunMs() > 0;
-      throw new FlotillaException(isLate ? ErrorCode.OUTCOME_UNKNOWN : ErrorCode.FORGOTTEN,
-          "transaction " + transactionId + " is committed, but partition " + place.partition() + " of "
-              + place.topic() + (isLate ? " does not show it yet" : " has dropped its part"));
-    }
-    for (TransactionOutcomeReply.Batch shown : found.getBatchesList()) {
+  /** Takes over the offsets of a partition. */
+  private void shown(Participant place, List<TransactionOutcomeReply.Batch> found) {
+    for (TransactionOutcomeReply.Batch shown : found) {
       for (Batch batch : batches) {
         if (batch.place.equals(place) && shown.getProducerId() == producerId
             && shown.getProducerSequence() == batch.sequence) {
@@ -330,16 +291,13 @@ public final class Transaction implements AutoCloseable {
     }
   }
 
+  private Decision decision() {
+    return new Decision(client, transactionId, counts.keySet());
+  }
+
   private void checkOpen() {
     if (isOver) {
       throw new FlotillaException(ErrorCode.TRANSACTION_ENDED, "transaction " + transactionId + " is over");
     }
-  }
-
-  private static io.flotilla.v1.TopicPartition message(Place place) {
-    return io.flotilla.v1.TopicPartition.newBuilder()
-        .setTopic(place.topic())
-        .setPartition(place.partition())
-        .build();
   }
 }

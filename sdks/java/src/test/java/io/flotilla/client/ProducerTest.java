@@ -8,7 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -87,84 +86,6 @@ class ProducerTest {
       assertEquals(first.offset(), again.get(1).offset());
       assertEquals(List.of("a", "b", "c"), client.peek(topic, 0, 0, 10).stream().map(Message::text).toList());
       assertEquals(client.describeTopic(topic).topicId(), first.topicId());
-    }
-  }
-
-  @Test
-  void cutConnectionsStoreEveryRecordOnce() throws Exception {
-    String topic = Node.name("cut");
-    try (CutProxy proxy = new CutProxy(node.address());
-        Client direct = node.client();
-        Client client = new Client(proxy.address());
-        Producer producer = client.producer(topic, new ProducerOptions().batchRecords(10))) {
-      producer.send("first").get();
-      List<CompletableFuture<Receipt>> sent = new ArrayList<>();
-      for (int round = 0; round < 5; round++) {
-        // The first batch is stored, and its answer is lost: the client cannot know that it is stored.
-        long before = producerEnd(direct, topic);
-        proxy.mute(true);
-        for (int i = 0; i < 20; i++) {
-          sent.add(producer.send("record " + sent.size()));
-        }
-        while (producerEnd(direct, topic) == before) {
-          Thread.onSpinWait();
-        }
-        proxy.cut();
-        proxy.mute(false);
-        producer.flush();
-      }
-      HashSet<Long> offsets = new HashSet<>();
-      for (CompletableFuture<Receipt> each : sent) {
-        offsets.add(each.get().offset());
-      }
-      assertEquals(100, offsets.size());
-      assertEquals(101, producerEnd(client, topic));
-      List<String> texts = new ArrayList<>();
-      try (Reader reader = client.reader(topic)) {
-        while (texts.size() < 101) {
-          reader.poll(100, 5_000).forEach(each -> texts.add(each.text()));
-        }
-      }
-      assertEquals(IntStream.range(0, 100).mapToObj(i -> "record " + i).toList(), texts.subList(1, 101));
-    }
-  }
-
-  private static long producerEnd(Client client, String topic) {
-    return client.findOffset(topic, 0, Start.latest());
-  }
-
-  @Test
-  void aFullBufferHoldsBackTheSender() throws Exception {
-    try (CutProxy proxy = new CutProxy(node.address());
-        Client client = new Client(proxy.address());
-        Producer producer = client.producer(Node.name("full"), new ProducerOptions().bufferBytesMax(1_000))) {
-      producer.send("first").get();
-      proxy.mute(true);
-      CompletableFuture<Receipt> unanswered = producer.send(new byte[900]);
-      CompletableFuture<Receipt> heldBack = new CompletableFuture<>();
-      Thread sender = new Thread(() -> heldBack.complete(Calls.wait(producer.send(new byte[900]))));
-      sender.start();
-      while (sender.getState() != Thread.State.TIMED_WAITING) {
-        Thread.onSpinWait();
-      }
-      assertFalse(unanswered.isDone());
-      proxy.cut();
-      proxy.mute(false);
-      assertEquals(1, unanswered.get().offset());
-      assertEquals(2, heldBack.get().offset());
-    }
-  }
-
-  @Test
-  void anAnswerThatNeverComesLeavesTheOutcomeUnknown() throws Exception {
-    try (CutProxy proxy = new CutProxy(node.address());
-        Client client = new Client(proxy.address());
-        Producer producer = client.producer(Node.name("mute"), new ProducerOptions().timeoutMs(1_500))) {
-      producer.send("first").get();
-      proxy.mute(true);
-      CompletableFuture<Receipt> unanswered = producer.send("second");
-      FlotillaException late = assertThrows(FlotillaException.class, () -> Calls.wait(unanswered));
-      assertEquals(ErrorCode.OUTCOME_UNKNOWN, late.code());
     }
   }
 

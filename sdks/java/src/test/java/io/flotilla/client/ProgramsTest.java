@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
+import java.io.StringWriter;
 import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.file.Files;
@@ -12,8 +13,10 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import javax.tools.DocumentationTool;
 import javax.tools.ToolProvider;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -31,8 +34,18 @@ class ProgramsTest {
     "Redrive | again: file 1",
   })
   void examplesRun(String name, String line) throws Exception {
-    List<String> lines = run(name, Files.readString(Path.of("examples", name + ".java")));
+    String source = Files.readString(Path.of("examples", name + ".java"));
+    List<String> lines = run(name, source, Node.shared().address());
     assertTrue(lines.contains(line), lines.toString());
+  }
+
+  /** A part of tests/integration/spark/test_languages.py, at the brokers of that test. */
+  @Test
+  @EnabledIfEnvironmentVariable(named = "LANGUAGES", matches = ".+", disabledReason = "run by pytest")
+  void severalLanguages() throws Exception {
+    String source = Files.readString(Path.of("../../examples/languages/Deliver.java"));
+    List<String> lines = run("Deliver", source, System.getenv("LANGUAGES").split(" "));
+    assertEquals(List.of("sent to ann", "sent to bob"), lines.stream().sorted().toList());
   }
 
   @Test
@@ -48,7 +61,7 @@ class ProgramsTest {
     Matcher blocks = Pattern.compile("```java\n(import .*?)```", Pattern.DOTALL)
         .matcher(Files.readString(Path.of("README.md")));
     assertTrue(blocks.find());
-    List<String> lines = run("Main", blocks.group(1));
+    List<String> lines = run("Main", blocks.group(1), Node.shared().address());
     assertEquals("order 1, attempt 1", lines.get(1));
   }
 
@@ -77,15 +90,27 @@ class ProgramsTest {
     assertEquals(pom.group(1), readme.group(1));
   }
 
+  @Test
+  void theJavadocHasNoWarnings() throws Exception {
+    DocumentationTool tool = ToolProvider.getSystemDocumentationTool();
+    StringWriter said = new StringWriter();
+    List<String> options = List.of("-quiet", "-Werror", "-Xdoclint:all,-missing", "-d", folder.toString(),
+        "-classpath", System.getProperty("java.class.path"));
+    try (var files = tool.getStandardFileManager(null, null, null);
+        var sources = Files.list(Path.of("src/main/java/io/flotilla/client"))) {
+      var units = files.getJavaFileObjectsFromPaths(sources.toList());
+      assertTrue(tool.getTask(said, files, null, null, options, units).call(), said.toString());
+    }
+  }
+
   /** The lines that a program prints. */
-  private List<String> run(String name, String source) throws Exception {
+  private List<String> run(String name, String source, String... arguments) throws Exception {
     compile(name, source);
     PrintStream before = System.out;
     ByteArrayOutputStream printed = new ByteArrayOutputStream();
     try (URLClassLoader loader = new URLClassLoader(new URL[] {folder.toUri().toURL()}, getClass().getClassLoader())) {
       System.setOut(new PrintStream(printed, true));
-      Object arguments = new String[] {Node.shared().address()};
-      loader.loadClass(name).getMethod("main", String[].class).invoke(null, arguments);
+      loader.loadClass(name).getMethod("main", String[].class).invoke(null, (Object) arguments);
     } finally {
       System.setOut(before);
     }

@@ -2,6 +2,7 @@ package io.flotilla.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
 import java.util.Map;
@@ -72,6 +73,27 @@ class TransactionTest {
         transaction.commit(application, 1);
         assertEquals(1 - i, transaction.receipts().size());
       }
+    }
+    assertEquals(1, client.peek(orders, 0, 0, 10).size());
+  }
+
+  @Test
+  void anotherClientDecidesById() {
+    List<Participant> places = List.of(new Participant(orders, 0), new Participant(invoices, 1));
+    Transaction staged = client.transaction(Node.name("shared"), 60_000);
+    staged.stage(orders, List.of(ProducerRecord.of("order")));
+    staged.stage(invoices, List.of(ProducerRecord.of("invoice").partition(1)));
+    try (Client other = Node.shared().client()) {
+      assertTrue(other.commitTransaction(staged.transactionId(), places, "", 0));
+      assertEquals(List.of("order"), client.peek(orders, 0, 0, 10).stream().map(Message::text).toList());
+      FlotillaException late = assertThrows(
+          FlotillaException.class, () -> other.abortTransaction(staged.transactionId(), places));
+      assertEquals(ErrorCode.TRANSACTION_ENDED, late.code());
+
+      Transaction dropped = client.transaction(Node.name("dropped"), 60_000);
+      dropped.stage(orders, List.of(ProducerRecord.of("never")));
+      other.abortTransaction(dropped.transactionId(), List.of(new Participant(orders, 0)));
+      assertEquals(ErrorCode.TRANSACTION_ENDED, assertThrows(FlotillaException.class, dropped::commit).code());
     }
     assertEquals(1, client.peek(orders, 0, 0, 10).size());
   }

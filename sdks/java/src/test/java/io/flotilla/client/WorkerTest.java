@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -48,6 +49,20 @@ class WorkerTest {
     }
     assertEquals(4, most.get());
     assertEquals(0, client.describeGroup(topic, "g").lag());
+  }
+
+  @Test
+  void handlersRunOnVirtualThreadsWhereTheJvmHasThem() throws Exception {
+    boolean hasVirtual = Runtime.version().feature() >= 21;
+    for (WorkerOptions options : List.of(new WorkerOptions(), new WorkerOptions().platformThreads())) {
+      String group = options.isVirtual ? "virtual" : "platform";
+      CompletableFuture<Boolean> isVirtual = new CompletableFuture<>();
+      try (Worker worker = client.worker(topic, group, message -> isVirtual.complete(
+          hasVirtual && (boolean) Thread.class.getMethod("isVirtual").invoke(Thread.currentThread())), options).start()) {
+        client.produce(topic, "task");
+        assertEquals(hasVirtual && options.isVirtual, isVirtual.get());
+      }
+    }
   }
 
   @Test
