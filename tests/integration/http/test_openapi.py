@@ -2,11 +2,14 @@
 
 import json
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import httpx
+import jwt
 import pytest
 import schemathesis
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
@@ -17,10 +20,15 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from flotilla.client.credentials import Password
 from flotilla.frontends.http.api.records import BATCH_TYPE
 from flotilla.frontends.http.app import operations
 from flotilla.frontends.http.framework.openapi import make_document
 from flotilla.gateway.gateway import Gateway
+from flotilla.machine import now_ms
+from flotilla.testing import LocalBroker
+from flotilla.types.access import CONSUME, MANAGE, PRODUCE
+from flotilla.types.address import Address
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 #: Streams end when the client has heard enough, which a generated one never has.
@@ -56,10 +64,17 @@ def things(http: httpx.Client) -> dict[str, Any]:
 
 @pytest.mark.parametrize("operation", DESCRIBED, ids=lambda operation: operation.label)
 def test_every_answer_is_as_described(operation: Any, url: str, things: dict[str, Any]) -> None:
+    play(operation, url, things, 8)
+
+
+def play(
+    operation: Any, url: str, things: dict[str, Any], examples: int, headers: dict[str, str] | None = None
+) -> None:
+    """Asks with generated requests, right and wrong ones, and checks the answers against the document."""
     turns = count()
 
     @settings(
-        max_examples=10,
+        max_examples=examples,
         deadline=None,
         derandomize=True,
         database=None,
@@ -73,9 +88,35 @@ def test_every_answer_is_as_described(operation: Any, url: str, things: dict[str
                 sent["wait_ms"] = min(sent["wait_ms"], WAIT_MS_MAX)
         if next(turns) % 3 and case.path_parameters and operation.label not in SPARED:
             case.path_parameters.update({name: things[name] for name in case.path_parameters.keys() & things.keys()})
-        case.call_and_validate(base_url=url, checks=CHECKS, timeout=30)
+        case.call_and_validate(base_url=url, checks=CHECKS, timeout=30, headers=headers)
 
     asked()
+
+
+@pytest.mark.slow
+def test_every_answer_is_as_described_with_a_token(tmp_path: Path) -> None:
+    """The caller may do everything with one topic, and nothing else."""
+    key = Ed25519PrivateKey.generate()
+    public = jwt.algorithms.OKPAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    (tmp_path / "keys").write_text(json.dumps({"keys": [{**public, "kid": "k"}]}))
+    claims = {"sub": "tess", "aud": "flotilla", "exp": now_ms() // 1000 + 3_600}
+    bearer = {"Authorization": f"Bearer {jwt.encode(claims, key, 'EdDSA', headers={'kid': 'k'})}"}
+    with LocalBroker(
+        authentication=True, token_keys=str(tmp_path / "keys"), http_listen=Address("127.0.0.1", 0)
+    ) as broker:
+        with broker.client() as nobody:
+            nobody.admin.users.create_administrator("root", "a long password")
+        with broker.client(credentials=Password("root", "a long password")) as admin:
+            admin.create_topic("fuzzed", partitions=2)
+            admin.create_topic("secret")
+            for action in (PRODUCE, CONSUME, MANAGE):
+                admin.admin.grants.add("tess", action, "fuzzed")
+        things = {"topic": "fuzzed", "group": "g", "partition": 0}
+        url = f"http://{broker._server._own.http_address}"  # type: ignore[union-attr]
+        for operation in DESCRIBED:
+            play(operation, url, things, 2, bearer)
+        with broker.client(credentials=Password("root", "a long password")) as admin:
+            assert "secret" in [topic.name for topic in admin.topics()]
 
 
 def test_the_document_is_whole(http: httpx.Client) -> None:

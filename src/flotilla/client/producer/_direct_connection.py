@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from flotilla.client._core.connection import ClientConnection
 from flotilla.client.credentials import CredentialsProvider
+from flotilla.security.blocking_tls import BlockingTls
 from flotilla.security.contexts import FreshContext
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError, UnavailableError
@@ -41,11 +42,12 @@ class DirectConnection:
         self.address = address
         self._connection: ClientConnection[DirectConnection] = ClientConnection(credentials)
         self._used_s = time.monotonic()
-        self._socket = socket.create_connection((address.host, address.port), timeout=_TIMEOUT_S)
+        below = socket.create_connection((address.host, address.port), timeout=_TIMEOUT_S)
+        self._socket: socket.socket | BlockingTls = below
         try:
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            below.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if tls is not None:
-                self._socket = tls.get().wrap_socket(self._socket, server_hostname=address.host)
+                self._socket = BlockingTls(below, tls.get(), address.host)
             self._socket.sendall(b"".join(self._connection.greet(name)))
             while not self._connection.is_open:
                 self._receive()
@@ -84,7 +86,7 @@ class DirectConnection:
 
     def __del__(self) -> None:
         # Its caller was interrupted before it could put it back or discard it.
-        opened: socket.socket | None = getattr(self, "_socket", None)
+        opened: socket.socket | BlockingTls | None = getattr(self, "_socket", None)
         if opened is not None:
             opened.close()
 
