@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from math import ceil
 from pathlib import Path
 
+from flotilla.broker.backup_hold import BackupHold
 from flotilla.broker.broker import Broker
 from flotilla.broker.catalog import METADATA_GROUP, Catalog, CatalogMachine
 from flotilla.broker.cluster.registration import Membership
@@ -118,6 +119,8 @@ class LoopOutside:
         self.now_ms = self.clock.now_ms
         self.steady_ms = clock.steady_ms
         self.later = clock.later
+        self.hold = BackupHold(clock.later)
+        self.after_hold = self.hold.run
         #: Started when it is needed.
         self._lane: Lane | None = None
         node.network.exchange_clocks(clock.now_ms, self.clock.heard)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from flotilla.broker.addresses import check_address
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.clock_warnings import clock_warnings
+from flotilla.broker.cluster.log_copies import LogCopies
 from flotilla.broker.cluster.registration import Membership
 from flotilla.broker.cluster.topics import Topics
 from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
@@ -46,6 +47,7 @@ from flotilla.types.ids import NO_NODE, Index, NodeId
 from flotilla.types.operations import (
     OPERATIONS,
     ClusterReply,
+    CommitOffset,
     DescribeReplicas,
     EnterCluster,
     Extend,
@@ -59,11 +61,14 @@ from flotilla.types.operations import (
 )
 from flotilla.types.operations import Done as DoneReply
 from flotilla.types.operations.cluster import DescribeNode, NodeDescribed, ReadHistory
-from flotilla.types.operations.transactions import Stage, StageSettlement
+from flotilla.types.operations.transactions import CommitTransaction, Stage, StageSettlement
 from flotilla.types.setting_kinds import NODE_ID_MAX
 from flotilla.types.settings import NodeSettings
 from flotilla.types.topics import BROKER_COUNT_MAX
 from flotilla.types.version import __version__
+
+#: What waits while a backup takes its points (`backup_hold.py`).
+_HELD = (Settle, CommitOffset, CommitTransaction)
 
 Handler: TypeAlias = Callable[[Any, Done], Cancel | None]
 
@@ -108,6 +113,7 @@ class Broker:
             membership.streams,
             membership.schedules,
             Users(catalog, consensus, outside),
+            LogCopies(self.node, catalog, consensus, outside, lambda *place: self._host(*place).serving_replica()),
         )
         self._handlers: dict[type[Request], Handler] = {
             kind: self._of_topic(kind, self._handler(name, parts))
@@ -138,6 +144,8 @@ class Broker:
     def handle(self, request: Request, done: Done, metadata_index: Index = 0) -> Cancel | None:
         if metadata_index > self.membership.reconciled_index:
             return self._handle_later(request, done, metadata_index)
+        if self._outside.hold.is_on and isinstance(request, _HELD):
+            return self._handle_after_hold(request, done)
         handler = self._handlers.get(type(request))
         try:
             if self._closed is not None:
@@ -181,6 +189,11 @@ class Broker:
                 done(self.catalog.explain(refused))
 
         waiting.waits(self._metadata_reads.reach(metadata_index, reached))
+        return waiting
+
+    def _handle_after_hold(self, request: Request, done: Done) -> Cancel:
+        waiting = WaitingRequest()
+        self._outside.after_hold(lambda: waiting.started(self.handle(request, done)))
         return waiting
 
     def lost(self, members: Sequence[str]) -> None:

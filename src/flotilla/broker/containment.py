@@ -41,9 +41,13 @@ class ContainedOutside:
         self.clock = outside.clock
         self.is_time_set = outside.is_time_set
         self.is_time_trusted = outside.is_time_trusted
+        self.hold = outside.hold
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel:
         return self._outside.later(delay_ms, lambda: self._run(action))
+
+    def after_hold(self, action: Callable[[], None]) -> None:
+        self._outside.after_hold(lambda: self._run(action))
 
     def aside(self, work: Callable[[], None], done: Callable[[], None]) -> None:
         self._outside.aside(work, lambda: self._run(done))

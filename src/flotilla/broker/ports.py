@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
+from flotilla.broker.backup_hold import BackupHold
 from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Configuration
@@ -159,6 +160,13 @@ class Outside(Protocol):
 
     def now_ms(self) -> int:
         """Cluster time (`cluster_clock`): nothing reads the wall clock of this node alone."""
+
+    @property
+    def hold(self) -> BackupHold:
+        """The hold of a backup."""
+
+    def after_hold(self, action: Callable[[], None]) -> None:
+        """Runs what a backup holds: now, or when its hold ends."""
 
     def is_time_set(self) -> bool:
         """False: the node has just started, and has not heard the clocks of a majority of the brokers yet."""

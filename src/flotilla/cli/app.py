@@ -30,6 +30,7 @@ VERBS = {
     "cert": "cert:cert_app",
     "cluster": "cluster:cluster_app",
     "node": "node:node_app",
+    "backup": "recovery.command:backup_app",
     "topic": "topic:topic_app",
     "produce": "produce:produce",
     "consume": "consume:consume",

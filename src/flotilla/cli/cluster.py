@@ -20,6 +20,8 @@ from rich.live import Live
 from rich.text import Text
 
 from flotilla.cli.local_cluster import LAYOUT_FILE, POLL_S, LocalCluster
+from flotilla.cli.recovery.command import restore as restore_backup
+from flotilla.cli.recovery.command import take as take_backup
 from flotilla.cli.terminal.exit_codes import FAILED, UNAVAILABLE
 from flotilla.cli.terminal.first_administrator import create_administrator
 from flotilla.cli.terminal.move_progress import Moving, moving, shares_there, watch
@@ -53,6 +55,9 @@ JoinSecretFile: TypeAlias = Annotated[
 ]
 Folder: TypeAlias = Annotated[Path, typer.Option("--data", metavar="DIR", help="The folder for data, logs and ports.")]
 
+
+cluster_app.command("backup")(take_backup)
+cluster_app.command("restore")(restore_backup)
 
 # Any cluster.
 

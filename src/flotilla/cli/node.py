@@ -12,8 +12,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 from flotilla.broker.catalog import METADATA_GROUP
-from flotilla.cli.node_recovery import Recovery
-from flotilla.cli.node_recovery import recover as recover_survivor
+from flotilla.cli.recovery.node_recovery import Recovery
+from flotilla.cli.recovery.node_recovery import recover as recover_survivor
 from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.output import print_done, print_json, print_table
 from flotilla.cli.terminal.servers import AsJson

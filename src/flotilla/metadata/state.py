@@ -142,6 +142,19 @@ class ClusterState:
             self.next_group += 1
         return tuple(partitions)
 
+    def gather(self, broker: Broker) -> None:
+        """A new cluster begins with one broker, which holds all partitions. No other node ever belonged to it."""
+        self.brokers[broker.node] = broker
+        for assignment in list(self.assignments.values()):
+            alone = (broker.node,)
+            self._put_place(
+                replace(assignment.place, replicas=alone, founders=alone, latecomers=(), lost=(), move=None)
+            )
+        self.brokers = {broker.node: broker}
+        self.removed_nodes = {}
+        self.tombstones, self._tombstoned = {}, {}
+        self.join_tokens = JoinTokenTable()
+
     def put_topic(self, topic: Topic) -> None:
         """A new topic, or a known one with other settings or more partitions."""
         known = self.topics.get(topic.topic_id)

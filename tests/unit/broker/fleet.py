@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from random import Random
 
+from flotilla.broker.backup_hold import BackupHold
 from flotilla.broker.broker import Broker
 from flotilla.broker.catalog import METADATA_GROUP, Catalog, CatalogMachine
 from flotilla.broker.cluster.registration import Membership
@@ -149,6 +150,8 @@ class Node:
         self.store = NodeStore.open(self.disk, StoreOptions(journal_bytes=256 * 1024, segment_bytes=64 * 1024), span_of)
         self.driver = Driver(self.node, self.store, self, Random(self.node), DriverOptions(_OPTIONS))
         self.clock = ClusterClock(_Wall(self), self._cluster_size)
+        self.hold = BackupHold(self.later)
+        self.after_hold = self.hold.run
         self.machine = CatalogMachine()
         if METADATA_GROUP in self.store.groups:
             self.driver.add_replica(METADATA_GROUP, self.machine)

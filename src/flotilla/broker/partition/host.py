@@ -175,6 +175,11 @@ class PartitionHost:
         assert self._leader is not None
         return self._leader
 
+    def serving_replica(self) -> Replica:
+        """The replica, if it leads and may serve. Raises as `_serving` does."""
+        self._serving()
+        return self.replica
+
     def _begin_leading(self) -> None:
         self._end_leading()
         raft = self.replica.raft

@@ -359,13 +359,18 @@ class DeadLetters:
 
         if not runs:
             buried()
-        for first, end in runs:
-            try:
-                self._source.propose(BuryDeaths(group, end, self._source.now_ms(), first), answered)
-            except FlotillaError:
-                # The group was deleted meanwhile, and its dead letters with it.
-                self._convoys.pop(group, None)
-                return
+            return
+
+        def propose() -> None:
+            for first, end in [] if self._source.is_ended else runs:
+                try:
+                    self._source.propose(BuryDeaths(group, end, self._source.now_ms(), first), answered)
+                except FlotillaError:
+                    # The group was deleted meanwhile, and its dead letters with it.
+                    self._convoys.pop(group, None)
+                    return
+
+        self._outside.after_hold(propose)
 
     def _create_topic(self, group: str, convoy: Convoy) -> None:
         topic = self._source.topic

@@ -232,7 +232,11 @@ class ScheduleRuns:
             self._end(run, result)
         else:
             assert isinstance(result, Staged)
-            self._commit(run, group, result.begun_ms)
+            self._outside.after_hold(partial(self._commit_staged, run, group, result.begun_ms))
+
+    def _commit_staged(self, run: Run, group: int, begun_ms: int) -> None:
+        if self._running.get(run.schedule.schedule_id) is run:
+            self._commit(run, group, begun_ms)
 
     def _commit(self, run: Run, group: int = 0, begun_ms: int = 0) -> None:
         due = run.due

@@ -16,12 +16,13 @@ import typer
 
 from flotilla.cli.terminal.output import note
 from flotilla.cli.terminal.shared_options import share_options
-from flotilla.security.client_tls import tls_of_environment
+from flotilla.security.client_tls import Tls, tls_of_environment
 from flotilla.types.errors import DeadlineError, InvalidArgumentError, NotFoundError, UnavailableError
 from flotilla.types.notation import parse_duration
 from flotilla.types.operations import TopicInfo
 
 if TYPE_CHECKING:
+    from flotilla.client.async_client import AsyncClient
     from flotilla.client.client import Client
     from flotilla.client.credentials import CredentialsProvider
 
@@ -75,12 +76,9 @@ class Cluster:
     def connect(self) -> "Client":
         """A client. On a terminal it says so when no broker answers at once. Raises InvalidArgumentError."""
         # Imported late: a client takes longer to load than `--help` should.
-        from flotilla.client.app.environment import environment_credentials
         from flotilla.client.client import Client
 
-        tls = None if self.is_local else tls_of_environment()
-        credentials = environment_credentials() if self.join_secret is None else _join_credentials(self.join_secret)
-        client = Client(self.servers, timeout_ms=self.timeout_ms, tls=tls, credentials=credentials)
+        client = Client(self.servers, timeout_ms=self.timeout_ms, tls=self._tls(), credentials=self._credentials())
         if sys.stderr.isatty():
             try:
                 report_silence(client, f"no answer from {self.servers} yet; trying for {self.timeout}")
@@ -88,6 +86,20 @@ class Cluster:
                 client.close()
                 raise
         return client
+
+    def connect_async(self) -> "AsyncClient":
+        """The same for coroutines. It says nothing while no broker answers."""
+        from flotilla.client.async_client import AsyncClient
+
+        return AsyncClient(self.servers, timeout_ms=self.timeout_ms, tls=self._tls(), credentials=self._credentials())
+
+    def _tls(self) -> Tls | None:
+        return None if self.is_local else tls_of_environment()
+
+    def _credentials(self) -> "CredentialsProvider | None":
+        from flotilla.client.app.environment import environment_credentials
+
+        return environment_credentials() if self.join_secret is None else _join_credentials(self.join_secret)
 
 
 def _join_credentials(file: Path) -> "CredentialsProvider":

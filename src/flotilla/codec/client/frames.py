@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from google.protobuf.message import DecodeError
 
+from flotilla.codec.client import backup as backup_messages
 from flotilla.codec.client import cluster as cluster_messages
 from flotilla.codec.client import messages as client_messages
 from flotilla.codec.client import queue as queue_messages
@@ -60,6 +61,7 @@ _FAMILIES = (
     stream_messages,
     schedule_messages,
     security_messages,
+    backup_messages,
 )
 REQUEST_ROWS: tuple[Row, ...] = sum([family.REQUEST_ROWS for family in _FAMILIES], ())
 REPLY_ROWS: tuple[Row, ...] = sum([family.REPLY_ROWS for family in _FAMILIES], ())

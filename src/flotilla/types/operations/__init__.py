@@ -1,12 +1,13 @@
 """The operations of a broker: one request and one reply class each, which all layers share.
 
 Grouped by noun: the log, topics, the cluster, queue groups, stream groups, transactions, schedules, users and grants,
-quotas, the handshake of a connection. `request.py` says how an operation is declared. How they travel belongs to
-`codec/`, what they do to `broker/`.
+quotas, backups, the handshake of a connection. `request.py` says how an operation is declared. How they travel belongs
+to `codec/`, what they do to `broker/`.
 """
 
 from typing import Final
 
+from flotilla.types.operations.backup import *  # noqa: F403
 from flotilla.types.operations.cluster import *  # noqa: F403
 from flotilla.types.operations.group_expiry import *  # noqa: F403
 from flotilla.types.operations.handshake import *  # noqa: F403

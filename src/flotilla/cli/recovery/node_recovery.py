@@ -9,17 +9,18 @@ The new id keeps the old members out: whoever comes back with its old disk is re
 disks join under their old ids like any node that lost its disk, and get their replicas again.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 
 from flotilla.broker.catalog import METADATA_GROUP
+from flotilla.cli.recovery.sole_member import end_alone, replayed, write_block, write_metadata
 from flotilla.codec.batch.facts import span_of
 from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.values import Partition
-from flotilla.raft.configuration import decode_configuration, encode_configuration
-from flotilla.raft.messages import CONFIG, DATA, NOOP, Configuration, Entry, HardState, SnapshotMeta
-from flotilla.replica.ports import PendingSnapshot
+from flotilla.raft.configuration import decode_configuration
+from flotilla.raft.messages import Configuration, Entry
 from flotilla.runtime.data_dir_identity import DataDir, PathFolder, read_identity
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.options import StoreOptions
@@ -129,44 +130,18 @@ class _Survivor:
         store = self._store
         for group, log in list(store.groups.items()):
             if group != METADATA_GROUP:
-                self._append_configuration(log)
+                end_alone(store, log, self._node, _end(log))
         for place in self._missing():
             self._machine.state.confirm_lost(place.group, self._node)
             store.create_group(place.group, self._configuration)
-        self._renew_metadata()
-        block = store.take_block()
-        assert block is not None
-        store.write_block(block)
-        store.finish_block(block)
+        term = store.groups[METADATA_GROUP].hard_state.term + 1
+        write_metadata(store, self._machine, self._node, self.found.cluster_id, term)
+        write_block(store)
         store.mark_block()
 
     def _missing(self) -> list[Partition]:
         assigned = self._machine.state.assignments_to(self._node)
         return [assignment.place for group, assignment in assigned.items() if group not in self._store.groups]
-
-    def _append_configuration(self, log: SegmentedLog) -> None:
-        end, term = _end(log), log.hard_state.term + 1
-        snapshot = log.snapshot()
-        covered = 0 if snapshot is None else snapshot.index
-        # After a leader's snapshot the state may be ahead of the log: the entries between are in the state alone.
-        entries = [Entry(index, term, NOOP, b"") for index in range(end + 1, covered + 1)]
-        last = max(end, covered) + 1
-        entries.append(Entry(last, term, CONFIG, encode_configuration(self._configuration)))
-        hard_state = HardState(term, self._node, log.hard_state.commit)
-        self._store.save(log.group, truncate_from=end + 1, entries=entries, hard_state=hard_state)
-
-    def _renew_metadata(self) -> None:
-        """As a snapshot: a start must never see the old id."""
-        log = self._store.groups[METADATA_GROUP]
-        machine, state = self._machine, self._machine.state
-        machine.applied += 1
-        state.cluster = replace(state.cluster, cluster_id=self.found.cluster_id, founders=(self._node,))
-        index, term = machine.applied, log.hard_state.term + 1
-        meta = SnapshotMeta(index, term, index, term, self._configuration)
-        job = self._store.plan_snapshot(METADATA_GROUP, PendingSnapshot(meta, machine.freeze()))
-        job.run()
-        written = self._store.finish_snapshot(job)
-        self._store.save(METADATA_GROUP, snapshot=written, hard_state=HardState(term, self._node, index))
 
 
 def _check_intact(store: NodeStore, log: SegmentedLog) -> None:
@@ -203,17 +178,19 @@ def _read(store: NodeStore, log: SegmentedLog, low: Index, high: Index) -> list[
 def _replayed(store: NodeStore) -> MetadataMachine:
     """The metadata at the end of their log."""
     log = store.groups[METADATA_GROUP]
-    machine = MetadataMachine()
+
+    def entries(low: Index) -> Iterator[Entry]:
+        end = _end(log) + 1
+        while low < end:
+            found = _read(store, log, low, end)
+            yield from found
+            low = found[-1].index + 1
+
     snapshot = log.read_snapshot()
-    if snapshot is not None:
-        machine.restore(snapshot.data)
-        machine.applied = snapshot.meta.index
-    end = _end(log) + 1
-    while machine.applied + 1 < end:
-        for entry in _read(store, log, machine.applied + 1, end):
-            if entry.kind == DATA:
-                machine.apply(entry)
-            machine.applied = entry.index
+    if snapshot is None:
+        machine = replayed(entries(1))
+    else:
+        machine = replayed(entries(snapshot.meta.index + 1), snapshot.meta.index, snapshot.data)
     if not machine.state.cluster.cluster_id:
         raise InvalidArgumentError("the node has not entered its cluster yet: there is nothing to recover")
     return machine
