@@ -7,6 +7,7 @@ import pytest
 
 from flotilla.broker.broker import Broker
 from flotilla.broker.cluster.controller import ClusterMembers
+from flotilla.broker.cluster.log_copies import LogCopies
 from flotilla.broker.cluster.move_plans import MovePlans
 from flotilla.broker.cluster.topics import Topics
 from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
@@ -50,7 +51,7 @@ def test_an_unknown_request_is_refused() -> None:
 def test_every_operation_has_the_method_of_its_name() -> None:
     """The method is found by its name; that it takes this very request is written in its annotation."""
     owners = [Broker, Topics, TransactionDecisions, ClusterMembers, MovePlans, QueuePolls]
-    owners += [StreamCoordinator, Schedules, Users]
+    owners += [StreamCoordinator, Schedules, Users, LogCopies]
     for name, kind in OPERATIONS.items():
         found = [getattr(owner, name) for owner in [*owners, PartitionHost, QueueRequests] if hasattr(owner, name)]
         if kind.is_for_endpoint:
