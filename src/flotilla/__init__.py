@@ -12,13 +12,17 @@ from flotilla.types.version import __version__ as __version__
 if TYPE_CHECKING:
     from flotilla.client.public import *  # noqa: F403 - the names stand once.
 
+#: What nearly every program imports is loaded without the rest.
+_HOMES = {"Client": "flotilla.client.client", "AsyncClient": "flotilla.client.async_client"}
+
 
 def __getattr__(name: str) -> object:
     if name == "__all__":
         return sorted(each for each in vars(import_module("flotilla.client.public")) if not each.startswith("_"))
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = import_module("flotilla.types.errors" if name.endswith("Error") else "flotilla.client.public")
+    errors = "flotilla.types.errors" if name.endswith("Error") else None
+    home = import_module(errors or _HOMES.get(name, "flotilla.client.public"))
     try:
         found: object = getattr(home, name)
     except AttributeError:

@@ -26,7 +26,7 @@ from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore
 from flotilla.types.address import Address
 from flotilla.types.ids import GroupId, NodeId
-from flotilla.types.span import Span
+from flotilla.types.records import Span
 from flotilla.types.timing import Timing
 
 

@@ -22,7 +22,7 @@ from flotilla.sim.ledger.machine import Ledger, command
 from flotilla.storage.options import StoreOptions
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError
-from flotilla.types.span import Span
+from flotilla.types.records import Span
 from flotilla.types.timing import Timing
 
 GROUP = 1

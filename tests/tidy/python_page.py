@@ -188,7 +188,9 @@ def _plain(text: str) -> str:
     text = re.sub(r"\b(?:flotilla|collections|datetime|typing)(?:\.\w+)*\.(?=\w)", "", text)
     text = re.sub(r"Union\[(.*?), NoneType\]", lambda found: found[1].replace(", ", " | ") + " | None", text)
     text = text.replace("NoneType", "None").replace("~", "").replace("int | timedelta", "Duration")
-    return re.sub(r"\*<class '(\w+)'>", r"Unpack[\1]", text)
+    text = re.sub(r"\*<class '(\w+)'>", r"Unpack[\1]", text)
+    # A class that is loaded when it is first used is named in quotes.
+    return re.sub(r"(-> |^)'(\w+)'", r"\1\2", text)
 
 
 def _text(found: Any) -> str:

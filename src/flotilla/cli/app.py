@@ -6,6 +6,7 @@ quickly.
 """
 
 import errno
+import gc
 import os
 from collections.abc import Callable
 from importlib import import_module
@@ -114,6 +115,9 @@ def load_verb(name: str) -> Any:
     command = make_command(found)
     command.name = name
     plain_help(command)
+    # What is loaded now stays: the collector need not look at it again.
+    gc.freeze()
+    gc.enable()
     return command
 
 

@@ -12,7 +12,6 @@ runs is read from the lock on its folder, never from a process id alone.
 """
 
 import asyncio
-import fcntl
 import json
 import os
 import random
@@ -29,7 +28,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import typer
-import uvloop
 
 import flotilla
 from flotilla.cli.terminal.exit_codes import FAILED
@@ -300,6 +298,9 @@ def run_with_cluster(name: str, act: Callable[[LocalCluster], Coroutine[None, No
     SIGTERM cancels it and ends the command with exit code 1, after the brokers and the folder are gone.
     """
 
+    # Loaded here: the verbs about a cluster elsewhere work without it, too, as on Windows.
+    import uvloop
+
     async def run() -> T:
         task = asyncio.current_task()
         assert task is not None
@@ -355,6 +356,9 @@ def find_free_ports(node_count: int) -> list[Ports]:
 
 def _is_locked(path: Path) -> bool:
     """Whether a node has locked its folder."""
+    # Loaded here: Windows does not have it, and starts no nodes.
+    import fcntl
+
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

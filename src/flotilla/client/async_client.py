@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from flotilla.client._core.asyncio_network import Network, R
 from flotilla.client._core.closing import TimeLimit, leaving
@@ -20,11 +20,8 @@ from flotilla.client._options import (
     read_timeout,
     takes,
 )
-from flotilla.client.admin.cluster import AsyncAdmin
-from flotilla.client.admin.dead_letters import AsyncDeadLetters
 from flotilla.client.admin.group_info import GroupInfo
 from flotilla.client.admin.groups import Groups
-from flotilla.client.admin.schedules import AsyncSchedules
 from flotilla.client.admin.trimming import Ask, purge, trim
 from flotilla.client.credentials import Credentials, CredentialsProvider, read_credentials
 from flotilla.client.producer._at_exit import warn_unclosed
@@ -72,6 +69,12 @@ from flotilla.types.operations.queue import Explanation, GroupReset
 from flotilla.types.records import Record
 from flotilla.types.tasks import WORKER_GROUP
 from flotilla.types.topics import check_group_name
+
+if TYPE_CHECKING:
+    # Loaded by the first use: most programs administer nothing.
+    from flotilla.client.admin.cluster import AsyncAdmin
+    from flotilla.client.admin.dead_letters import AsyncDeadLetters
+    from flotilla.client.admin.schedules import AsyncSchedules
 
 #: The pause after metadata that no quorum confirmed.
 CONFIRM_AGAIN_MS: Final = 50
@@ -518,18 +521,24 @@ class AsyncClient:
         """The state of a message in a group, its cause, and what comes next; `history` adds every step in the log."""
         return await self._groups(topic, timeout_ms).explain(group, partition, offset, has_history=history)
 
-    def dead_letters(self, topic: str, group: str, *, timeout_ms: Duration | None = None) -> AsyncDeadLetters:
+    def dead_letters(self, topic: str, group: str, *, timeout_ms: Duration | None = None) -> "AsyncDeadLetters":
         """The dead letters of a group of a topic: to be listed, sent again, or deleted."""
+        from flotilla.client.admin.dead_letters import AsyncDeadLetters
+
         return AsyncDeadLetters(self, topic, group, self._limit_ms(timeout_ms))
 
     @property
-    def schedules(self) -> AsyncSchedules:
+    def schedules(self) -> "AsyncSchedules":
         """Recurring messages: cron expressions and intervals."""
+        from flotilla.client.admin.schedules import AsyncSchedules
+
         return AsyncSchedules(self._opened, self._timeout_ms)
 
     @property
-    def admin(self) -> AsyncAdmin:
+    def admin(self) -> "AsyncAdmin":
         """Administration of the cluster: nodes, replicas, leaders."""
+        from flotilla.client.admin.cluster import AsyncAdmin
+
         return AsyncAdmin(self._call)
 
     # Its own life.

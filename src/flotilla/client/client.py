@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from flotilla.client._blocking import blocking, documented_by
 from flotilla.client._core.asyncio_network import Network
@@ -17,9 +17,6 @@ from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.loop_thread import LoopThread
 from flotilla.client._duration import Duration
 from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription, full_name, read_timeout, takes
-from flotilla.client.admin.cluster import Admin
-from flotilla.client.admin.dead_letters import DeadLetters
-from flotilla.client.admin.schedules import Schedules
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.credentials import Credentials, CredentialsProvider
 from flotilla.client.producer._at_exit import warn_unclosed
@@ -38,6 +35,12 @@ from flotilla.client.transaction.sync import Transaction
 from flotilla.security.client_tls import Tls
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, TopicReplacedError
 from flotilla.types.records import Record
+
+if TYPE_CHECKING:
+    # Loaded by the first use: most programs administer nothing.
+    from flotilla.client.admin.cluster import Admin
+    from flotilla.client.admin.dead_letters import DeadLetters
+    from flotilla.client.admin.schedules import Schedules
 
 Result = TypeVar("Result")
 Consumer = TypeVar("Consumer", Reader, QueueConsumer, StreamConsumer)
@@ -204,17 +207,23 @@ class Client:
     explain = blocking(AsyncClient.explain)
 
     @documented_by(AsyncClient.dead_letters)
-    def dead_letters(self, topic: str, group: str, *, timeout_ms: Duration | None = None) -> DeadLetters:
+    def dead_letters(self, topic: str, group: str, *, timeout_ms: Duration | None = None) -> "DeadLetters":
+        from flotilla.client.admin.dead_letters import DeadLetters
+
         return DeadLetters(self._inner.dead_letters(topic, group, timeout_ms=timeout_ms), self._run)
 
     @property
-    def schedules(self) -> Schedules:
+    def schedules(self) -> "Schedules":
         """Recurring messages: cron expressions and intervals."""
+        from flotilla.client.admin.schedules import Schedules
+
         return Schedules(self._inner.schedules, self._run)
 
     @property
-    def admin(self) -> Admin:
+    def admin(self) -> "Admin":
         """Administration of the cluster: nodes, replicas, leaders."""
+        from flotilla.client.admin.cluster import Admin
+
         return Admin(self._inner.admin, self._run)
 
     # Its own life.

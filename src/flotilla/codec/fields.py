@@ -3,7 +3,7 @@
 A field's type and its place in the message decide how: numbers, flags, texts and bytes as they are, lists and maps as
 a whole, dataclasses and named tuples by their own fields, tuples by the order of the message's fields. What differs is
 declared: another name, a `Part` of its own, or None for a field that does not travel. A field that the message does
-not have is an error when the module is imported. Everything is put together once, into a pair of functions.
+not have is an error when the functions are made. Everything is put together once, into a pair of functions.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
+from flotilla.codec.checksum import crc32c
 from flotilla.storage.framing import (
     ENTRY,
     RECORD_BYTES,

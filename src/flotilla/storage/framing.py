@@ -23,13 +23,12 @@ both, so that a directory is read record by record. Nothing here does I/O.
 from dataclasses import dataclass
 from struct import Struct
 
-from crc32c import crc32c
-
+from flotilla.codec.checksum import crc32c
 from flotilla.codec.log import decode_configuration, encode_configuration
 from flotilla.raft.messages import Entry, HardState, SnapshotMeta
 from flotilla.storage.ports import Buffer
 from flotilla.types.ids import GroupId, Index, Term
-from flotilla.types.span import Span
+from flotilla.types.records import Span
 
 #: The unit that a disk writes, tears, loses and reads as a whole. No write touches a sector that holds durable bytes.
 SECTOR_BYTES = 4096

@@ -37,7 +37,7 @@ from flotilla.storage.tail import Tail
 from flotilla.storage.term_runs import TermRuns
 from flotilla.types.errors import CorruptionError, NotLoadedError
 from flotilla.types.ids import GroupId, Index, Term
-from flotilla.types.span import Span
+from flotilla.types.records import Span
 
 #: Above every index: nothing was truncated.
 _NEVER = 1 << 63

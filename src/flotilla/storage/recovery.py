@@ -38,7 +38,7 @@ from flotilla.storage.framing import (
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.snapshots import SnapshotFile
 from flotilla.types.ids import GroupId, Index
-from flotilla.types.span import Span
+from flotilla.types.records import Span
 
 #: The front of a RESET record: group, file number, log index, log term.
 RESET_FRONT = Struct("<QQQQ")

@@ -11,8 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from struct import Struct
 
-from crc32c import crc32c
-
+from flotilla.codec.checksum import crc32c
 from flotilla.types.ids import GroupId, Index
 
 NO_OFFSET = -1

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from struct import Struct
 
-from crc32c import crc32c
-
+from flotilla.codec.checksum import crc32c
 from flotilla.raft.messages import SnapshotMeta
 from flotilla.replica.ports import PendingSnapshot
 from flotilla.storage.framing import decode_meta, encode_meta

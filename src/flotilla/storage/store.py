@@ -52,7 +52,7 @@ from flotilla.storage.recovery import GROUP_FRONT, RESET_FRONT, Replay
 from flotilla.storage.snapshots import SnapshotFile, SnapshotJob
 from flotilla.types.errors import CorruptionError, DiskFullError
 from flotilla.types.ids import GroupId, Index
-from flotilla.types.span import Span
+from flotilla.types.records import Span
 
 _FORMAT_PATH = "format"
 _FORMAT_NAME = b"flotilla store "

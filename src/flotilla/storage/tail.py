@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from flotilla.raft.messages import Entry
 from flotilla.storage.segment_index import NO_OFFSET, NO_TIME
 from flotilla.types.ids import Index
-from flotilla.types.span import Span
+from flotilla.types.records import Span
 
 
 class Tail:

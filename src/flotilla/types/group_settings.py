@@ -5,12 +5,12 @@ leader of the topic's partitions knows them.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from flotilla.types.dead_letters import PREFIX, is_redrive_group
 from flotilla.types.setting_kinds import duration, text, whole
 from flotilla.types.setting_table import Setting, SettingTable
+from flotilla.types.slotted import frozen
 from flotilla.types.topics import SETTINGS, TopicSettings
 
 _HOUR_MS = 3_600_000
@@ -81,7 +81,7 @@ def is_ephemeral(group: str) -> bool:
     return group.startswith(EPHEMERAL_PREFIX)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupRules:
     """The settings in force for one group, one field for each row of GROUP_SETTINGS and in its order."""
 

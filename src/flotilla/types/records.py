@@ -79,6 +79,18 @@ class Record(NamedTuple):
     max_deliveries: int = 0
 
 
+@dataclass(slots=True)
+class Span:
+    """The offsets and the time of a stored entry, by which storage indexes it.
+
+    `count` records from `base_offset` on, the newest of `timestamp_ms`. Made for every entry: frozen is slower.
+    """
+
+    base_offset: int
+    count: int
+    timestamp_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class RecordLimits:
     """What one topic accepts. The defaults are those of a topic without settings."""

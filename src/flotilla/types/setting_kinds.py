@@ -7,11 +7,11 @@ from. For every allowed value, `read(format(value)) == value`.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from flotilla.types.address import PORT_MAX, Address, Peer, parse_address
 from flotilla.types.notation import DURATION_UNITS, SIZE_UNITS, format_duration, format_size, parse_duration, parse_size
+from flotilla.types.slotted import frozen
 
 #: A value as JSON says it.
 Plain: TypeAlias = int | str | list[str] | dict[str, str] | None
@@ -32,7 +32,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kind:
     """Values go through `read` on their way in, `format` and `plain` on their way out."""
 

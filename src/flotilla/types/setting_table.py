@@ -5,13 +5,12 @@ reference pages come from these rows.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import Enum
 from typing import Any
 
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.setting_kinds import Kind
+from flotilla.types.slotted import frozen
 
 
 class Scope(Enum):
@@ -21,7 +20,7 @@ class Scope(Enum):
     CLUSTER = "cluster"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting:
     """One row of a table."""
 
@@ -93,5 +92,7 @@ class SettingTable(dict[str, Setting]):
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint that ends an error message; empty when no name is close."""
+    from difflib import get_close_matches
+
     close = get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]}?" if close else ""

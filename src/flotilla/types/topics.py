@@ -7,13 +7,13 @@ set; the rest follows the table. Zero means "no limit" where a row says so.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import KIB, MIB
 from flotilla.types.setting_kinds import UNBOUNDED, duration, size, whole
 from flotilla.types.setting_table import Setting, SettingTable
+from flotilla.types.slotted import frozen
 
 NAME_LENGTH_MAX: Final = 200
 #: A note that a consumer keeps beside its committed offset.
@@ -115,7 +115,7 @@ _ROWS: Final = (
 SETTINGS: Final = SettingTable("topic", _ROWS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopicSettings:
     """The settings in force, one field for each row of SETTINGS and in its order."""
 

@@ -15,7 +15,7 @@ from flotilla.sim.ledger.machine import command
 from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import StorageFailedError
-from flotilla.types.span import Span
+from flotilla.types.records import Span
 from tests.unit.runtime.test_driver import ALONE, SMALL, THREE, Bench, lead_with_entries
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from flotilla.raft.messages import DATA, Append, AppendReply, Entry, Heartbeat
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import DiskFullError
-from flotilla.types.span import Span
+from flotilla.types.records import Span
 from tests.unit.runtime.test_driver import SMALL, THREE, Bench, sends
 
 TERM = 1

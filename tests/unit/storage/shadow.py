@@ -18,7 +18,7 @@ from flotilla.storage.ports import Disk
 from flotilla.storage.snapshots import SnapshotJob
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import CorruptionError, DiskFullError, StorageFailedError
-from flotilla.types.span import Span
+from flotilla.types.records import Span
 from tests.unit.storage.loading import loaded
 
 TINY = StoreOptions(

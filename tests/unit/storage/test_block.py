@@ -9,7 +9,7 @@ from flotilla.storage.block import FIRST, MARK, MARK_BYTES, TWIN, PendingBlock, 
 from flotilla.storage.framing import ENTRY, HARD_STATE, hard_state_record, parse_hard_state, seal, sectors
 from flotilla.storage.journal_scan import JournalScan
 from flotilla.types.errors import CorruptionError
-from flotilla.types.span import Span
+from flotilla.types.records import Span
 
 
 def _block(sequence: int, sizes: list[int], *, checkpoint: bool = False) -> PendingBlock:

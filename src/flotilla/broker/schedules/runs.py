@@ -16,12 +16,11 @@ from functools import partial
 from hashlib import blake2b
 from typing import Final
 
-from crc32c import crc32c
-
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
 from flotilla.broker.schedules.occurrences import Due, due_now
 from flotilla.codec.batch.records import encode_batch
+from flotilla.codec.checksum import crc32c
 from flotilla.metadata.scheduling.commands import RunSchedule
 from flotilla.metadata.scheduling.schedules import Schedule, ScheduleTable
 from flotilla.metadata.values import Topic

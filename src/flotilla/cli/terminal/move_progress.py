@@ -9,9 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.progress import TextColumn, TimeElapsedColumn
-
-from flotilla.cli.terminal.progress import progress_bar
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Metadata
 
@@ -64,6 +61,11 @@ def watch(
 ) -> None:
     """Shows a bar until `is_over`. Interrupting it does not stop the moves."""
     most = 0
+    # Loaded here: few commands have a bar to show.
+    from rich.progress import TextColumn, TimeElapsedColumn
+
+    from flotilla.cli.terminal.progress import progress_bar
+
     with progress_bar(TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn()) as progress:
         task = progress.add_task(title, total=1.0)
         while True:

@@ -1,9 +1,9 @@
 """The delay before a retry: doubling, jittered, and at least as long as the broker asks for."""
 
-from dataclasses import dataclass
 from random import Random
 
 from flotilla.types.errors import FlotillaError, NotLeaderError
+from flotilla.types.slotted import frozen
 
 _DOUBLINGS_MAX = 16
 
@@ -13,7 +13,7 @@ def doubled_ms(first_ms: int, doublings: int, most_ms: int) -> int:
     return min(first_ms << min(doublings, _DOUBLINGS_MAX), most_ms)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backoff:
     first_ms: int = 20
     most_ms: int = 500

@@ -1,6 +1,5 @@
 """Links of a session: its connections, and the actions that it asks of its driver."""
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from flotilla.client._core.calls import ClientCall
@@ -8,11 +7,12 @@ from flotilla.client._core.connection import ClientConnection
 from flotilla.client.credentials import CredentialsProvider
 from flotilla.types.address import Address
 from flotilla.types.errors import UnavailableError
+from flotilla.types.slotted import frozen
 
 LinkId: TypeAlias = int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dial:
     """Connect, then report `dialled`, or `lost` if that fails."""
 
@@ -20,14 +20,14 @@ class Dial:
     address: Address
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Write:
     link: LinkId
     #: Frames; on a local link the values in place of frames.
     buffers: list[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Close:
     """Close the connection. Nothing is reported any more."""
 

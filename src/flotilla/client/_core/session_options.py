@@ -1,13 +1,14 @@
 """Options of a session: names, time limits and backoff."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from flotilla.client._core.backoff import Backoff
 from flotilla.client.credentials import CredentialsProvider
 from flotilla.types.limits import IDLE_MS_MAX
+from flotilla.types.slotted import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionOptions:
     #: Name and version of the client, for operators of the broker.
     name: str = ""

@@ -1,7 +1,6 @@
 """One dead letter, read from the headers that the broker added, and the filter that selects dead letters."""
 
 import re
-from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from flotilla.client.admin.fingerprint import fingerprint_of
@@ -17,12 +16,13 @@ from flotilla.types.dead_letters import (
 from flotilla.types.ids import Offset
 from flotilla.types.limits import DELIVERY_COUNT_MAX, TIME_MS_MAX
 from flotilla.types.records import Headers
+from flotilla.types.slotted import frozen
 
 #: Digits of a number in a header; brokers write shorter ones.
 _DIGITS_MAX = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeadLetter:
     """A message that failed for the last time in a group."""
 

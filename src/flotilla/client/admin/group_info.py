@@ -1,13 +1,14 @@
 """The description of a group over all partitions of its topic."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from flotilla.types.operations.queue import GroupDescription, MemberInfo
 from flotilla.types.operations.stream import StreamGroupDescription
+from flotilla.types.slotted import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupInfo:
     """One group of a topic. Sums are over the partitions; `partitions` has each of them."""
 

@@ -1,19 +1,19 @@
 """Options of a producer."""
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from flotilla.client._duration import Duration, milliseconds
 from flotilla.codec.batch.compression import NAMES
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import BATCH_RECORD_COUNT_MAX, ENTRY_BYTES_MAX, KIB, MIB
+from flotilla.types.slotted import frozen
 
 LINGER_MS_DEFAULT: Final = 5
 #: Room in a batch for its header, and for offsets that the estimate of a record's size does not cover.
 _BATCH_SLACK_BYTES: Final = 64 * KIB
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProducerOptions:
     #: How long a record may wait for others to share its batch.
     linger_ms: int = 0

@@ -7,7 +7,7 @@ topic was created with: when it gets more, no key moves, so the order of a key a
 
 from random import Random
 
-from crc32c import crc32c
+from flotilla.codec.checksum import crc32c
 
 
 def partition_of(key: bytes, partitions: int) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from difflib import get_close_matches
 from functools import partial
 from typing import Final, TypedDict, cast
 
@@ -75,6 +74,8 @@ def check_names(fields: RecordFields) -> None:
     """Raises InvalidArgumentError for a field that does not exist."""
     unknown = sorted(fields.keys() - RecordFields.__annotations__.keys())
     if unknown:
+        from difflib import get_close_matches
+
         near = get_close_matches(unknown[0], (*RecordFields.__annotations__, "key", "partition"), 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(RecordFields.__annotations__)}"
         raise InvalidArgumentError(f"a record has no {', '.join(unknown)}; {hint}")

@@ -10,7 +10,6 @@ buffers the answers of polls that it did not need.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from flotilla.client._core.backoff import doubled_ms
 from flotilla.client._core.calls import CallResult, ClientCall, is_passing
@@ -19,6 +18,7 @@ from flotilla.client.queue._lag import KnownLag
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError, NotLeaderError, TopicReplacedError, UnavailableError
 from flotilla.types.operations import GetMetadata, LeaveQueue, Metadata, Poll, Polled, Route
+from flotilla.types.slotted import slotted
 
 #: How long a consumer that is closed waits for the leaders that it leaves.
 LEAVE_MS_MAX = 1_000
@@ -32,7 +32,7 @@ _PAUSE_MS_MAX = 500
 _DRY_MS = 100
 
 
-@dataclass(slots=True)
+@slotted
 class _PollInFlight:
     """What a poll asks for, and where."""
 
@@ -43,7 +43,7 @@ class _PollInFlight:
     sent_ms: int
 
 
-@dataclass(slots=True)
+@slotted
 class _Failures:
     """Consecutive failed or hasty answers: since when, how many, and until when to pause."""
 

@@ -1,7 +1,6 @@
 """The options of a queue consumer: as `queue` takes them, and as its core uses them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias, TypedDict
 
@@ -12,6 +11,7 @@ from flotilla.types.filters import NO_FILTER, MessageFilter, WantedHeaders
 from flotilla.types.limits import MIB
 from flotilla.types.operations import EARLIEST, LATEST
 from flotilla.types.operations.queue import FROM_EARLIEST, FROM_OFFSET, FROM_TIME, Start
+from flotilla.types.slotted import frozen
 
 #: Where a group begins: an offset, a time, or one of two places that move.
 StartAt: TypeAlias = int | datetime | Literal["earliest", "latest"]
@@ -45,7 +45,7 @@ class QueueSettings(TypedDict, total=False):
     timeout_ms: Duration | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueOptions:
     start: Start = FROM_EARLIEST
     partitions: tuple[int, ...] | None = None

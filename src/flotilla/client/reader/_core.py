@@ -17,7 +17,6 @@ and goes on at the positions of before the call.
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from flotilla.client._core.calls import CallResult
@@ -34,13 +33,14 @@ from flotilla.types.filters import NO_FILTER, MessageFilter
 from flotilla.types.ids import Offset
 from flotilla.types.limits import MIB
 from flotilla.types.operations import EARLIEST, Fetch, Fetched, ListOffsets, OffsetFound
+from flotilla.types.slotted import frozen
 
 Wanted: TypeAlias = Fetch | ListOffsets
 #: Partitions with their positions at a moment.
 Bookmark: TypeAlias = list[tuple["_Part", Offset]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReaderOptions:
     #: Of one fetch; a batch that is larger comes all the same.
     fetch_bytes: int = 1 * MIB

@@ -1,7 +1,6 @@
 """The options of a reader: as `reader` takes them, and as its shells use them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from flotilla.client._core.positions import Start
@@ -12,6 +11,7 @@ from flotilla.client.reader._replica_choice import READ_FROM
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.filters import MessageFilter, WantedHeaders
 from flotilla.types.limits import MIB
+from flotilla.types.slotted import frozen
 
 ReadFrom: TypeAlias = Literal["leader", "nearest", "spread"]
 
@@ -19,7 +19,7 @@ FETCH_BYTES_DEFAULT = 1 * MIB
 BUFFER_BYTES_DEFAULT = 32 * MIB
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReaderPlan:
     """Where a reader begins, and how it fetches."""
 

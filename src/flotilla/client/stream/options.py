@@ -1,7 +1,7 @@
 """The options of a stream consumer: as `stream` takes them, and as its core uses them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from flotilla.client._duration import Duration, milliseconds
@@ -13,6 +13,7 @@ from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.filters import WantedHeaders
 from flotilla.types.operations.queue import FROM_EARLIEST, Start
 from flotilla.types.operations.stream import SESSION_MS_MAX, SESSION_MS_MIN, STRATEGIES
+from flotilla.types.slotted import frozen
 
 #: How long an application may take with what it was given before its partitions go to others that ask for them.
 POLL_MS_DEFAULT = 300_000
@@ -24,7 +25,7 @@ OnAssign: TypeAlias = Callable[[list[int]], Any]
 OnRevoke: TypeAlias = Callable[[list[int], bool], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamOptions:
     start: Start = FROM_EARLIEST
     #: Empty and 0: as the group has it.

@@ -3,13 +3,10 @@
 Columns that are small, do not shrink, or would exceed the ratio when opened are stored uncompressed. Decompressing
 allocates exactly the size that the batch declares, after a check of that size against the limit and the ratio: a small
 batch cannot claim much memory. lz4 is the raw block format (its size is in the directory); zstd is one frame that
-declares the same size.
+declares the same size. The libraries are loaded by the first batch that needs them.
 """
 
 from typing import Final
-
-import lz4.block  # type: ignore[import-untyped]
-import zstandard
 
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import COMPRESSION_RATIO_MAX, KIB, MIB
@@ -37,8 +34,12 @@ def compress(compression: int, body: bytes) -> tuple[int, bytes]:
         return NONE, body
     packed: bytes
     if compression == LZ4:
+        import lz4.block  # type: ignore[import-untyped]
+
         packed = lz4.block.compress(body, store_size=False)
     else:
+        import zstandard
+
         packed = zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(body)
     if len(packed) >= len(body) or len(packed) * COMPRESSION_RATIO_MAX < len(body):
         return NONE, body
@@ -60,6 +61,8 @@ def decompress(compression: int, packed: memoryview, body_bytes: int, body_bytes
 
 
 def _lz4(packed: memoryview, body_bytes: int) -> bytes:
+    import lz4.block
+
     try:
         body: bytes = lz4.block.decompress(packed, uncompressed_size=body_bytes)
     except (lz4.block.LZ4BlockError, ValueError) as error:
@@ -68,6 +71,8 @@ def _lz4(packed: memoryview, body_bytes: int) -> bytes:
 
 
 def _zstd(packed: memoryview, body_bytes: int) -> bytes:
+    import zstandard
+
     try:
         # The library allocates what the frame declares: that is checked first.
         if zstandard.frame_content_size(packed) != body_bytes:

@@ -13,7 +13,7 @@ from flotilla.codec.batch.view import BatchView
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.raft.messages import DATA, Entry
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.span import Span
+from flotilla.types.records import Span
 
 #: Of the header: base_offset, length, version, format, flags, count, producer_epoch, magic, max_time_ms,
 #: producer_id, producer_sequence; of the directory (`columns`): columns, priority, deliver_at_ms.

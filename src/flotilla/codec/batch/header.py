@@ -28,8 +28,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
+from flotilla.codec.checksum import crc32c
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import ENTRY_BYTES_MAX
 

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
-from flotilla.codec.fields import Descriptor, Part, fields_of
+from flotilla.codec.fields import Descriptor, Fields, Part, fields_of
 from flotilla.codec.generated import client_pb2
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -30,14 +31,17 @@ def by_hand(kind: type, write: Writer, read: Reader, *, has_attachment: bool = F
 
 
 def derived(kind: type, **declared: Part | str | None) -> Row:
-    """A row by the names of the fields (`codec/fields`)."""
-    fields = fields_of(kind, message_of(kind), **declared)
+    """A row by the names of the fields (`codec/fields`), put together when it is first used: most clients use few."""
+
+    @cache
+    def fields() -> Fields:
+        return fields_of(kind, message_of(kind), **declared)
 
     def write(body: Any, value: Any) -> Sequence[Buffer]:
-        fields.write(body, value)
+        fields().write(body, value)
         return ()
 
-    return by_hand(kind, write, lambda body, attachment: fields.read(body))
+    return by_hand(kind, write, lambda body, attachment: fields().read(body))
 
 
 def message_of(kind: type) -> Descriptor:

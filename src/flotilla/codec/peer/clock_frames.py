@@ -6,8 +6,7 @@ target u64, milliseconds i64. Everything is big-endian.
 
 import struct
 
-from crc32c import crc32c
-
+from flotilla.codec.checksum import crc32c
 from flotilla.codec.frames import Buffer
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import NodeId

@@ -15,9 +15,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
+from flotilla.codec.checksum import crc32c
 from flotilla.codec.generated import peer_pb2
 from flotilla.codec.peer.bounds import check_cells, check_row
 from flotilla.codec.peer.messages import CODECS, COPY_BYTES_MAX, Buffer, Incoming, Outgoing

@@ -5,8 +5,8 @@ from flotilla.raft.node import RaftNode
 from flotilla.sim.ledger.machine import Ledger
 from flotilla.sim.observer import GroupObserver
 from flotilla.types.ids import NodeId
+from flotilla.types.records import Span
 from flotilla.types.snapshot_data import SnapshotData
-from flotilla.types.span import Span
 
 
 class WatchedLedger(Ledger):

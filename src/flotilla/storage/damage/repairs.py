@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from flotilla.raft.messages import Entry
 from flotilla.storage.damage.ranges import IndexRanges
 from flotilla.types.ids import Index
-from flotilla.types.span import Span
+from flotilla.types.records import Span
 
 
 @dataclass(slots=True, eq=False)

@@ -1,7 +1,7 @@
 """Operations on the cluster: its metadata, its nodes, and where partitions and their leaders are."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, Self
 
 from flotilla.types.access import ANYBODY, DESCRIBE, EVERYTHING, FOUND, MANAGE, NODES, OPERATE, Resource
@@ -19,6 +19,7 @@ from flotilla.types.operations.request import (
     Request,
 )
 from flotilla.types.operations.topics import TopicInfo
+from flotilla.types.slotted import slotted
 
 #: Roles of a replica in its group.
 LEADER: Final = "leader"
@@ -28,7 +29,7 @@ LEARNER: Final = "learner"
 LOST: Final = "lost"
 
 
-@dataclass(slots=True)
+@slotted
 class BrokerInfo:
     node: NodeId
     #: host:port of each endpoint; empty when that endpoint is closed.
@@ -41,7 +42,7 @@ class BrokerInfo:
     grpc: str = ""
 
 
-@dataclass(slots=True)
+@slotted
 class Metadata(Reply):
     #: Drawn when the cluster was founded; empty: this node knows none yet.
     cluster_id: str
@@ -61,7 +62,7 @@ class Metadata(Reply):
 METADATA_CONFIRM_MS_MAX: Final = 3_000
 
 
-@dataclass(slots=True)
+@slotted
 class GetMetadata(Request[Metadata], to=ANY, effect=READ, needs=ANYBODY):
     """All topics when none is named. A topic that does not exist is left out of the reply.
 
@@ -92,7 +93,7 @@ class GetMetadata(Request[Metadata], to=ANY, effect=READ, needs=ANYBODY):
         return replace(reply, topics=[topic for topic in reply.topics if may(DESCRIBE, Resource(topic.name))])
 
 
-@dataclass(slots=True)
+@slotted
 class ClusterReply(Reply):
     #: Drawn when the cluster was founded; empty: this node knows none yet.
     cluster_id: str
@@ -101,14 +102,14 @@ class ClusterReply(Reply):
     cluster_name: str = ""
 
 
-@dataclass(slots=True)
+@slotted
 class InitCluster(Request[ClusterReply], to=ANY, effect=REPEATABLE, needs=FOUND):
     """Forms a cluster out of waiting nodes: id to peer address. Repeating it with the same nodes is fine."""
 
     nodes: dict[NodeId, str]
 
 
-@dataclass(slots=True)
+@slotted
 class JoinCluster(Request[ClusterReply], to=CONTROLLER, effect=REPEATABLE, needs=NODES):
     """A node becomes a broker of a running cluster."""
 
@@ -122,7 +123,7 @@ class JoinCluster(Request[ClusterReply], to=CONTROLLER, effect=REPEATABLE, needs
     token: bytes = b""
 
 
-@dataclass(slots=True)
+@slotted
 class CreateJoinToken(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     """A token by which one node may join, of which only the digest is told. It is good for `ttl_ms`."""
 
@@ -131,7 +132,7 @@ class CreateJoinToken(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPE
     ttl_ms: int
 
 
-@dataclass(slots=True)
+@slotted
 class EnterCluster(Request[ClusterReply], to=ANY, effect=REPEATABLE, needs=FOUND):
     """Sent to a waiting node: it joins the running cluster at these client addresses, in the background."""
 
@@ -140,14 +141,14 @@ class EnterCluster(Request[ClusterReply], to=ANY, effect=REPEATABLE, needs=FOUND
     token: bytes = b""
 
 
-@dataclass(slots=True)
+@slotted
 class RemoveNode(Request[ClusterReply], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     """A broker leaves for good. One that still has replicas gives them away first and leaves later."""
 
     node: NodeId
 
 
-@dataclass(slots=True)
+@slotted
 class DrainNode(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     """A broker gives its replicas away and gets no new ones; without `is_draining` that ends."""
 
@@ -155,7 +156,7 @@ class DrainNode(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     is_draining: bool = True
 
 
-@dataclass(slots=True)
+@slotted
 class PlannedMove:
     topic: str
     partition: int
@@ -164,12 +165,12 @@ class PlannedMove:
     target: list[NodeId]
 
 
-@dataclass(slots=True)
+@slotted
 class MovesPlanned(Reply):
     moves: list[PlannedMove]
 
 
-@dataclass(slots=True)
+@slotted
 class Rebalance(Request[MovesPlanned], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     """Plans the fewest moves that spread replicas and leaders evenly, and begins them."""
 
@@ -179,14 +180,14 @@ class Rebalance(Request[MovesPlanned], to=CONTROLLER, effect=REPEATABLE, needs=O
     is_dry_run: bool = False
 
 
-@dataclass(slots=True)
+@slotted
 class CancelMoves(Request[MovesPlanned], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     """Moving partitions return to their present replicas, unless they have arrived."""
 
     topics: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@slotted
 class ReplicaInfo:
     node: NodeId
     role: str
@@ -197,14 +198,14 @@ class ReplicaInfo:
     behind_bytes: int
 
 
-@dataclass(slots=True)
+@slotted
 class ReplicasDescribed(Reply):
     replicas: list[ReplicaInfo]
     #: Of the leader's log.
     size_bytes: int
 
 
-@dataclass(slots=True)
+@slotted
 class DescribeReplicas(
     Request[ReplicasDescribed], to=PARTITION_LEADER, effect=READ, retries_not_found=True, needs=DESCRIBE
 ):
@@ -232,7 +233,7 @@ RETENTION_HELD: Final = "RETENTION_HELD"
 INSECURE: Final = "INSECURE"
 
 
-@dataclass(slots=True)
+@slotted
 class NodeWarning:
     """A trouble that does not stop a node from serving: a word for programs and a sentence for people."""
 
@@ -244,7 +245,7 @@ class NodeWarning:
     partitions: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@slotted
 class NodeDescribed(Reply):
     node: NodeId
     warnings: list[NodeWarning]
@@ -255,19 +256,19 @@ class NodeDescribed(Reply):
     disk_total_bytes: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class DescribeNode(Request[NodeDescribed], to=ANY, effect=READ, needs=OPERATE):
     """The node that answers: what it warns of, above all in partitions that it leads."""
 
 
-@dataclass(slots=True)
+@slotted
 class RateSeries:
     name: str
     #: One for each step, the oldest first: how often in that step, or how many at its end.
     values: list[int]
 
 
-@dataclass(slots=True)
+@slotted
 class HistoryRead(Reply):
     node: NodeId
     #: The length of a step, and the end of the newest one.
@@ -276,7 +277,7 @@ class HistoryRead(Reply):
     series: list[RateSeries]
 
 
-@dataclass(slots=True)
+@slotted
 class ReadHistory(Request[HistoryRead], to=ANY, effect=READ, needs=DESCRIBE):
     """What the node that answers has counted in the last hour (`broker/observability/rate_history.py`)."""
 
@@ -285,7 +286,7 @@ class ReadHistory(Request[HistoryRead], to=ANY, effect=READ, needs=DESCRIBE):
         return (EVERYTHING,)
 
 
-@dataclass(slots=True)
+@slotted
 class TransferLeadership(Request[Done], to=PARTITION_LEADER, effect=ONCE, needs=OPERATE):
     """Another replica becomes the leader of a partition: `to`, or any."""
 

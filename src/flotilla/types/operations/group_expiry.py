@@ -1,10 +1,10 @@
 """The operation by which the metadata's leader deletes a group that nobody has used for long, in each partition."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from flotilla.types.access import NODES
 from flotilla.types.operations.request import PARTITION_LEADER, REPEATABLE, Reply, Request
+from flotilla.types.slotted import slotted
 
 #: Steps of the deletion: only say how long the group was not used; let nobody use it for a moment; delete it; end the
 #: moment.
@@ -15,7 +15,7 @@ STEP_RELEASE: Final = 3
 STEPS: Final = (STEP_LOOK, STEP_HOLD, STEP_DELETE, STEP_RELEASE)
 
 
-@dataclass(slots=True)
+@slotted
 class GroupUse(Reply):
     """A group in one partition after the step."""
 
@@ -26,7 +26,7 @@ class GroupUse(Reply):
     is_held: bool = False
 
 
-@dataclass(slots=True)
+@slotted
 class ExpireGroup(Request[GroupUse], to=PARTITION_LEADER, effect=REPEATABLE, needs=NODES):
     """One step of deleting a group of either kind. A group that was used meanwhile, or that never expires, stays."""
 

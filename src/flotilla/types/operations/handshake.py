@@ -1,13 +1,14 @@
 """Exchanges about a TCP connection itself: Hello and Welcome, the log-in, and Ping. The endpoint answers them."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from flotilla.types.access import ANYBODY
 from flotilla.types.ids import NodeId
 from flotilla.types.operations.request import CONNECTION, READ, Done, Request
+from flotilla.types.slotted import slotted
 
 
-@dataclass(slots=True)
+@slotted
 class Hello:
     """The protocol versions that the client speaks."""
 
@@ -19,7 +20,7 @@ class Hello:
     is_gateway: bool = False
 
 
-@dataclass(slots=True)
+@slotted
 class Welcome:
     """The version that both will speak, the node that answered, and the limits of this connection."""
 
@@ -35,7 +36,7 @@ class Welcome:
     mechanisms: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@slotted
 class Authenticate:
     """A step of a log-in, after Welcome: the first of a mechanism, or the answer to a Challenge.
 
@@ -46,7 +47,7 @@ class Authenticate:
     data: bytes
 
 
-@dataclass(slots=True)
+@slotted
 class Challenge:
     """What the client has to answer; or, when it is done, the broker's own proof."""
 
@@ -54,6 +55,6 @@ class Challenge:
     is_done: bool = False
 
 
-@dataclass(slots=True)
+@slotted
 class Ping(Request[Done], to=CONNECTION, effect=READ, needs=ANYBODY):
     """Is answered at once, before requests that wait: it tells a silent broker from a dead one."""

@@ -3,13 +3,14 @@
 A batch is bytes in the batch format (codec/batch) and is never taken apart on the way.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import Final
 
 from flotilla.types.access import CONSUME, DESCRIBE, MANAGE, PRODUCE
 from flotilla.types.ids import Offset
 from flotilla.types.operations.request import ONCE, PARTITION_LEADER, READ, REPEATABLE, Effect, Reply, Request
+from flotilla.types.slotted import slotted
 
 #: Positions for ListOffsets that are not times.
 EARLIEST: Final = -2
@@ -19,7 +20,7 @@ LATEST: Final = -1
 _PRODUCER_ID: Final = Struct("<48xQ")
 
 
-@dataclass(slots=True)
+@slotted
 class Produced(Reply):
     base_offset: Offset
     #: The batch had been stored before; base_offset is where.
@@ -29,7 +30,7 @@ class Produced(Reply):
     known: list[tuple[int, Offset]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@slotted
 class Produce(Request[Produced], to=PARTITION_LEADER, needs=PRODUCE):
     """Appends one batch to one partition; answered when a majority has it on disk."""
 
@@ -50,7 +51,7 @@ class Produce(Request[Produced], to=PARTITION_LEADER, needs=PRODUCE):
         return REPEATABLE if is_numbered else ONCE
 
 
-@dataclass(slots=True)
+@slotted
 class Fetched(Reply):
     """`batches` may begin before the offset asked for: the reader skips. Records below next_offset are committed."""
 
@@ -61,7 +62,7 @@ class Fetched(Reply):
     reached: Offset = 0
 
 
-@dataclass(slots=True)
+@slotted
 class Fetch(Request[Fetched], to=PARTITION_LEADER, effect=READ, retries_not_found=True, needs=CONSUME):
     """Stored batches from the one that holds `offset` on. Waits up to wait_ms for the first byte (a long poll)."""
 
@@ -82,14 +83,14 @@ class Fetch(Request[Fetched], to=PARTITION_LEADER, effect=READ, retries_not_foun
     headers: list[tuple[str, bytes]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@slotted
 class OffsetFound(Reply):
     """-1: no record is that young."""
 
     offset: Offset
 
 
-@dataclass(slots=True)
+@slotted
 class ListOffsets(Request[OffsetFound], to=PARTITION_LEADER, effect=READ, retries_not_found=True, needs=DESCRIBE):
     """The offset of the first record at or after a time, or EARLIEST, or LATEST (the next to be written)."""
 
@@ -100,14 +101,14 @@ class ListOffsets(Request[OffsetFound], to=PARTITION_LEADER, effect=READ, retrie
     topic_id: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class PartitionTrimmed(Reply):
     """Where the log begins now; after the offset of the request if it began there already."""
 
     log_start: Offset
 
 
-@dataclass(slots=True)
+@slotted
 class TrimPartition(Request[PartitionTrimmed], to=PARTITION_LEADER, effect=REPEATABLE, needs=MANAGE):
     """Removes every message below an offset, needed by a group or not. Raises OffsetOutOfRangeError past the end."""
 
@@ -118,14 +119,14 @@ class TrimPartition(Request[PartitionTrimmed], to=PARTITION_LEADER, effect=REPEA
     topic_id: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class OffsetCommitted(Reply):
     """The group's position now; ahead of the request if it was there already."""
 
     offset: Offset
 
 
-@dataclass(slots=True)
+@slotted
 class CommitOffset(Request[OffsetCommitted], to=PARTITION_LEADER, needs=CONSUME):
     """Sets a group's position: the next offset it will read. It never moves back without `reset`."""
 
@@ -145,7 +146,7 @@ class CommitOffset(Request[OffsetCommitted], to=PARTITION_LEADER, needs=CONSUME)
         return ONCE if self.reset else REPEATABLE
 
 
-@dataclass(slots=True)
+@slotted
 class ReadOffset(Request[OffsetCommitted], to=PARTITION_LEADER, effect=READ, needs=DESCRIBE):
     group: str
     topic: str

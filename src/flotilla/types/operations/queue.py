@@ -6,7 +6,7 @@ Settling, extending and presenting a lease to a new leader all name (lease, run 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Final, NamedTuple
 
 from flotilla.types.access import ANYBODY, CONSUME, DESCRIBE, MANAGE, NODES, Resource, Right
@@ -26,6 +26,7 @@ from flotilla.types.operations.request import (
     Request,
     Route,
 )
+from flotilla.types.slotted import slotted
 
 #: Kinds of groups.
 QUEUE_KIND: Final = "queue"
@@ -79,7 +80,7 @@ FROM_EARLIEST: Final = Start()
 # Delivery.
 
 
-@dataclass(slots=True)
+@slotted
 class Delivery:
     """Consecutive records of one stored batch, cut out as a batch of their own, under one lease."""
 
@@ -95,7 +96,7 @@ class Delivery:
     topic_id: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class Polled(Reply):
     deliveries: list[Delivery]
     #: How long the leases last from now.
@@ -107,7 +108,7 @@ class Polled(Reply):
     lag: int = -1
 
 
-@dataclass(slots=True)
+@slotted
 class Poll(Request[Polled], effect=READ, needs=CONSUME):
     """Leases messages of the partitions that this node leads. Waits up to wait_ms for the first one.
 
@@ -145,7 +146,7 @@ class Poll(Request[Polled], effect=READ, needs=CONSUME):
         return Route(self.topic, self.partitions[0] if self.partitions else 0)
 
 
-@dataclass(slots=True)
+@slotted
 class Pushed(Reply):
     """Some deliveries of a subscription; more will follow."""
 
@@ -153,7 +154,7 @@ class Pushed(Reply):
     visibility_ms: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class Subscribe(Request[Pushed], effect=READ, needs=CONSUME):
     """Push: deliveries come as Pushed replies to this request, within its credit, until it is ended.
 
@@ -181,7 +182,7 @@ class Subscribe(Request[Pushed], effect=READ, needs=CONSUME):
         return Route(self.topic, self.partitions[0] if self.partitions else 0)
 
 
-@dataclass(slots=True)
+@slotted
 class AddCredit(Request[Done], to=CONNECTION, effect=ONCE, needs=ANYBODY):
     """Adds credit to the subscription of that correlation id on the same connection."""
 
@@ -189,14 +190,14 @@ class AddCredit(Request[Done], to=CONNECTION, effect=ONCE, needs=ANYBODY):
     messages: int
 
 
-@dataclass(slots=True)
+@slotted
 class Unsubscribe(Request[Done], to=CONNECTION, effect=REPEATABLE, needs=ANYBODY):
     """Ends a subscription of the same connection; its messages stay leased until they are settled or expire."""
 
     subscription: int
 
 
-@dataclass(slots=True)
+@slotted
 class Withdraw(Request[Done], to=CONNECTION, effect=REPEATABLE, needs=ANYBODY):
     """Ends the wait of the request of that correlation id on the same connection: a poll returns what it has leased.
 
@@ -207,7 +208,7 @@ class Withdraw(Request[Done], to=CONNECTION, effect=REPEATABLE, needs=ANYBODY):
     request: int
 
 
-@dataclass(slots=True)
+@slotted
 class LeaveQueue(Request[Done], effect=REPEATABLE, needs=CONSUME):
     """A consumer is closed: it is no member of the group any more, in the partitions that this node leads.
 
@@ -228,7 +229,7 @@ class LeaveQueue(Request[Done], effect=REPEATABLE, needs=CONSUME):
 # Settling.
 
 
-@dataclass(slots=True)
+@slotted
 class Settled(Reply):
     """`expired` were refused: another member has them, or they were settled before. The rest is done."""
 
@@ -248,7 +249,7 @@ class Settled(Reply):
         return _without(self.expired, self.settled) if kind in (ACK, REJECT) else []
 
 
-@dataclass(slots=True)
+@slotted
 class Settle(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE, needs=CONSUME):
     """Settles leases. Answered when that is on disk at a majority, except for a release, which is not replicated."""
 
@@ -270,7 +271,7 @@ class Settle(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE, needs=CON
     results: list[MessageResult] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@slotted
 class Extend(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE, needs=CONSUME):
     """Leases last visibility_ms from now. Sent to a new leader, it presents leases that the old one gave out.
 
@@ -290,14 +291,14 @@ class Extend(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE, needs=CON
     presented_term: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class RecordsCancelled(Reply):
     """The offsets that are cancelled now. What a group had finished before stays finished there."""
 
     offsets: list[Offset]
 
 
-@dataclass(slots=True)
+@slotted
 class CancelRecords(Request[RecordsCancelled], to=PARTITION_LEADER, effect=REPEATABLE, needs=MANAGE):
     """Messages, by offset or by idempotency key, that no group gets any more."""
 
@@ -312,7 +313,7 @@ class CancelRecords(Request[RecordsCancelled], to=PARTITION_LEADER, effect=REPEA
 # Results.
 
 
-@dataclass(slots=True)
+@slotted
 class EndedMessage:
     """How a message ended in one group."""
 
@@ -332,14 +333,14 @@ ACKED_STATE: Final = "acked"
 FORGOTTEN_STATE: Final = "forgotten"
 
 
-@dataclass(slots=True)
+@slotted
 class ResultsRead(Reply):
     """The messages that have ended, or as many of them as one answer carries; none: the wait is over."""
 
     ended: list[EndedMessage]
 
 
-@dataclass(slots=True)
+@slotted
 class ReadResults(Request[ResultsRead], to=PARTITION_LEADER, effect=READ, needs=DESCRIBE):
     """How messages ended in a group, and their results. Waits up to wait_ms for the first one.
 
@@ -358,13 +359,13 @@ class ReadResults(Request[ResultsRead], to=PARTITION_LEADER, effect=READ, needs=
 # Groups.
 
 
-@dataclass(slots=True)
+@slotted
 class GroupList(Reply):
     #: Name to kind: "queue" or "offset".
     groups: dict[str, str]
 
 
-@dataclass(slots=True)
+@slotted
 class ListGroups(Request[GroupList], to=PARTITION_LEADER, effect=READ, needs=DESCRIBE):
     """Queue groups and groups with a committed offset, of one partition."""
 
@@ -389,7 +390,7 @@ def kinds_of(lists: Iterable[GroupList]) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-@dataclass(slots=True)
+@slotted
 class MemberInfo:
     name: str
     leased: int
@@ -398,7 +399,7 @@ class MemberInfo:
     is_live: bool = False
 
 
-@dataclass(slots=True)
+@slotted
 class GroupDescription(Reply):
     """One group in one partition. Times are durations, so that clocks need not agree."""
 
@@ -436,14 +437,14 @@ class GroupDescription(Reply):
     unused_ms: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class DescribeGroup(Request[GroupDescription], to=PARTITION_LEADER, effect=READ, needs=DESCRIBE):
     topic: str
     partition: int
     group: str
 
 
-@dataclass(slots=True)
+@slotted
 class GroupReset(Reply):
     """From where to where; the same numbers with a dry run, which changes nothing."""
 
@@ -451,7 +452,7 @@ class GroupReset(Reply):
     to_offset: Offset
 
 
-@dataclass(slots=True)
+@slotted
 class ResetGroup(Request[GroupReset], to=PARTITION_LEADER, needs=MANAGE):
     """Moves a group to another place, backwards or forwards; leases and failures of a queue group are forgotten.
 
@@ -472,7 +473,7 @@ class ResetGroup(Request[GroupReset], to=PARTITION_LEADER, needs=MANAGE):
         return READ if self.is_dry_run else ONCE
 
 
-@dataclass(slots=True)
+@slotted
 class DeleteGroup(Request[Done], to=PARTITION_LEADER, effect=REPEATABLE, needs=MANAGE):
     """Refused with GROUP_IN_USE while a queue group has live members, unless it is forced."""
 
@@ -482,14 +483,14 @@ class DeleteGroup(Request[Done], to=PARTITION_LEADER, effect=REPEATABLE, needs=M
     is_forced: bool = False
 
 
-@dataclass(slots=True)
+@slotted
 class GroupReply(Reply):
     """What is set for the group, as people read it."""
 
     settings: dict[str, str]
 
 
-@dataclass(slots=True)
+@slotted
 class AlterGroup(Request[GroupReply], to=CONTROLLER, effect=REPEATABLE, needs=MANAGE):
     """Settings of one group of a topic, for all partitions: `types/group_settings`. An empty text removes one."""
 
@@ -505,7 +506,7 @@ class AlterGroup(Request[GroupReply], to=CONTROLLER, effect=REPEATABLE, needs=MA
         return (own, Resource(letters)) if letters else (own,)
 
 
-@dataclass(slots=True)
+@slotted
 class Explanation(Reply):
     """`state` is a name of the table in partition/explain/delivery_states; `history` and `next` are for people."""
 
@@ -523,7 +524,7 @@ class Explanation(Reply):
     batch: bytes = b""
 
 
-@dataclass(slots=True)
+@slotted
 class ExplainMessage(Request[Explanation], to=PARTITION_LEADER, effect=READ):
     """Why a message is where it is, for one group."""
 
@@ -546,7 +547,7 @@ class ExplainMessage(Request[Explanation], to=PARTITION_LEADER, effect=READ):
 # Rate limits.
 
 
-@dataclass(slots=True)
+@slotted
 class TokensGranted(Reply):
     """As many as there are now, perhaps none; they are spent, whether used or not."""
 
@@ -554,7 +555,7 @@ class TokensGranted(Reply):
     retry_after_ms: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class TakeTokens(Request[TokensGranted], to=PARTITION_LEADER, effect=REPEATABLE, needs=NODES):
     """Sent by the leader of another partition: permission to deliver this many messages under a rate limit."""
 

@@ -16,6 +16,7 @@ from flotilla.types.dead_letters import PREFIX
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import QUOTA_RATE_BYTES_MIN
 from flotilla.types.operations.request import CONTROLLER, ONCE, READ, REPEATABLE, Done, Reply, Request
+from flotilla.types.slotted import slotted
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 #: What the layout of commands and JavaScript's numbers can hold.
@@ -87,14 +88,14 @@ def check_quota(quota: Quota) -> None:
             raise InvalidArgumentError("connections are of users: name a user")
 
 
-@dataclass(slots=True)
+@slotted
 class SetQuota(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     """Limits a user or a namespace, in place of the quota that it had."""
 
     quota: Quota
 
 
-@dataclass(slots=True)
+@slotted
 class RemoveQuota(Request[Done], to=CONTROLLER, effect=ONCE, needs=OPERATE):
     """NOT_FOUND: there is none."""
 
@@ -103,12 +104,12 @@ class RemoveQuota(Request[Done], to=CONTROLLER, effect=ONCE, needs=OPERATE):
     namespace: str = ""
 
 
-@dataclass(slots=True)
+@slotted
 class QuotaList(Reply):
     #: By name; those of namespaces first.
     quotas: list[Quota]
 
 
-@dataclass(slots=True)
+@slotted
 class ListQuotas(Request[QuotaList], to=CONTROLLER, effect=READ, needs=OPERATE):
     """All quotas."""

@@ -1,6 +1,6 @@
 """The base of every operation: a request class states, once, all that other layers derive from it.
 
-    @dataclass(slots=True)
+    @slotted
     class DrainNode(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
         node: NodeId
 
@@ -20,7 +20,6 @@ cannot be defined: the error comes when its module is imported.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -37,6 +36,7 @@ from typing import (
 
 from flotilla.types.access import ANYBODY, FOUND, NODES, OPERATE, Resource, Right
 from flotilla.types.ids import NO_NODE, NodeId
+from flotilla.types.slotted import slotted
 
 #: Whether the caller has a right on a topic, or on a group of it.
 May: TypeAlias = Callable[[Right, Resource], bool]
@@ -66,12 +66,12 @@ PARTITION_LEADER: Final = Route("", -2)
 CONNECTION: Final = Route("", -3)
 
 
-@dataclass(slots=True)
+@slotted
 class Reply:
     """The base of all replies."""
 
 
-@dataclass(slots=True)
+@slotted
 class Done(Reply):
     """The operation has happened; there is nothing else to say."""
 
@@ -114,7 +114,7 @@ class Request(Generic[R_co]):
         super().__init_subclass__(**rest)
         facts = vars(cls)
         if "operation" in facts:
-            # `dataclass(slots=True)` makes the class a second time, from what the first one holds.
+            # `slotted` makes the class a second time, from what the first one holds.
             return
         cls.operation = re.sub(r"(?<!^)([A-Z])", r"_\1", cls.__name__).lower()
         replies = get_args(facts.get("__orig_bases__", (None,))[0])

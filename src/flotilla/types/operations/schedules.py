@@ -1,11 +1,12 @@
 """Operations on schedules: recurring messages, which the metadata's leader produces at their times."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from flotilla.types.access import ALL, ANYBODY, DESCRIBE, MANAGE, SCHEDULE, Resource
 from flotilla.types.operations.request import CONTROLLER, ONCE, READ, REPEATABLE, Effect, May, Reply, Request
 from flotilla.types.schedules import MISSED_COUNT, ONE
+from flotilla.types.slotted import slotted
 
 #: Schedules of one reply.
 SCHEDULES_PER_PAGE = 100
@@ -15,7 +16,7 @@ UPCOMING_COUNT_MAX = 20
 _ALL = (Resource(ALL),)
 
 
-@dataclass(slots=True)
+@slotted
 class ScheduleDefinition:
     """What a schedule produces, and when: either a cron expression or an interval."""
 
@@ -39,7 +40,7 @@ class ScheduleDefinition:
     content_type: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class ScheduleInfo:
     """A schedule and how far it has come."""
 
@@ -62,14 +63,14 @@ class ScheduleInfo:
     error: str = ""
 
 
-@dataclass(slots=True)
+@slotted
 class ScheduleReply(Reply):
     """The schedule as it is after a change (as it was, for a deletion)."""
 
     schedule: ScheduleInfo
 
 
-@dataclass(slots=True)
+@slotted
 class CreateSchedule(Request[ScheduleReply], to=CONTROLLER, needs=SCHEDULE):
     name: str
     definition: ScheduleDefinition
@@ -85,7 +86,7 @@ class CreateSchedule(Request[ScheduleReply], to=CONTROLLER, needs=SCHEDULE):
         return (Resource(self.definition.topic),)
 
 
-@dataclass(slots=True)
+@slotted
 class PauseSchedule(Request[ScheduleReply], to=CONTROLLER, effect=REPEATABLE, needs=MANAGE):
     """Occurrences while it is paused are no missed ones; without `is_paused` it goes on with the next."""
 
@@ -97,7 +98,7 @@ class PauseSchedule(Request[ScheduleReply], to=CONTROLLER, effect=REPEATABLE, ne
         return _ALL
 
 
-@dataclass(slots=True)
+@slotted
 class DeleteSchedule(Request[ScheduleReply], to=CONTROLLER, effect=ONCE, needs=MANAGE):
     name: str
 
@@ -106,7 +107,7 @@ class DeleteSchedule(Request[ScheduleReply], to=CONTROLLER, effect=ONCE, needs=M
         return _ALL
 
 
-@dataclass(slots=True)
+@slotted
 class RunSchedule(Request[ScheduleReply], to=CONTROLLER, effect=ONCE, needs=SCHEDULE):
     """Produces its message now, once more than it would be. Answered when readers see it."""
 
@@ -117,7 +118,7 @@ class RunSchedule(Request[ScheduleReply], to=CONTROLLER, effect=ONCE, needs=SCHE
         return _ALL
 
 
-@dataclass(slots=True)
+@slotted
 class ScheduleList(Reply):
     #: By name, at most SCHEDULES_PER_PAGE.
     schedules: list[ScheduleInfo]
@@ -125,7 +126,7 @@ class ScheduleList(Reply):
     next: str = ""
 
 
-@dataclass(slots=True)
+@slotted
 class ListSchedules(Request[ScheduleList], to=CONTROLLER, effect=READ, needs=ANYBODY):
     """Schedules in the order of their names, without those of topics that the caller may not describe."""
 

@@ -3,13 +3,12 @@
 Passwords never travel: a client derives the verifier of a new one.
 """
 
-from dataclasses import dataclass
-
 from flotilla.types.access import FOUND, OPERATE, Grant, Verifier
 from flotilla.types.operations.request import ANY, CONTROLLER, ONCE, READ, REPEATABLE, Done, Reply, Request
+from flotilla.types.slotted import slotted
 
 
-@dataclass(slots=True)
+@slotted
 class CreateUser(Request[Done], to=CONTROLLER, effect=ONCE, needs=OPERATE):
     """A user who may log in with a password. Grants may name it before."""
 
@@ -17,7 +16,7 @@ class CreateUser(Request[Done], to=CONTROLLER, effect=ONCE, needs=OPERATE):
     verifier: Verifier
 
 
-@dataclass(slots=True)
+@slotted
 class SetPassword(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     """Connections that are open stay open; the old password opens no other."""
 
@@ -25,14 +24,14 @@ class SetPassword(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE
     verifier: Verifier
 
 
-@dataclass(slots=True)
+@slotted
 class DeleteUser(Request[Done], to=CONTROLLER, effect=ONCE, needs=OPERATE):
     """Removes the user with its grants and roles, and ends its connections; or a role, named `role:` and its name."""
 
     name: str
 
 
-@dataclass(slots=True)
+@slotted
 class CreateAdministrator(Request[Done], to=ANY, effect=ONCE, needs=FOUND):
     """The first user, who may do everything. ALREADY_EXISTS when there was a user or a grant before."""
 
@@ -40,7 +39,7 @@ class CreateAdministrator(Request[Done], to=ANY, effect=ONCE, needs=FOUND):
     verifier: Verifier
 
 
-@dataclass(slots=True)
+@slotted
 class UserInfo:
     name: str
     created_ms: int
@@ -48,44 +47,44 @@ class UserInfo:
     password_ms: int
 
 
-@dataclass(slots=True)
+@slotted
 class UserList(Reply):
     #: By name.
     users: list[UserInfo]
 
 
-@dataclass(slots=True)
+@slotted
 class ListUsers(Request[UserList], to=CONTROLLER, effect=READ, needs=OPERATE):
     """All users with a password."""
 
 
-@dataclass(slots=True)
+@slotted
 class GrantAccess(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     """Gives a right to a role, or to a user, who need not have a password: certificates and tokens name users, too."""
 
     grant: Grant
 
 
-@dataclass(slots=True)
+@slotted
 class RevokeAccess(Request[Done], to=CONTROLLER, effect=ONCE, needs=OPERATE):
     """Takes one grant back, exactly as it was given. NOT_FOUND: there is none like it."""
 
     grant: Grant
 
 
-@dataclass(slots=True)
+@slotted
 class GrantList(Reply):
     #: By user, action, topic and group.
     grants: list[Grant]
 
 
-@dataclass(slots=True)
+@slotted
 class ListGrants(Request[GrantList], to=CONTROLLER, effect=READ, needs=OPERATE):
     #: Only of this user and its roles, or of this role; empty: all.
     user: str = ""
 
 
-@dataclass(slots=True)
+@slotted
 class AssignRole(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     """A user has the grants of a role from now on. Neither need exist otherwise."""
 
@@ -93,7 +92,7 @@ class AssignRole(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE)
     role: str
 
 
-@dataclass(slots=True)
+@slotted
 class UnassignRole(Request[Done], to=CONTROLLER, effect=ONCE, needs=OPERATE):
     """NOT_FOUND: the user does not have the role."""
 
@@ -101,18 +100,18 @@ class UnassignRole(Request[Done], to=CONTROLLER, effect=ONCE, needs=OPERATE):
     role: str
 
 
-@dataclass(slots=True)
+@slotted
 class RoleOfUser:
     user: str
     role: str
 
 
-@dataclass(slots=True)
+@slotted
 class RoleList(Reply):
     #: By user and role.
     roles: list[RoleOfUser]
 
 
-@dataclass(slots=True)
+@slotted
 class ListRoles(Request[RoleList], to=CONTROLLER, effect=READ, needs=OPERATE):
     """Which user has which role. Roles that nobody has show up among the grants only."""

@@ -9,13 +9,14 @@ Members repeat joins, heartbeats and claims until they are answered, and the ans
 treats them as reads.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 from flotilla.types.access import CONSUME, DESCRIBE, MANAGE, Resource
 from flotilla.types.ids import Offset
 from flotilla.types.operations.log import OffsetCommitted
 from flotilla.types.operations.request import CONTROLLER, PARTITION_LEADER, READ, REPEATABLE, Done, May, Reply, Request
+from flotilla.types.slotted import slotted
 
 #: How partitions are spread over members.
 STICKY: Final = "sticky"
@@ -41,7 +42,7 @@ class Owned(NamedTuple):
     epoch: int
 
 
-@dataclass(slots=True)
+@slotted
 class GroupAssignment(Reply):
     """The partitions that a member may own now. More may follow when other members have given them up.
 
@@ -58,7 +59,7 @@ class GroupAssignment(Reply):
     first_partitions: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class JoinGroup(Request[GroupAssignment], to=CONTROLLER, effect=READ, needs=CONSUME):
     """Becomes a member of a stream group; the first member creates it. Can be repeated at will."""
 
@@ -75,7 +76,7 @@ class JoinGroup(Request[GroupAssignment], to=CONTROLLER, effect=READ, needs=CONS
     topic_id: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class Heartbeat(Request[GroupAssignment], to=CONTROLLER, effect=READ, needs=CONSUME):
     """The member is alive and uses these partitions. Parked up to wait_ms while its assignment is what it owns.
 
@@ -96,7 +97,7 @@ class Heartbeat(Request[GroupAssignment], to=CONTROLLER, effect=READ, needs=CONS
     topic_id: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class LeaveGroup(Request[Done], to=CONTROLLER, effect=READ, needs=CONSUME):
     topic: str
     group: str
@@ -105,7 +106,7 @@ class LeaveGroup(Request[Done], to=CONTROLLER, effect=READ, needs=CONSUME):
     topic_id: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class ClaimPartition(Request[OffsetCommitted], to=PARTITION_LEADER, effect=READ, retries_not_found=True, needs=CONSUME):
     """Returns the group's position. The partition refuses commits of earlier epochs from now on.
 
@@ -120,7 +121,7 @@ class ClaimPartition(Request[OffsetCommitted], to=PARTITION_LEADER, effect=READ,
     topic_id: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class StreamMember:
     name: str
     client: str
@@ -128,7 +129,7 @@ class StreamMember:
     heard_ms_ago: int
 
 
-@dataclass(slots=True)
+@slotted
 class StreamGroupDescription(Reply):
     generation: int
     strategy: str
@@ -142,7 +143,7 @@ class StreamGroupDescription(Reply):
     moved: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class DescribeStreamGroup(Request[StreamGroupDescription], to=CONTROLLER, effect=READ, needs=DESCRIBE):
     """NOT_FOUND when the group has no members and never had any."""
 
@@ -150,12 +151,12 @@ class DescribeStreamGroup(Request[StreamGroupDescription], to=CONTROLLER, effect
     group: str
 
 
-@dataclass(slots=True)
+@slotted
 class StreamGroupList(Reply):
     groups: list[str]
 
 
-@dataclass(slots=True)
+@slotted
 class ListStreamGroups(Request[StreamGroupList], to=CONTROLLER, effect=READ, needs=DESCRIBE):
     """The stream groups of one topic that have members, or had."""
 
@@ -165,7 +166,7 @@ class ListStreamGroups(Request[StreamGroupList], to=CONTROLLER, effect=READ, nee
         return StreamGroupList([name for name in reply.groups if may(DESCRIBE, Resource(self.topic, name))])
 
 
-@dataclass(slots=True)
+@slotted
 class FenceGroup(Request[GroupAssignment], to=CONTROLLER, effect=REPEATABLE, needs=MANAGE):
     """Begins a generation of a stream group without members and returns it.
 
@@ -177,7 +178,7 @@ class FenceGroup(Request[GroupAssignment], to=CONTROLLER, effect=REPEATABLE, nee
     group: str
 
 
-@dataclass(slots=True)
+@slotted
 class ForgetGroup(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=MANAGE):
     """The coordinator forgets a stream group; partitions keep their positions. GROUP_IN_USE while it has members.
 

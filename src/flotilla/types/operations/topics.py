@@ -1,14 +1,15 @@
 """Operations on topics: create, alter, delete; and what a topic looks like."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from flotilla.types.access import MANAGE
 from flotilla.types.ids import NodeId, Term
 from flotilla.types.operations.request import CONTROLLER, ONCE, REPEATABLE, Reply, Request
+from flotilla.types.slotted import slotted
 from flotilla.types.topics import SETTINGS, TopicSettings, resolve_settings
 
 
-@dataclass(slots=True)
+@slotted
 class PartitionInfo:
     number: int
     #: NO_NODE while no leader is known.
@@ -20,7 +21,7 @@ class PartitionInfo:
     target: list[NodeId] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@slotted
 class TopicInfo:
     name: str
     topic_id: int
@@ -38,14 +39,14 @@ class TopicInfo:
         return resolve_settings(SETTINGS.parse(known).items())
 
 
-@dataclass(slots=True)
+@slotted
 class TopicReply(Reply):
     """The topic as it is after a change (as it was, for a deletion)."""
 
     topic: TopicInfo
 
 
-@dataclass(slots=True)
+@slotted
 class CreateTopic(Request[TopicReply], to=CONTROLLER, effect=ONCE, needs=MANAGE):
     topic: str
     #: 0: the default of the cluster.
@@ -54,7 +55,7 @@ class CreateTopic(Request[TopicReply], to=CONTROLLER, effect=ONCE, needs=MANAGE)
     settings: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@slotted
 class AlterTopic(Request[TopicReply], to=CONTROLLER, effect=REPEATABLE, needs=MANAGE):
     topic: str
     #: 0: leave as it is. Partitions can only grow.
@@ -64,6 +65,6 @@ class AlterTopic(Request[TopicReply], to=CONTROLLER, effect=REPEATABLE, needs=MA
     replication_factor: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class DeleteTopic(Request[TopicReply], to=CONTROLLER, effect=ONCE, needs=MANAGE):
     topic: str

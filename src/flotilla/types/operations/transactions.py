@@ -6,13 +6,14 @@ can be repeated.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from flotilla.types.access import ALL, CONSUME, DESCRIBE, OPERATE, PRODUCE, TAKE_PART, Resource
 from flotilla.types.ids import Offset
 from flotilla.types.operations.queue import LeaseRange, MessageResult
 from flotilla.types.operations.request import CONTROLLER, PARTITION_LEADER, READ, REPEATABLE, Done, Reply, Request
+from flotilla.types.slotted import slotted
 
 #: As `begun_ms` of a commit: it is behind every horizon.
 ALREADY_DECIDED: Final = 1
@@ -23,7 +24,7 @@ def _topics(partitions: list[tuple[str, int]]) -> Sequence[Resource]:
     return [Resource(topic) for topic in dict.fromkeys(topic for topic, _ in partitions)] or [Resource(ALL)]
 
 
-@dataclass(slots=True)
+@slotted
 class Staged(Reply):
     #: Records of the transaction that are staged in the partition now.
     count: int
@@ -32,7 +33,7 @@ class Staged(Reply):
     begun_ms: int
 
 
-@dataclass(slots=True)
+@slotted
 class Stage(Request[Staged], to=PARTITION_LEADER, effect=REPEATABLE, needs=PRODUCE):
     """Stages a batch of a transaction. Its producer and sequence name it: repeated, it is stored once."""
 
@@ -48,7 +49,7 @@ class Stage(Request[Staged], to=PARTITION_LEADER, effect=REPEATABLE, needs=PRODU
     member: str = ""
 
 
-@dataclass(slots=True)
+@slotted
 class StageSettlement(Request[Staged], to=PARTITION_LEADER, effect=REPEATABLE, needs=CONSUME):
     """Stages the acks of leased messages of a queue group: settled if the transaction commits, released if it aborts.
 
@@ -70,7 +71,7 @@ class StageSettlement(Request[Staged], to=PARTITION_LEADER, effect=REPEATABLE, n
     results: list[MessageResult] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@slotted
 class TransactionDecided(Reply):
     """Decided as the request asked, now or before."""
 
@@ -78,7 +79,7 @@ class TransactionDecided(Reply):
     is_repeated: bool = False
 
 
-@dataclass(slots=True)
+@slotted
 class CommitTransaction(Request[TransactionDecided], to=CONTROLLER, effect=REPEATABLE, needs=TAKE_PART):
     """Decides for the named partitions: what is staged there becomes visible. Other partitions drop their part.
 
@@ -107,7 +108,7 @@ class CommitTransaction(Request[TransactionDecided], to=CONTROLLER, effect=REPEA
         return _topics(self.partitions)
 
 
-@dataclass(slots=True)
+@slotted
 class AbortTransaction(Request[TransactionDecided], to=CONTROLLER, effect=REPEATABLE, needs=TAKE_PART):
     """Drops everything that is staged. Refused when the transaction was committed before."""
 
@@ -121,7 +122,7 @@ class AbortTransaction(Request[TransactionDecided], to=CONTROLLER, effect=REPEAT
         return _topics(self.partitions)
 
 
-@dataclass(slots=True)
+@slotted
 class StagedBatch:
     """A batch of a transaction that is visible now."""
 
@@ -132,7 +133,7 @@ class StagedBatch:
     base_offset: Offset
 
 
-@dataclass(slots=True)
+@slotted
 class TransactionShown(Reply):
     #: False: what was staged here was dropped, or is not decided yet.
     is_shown: bool
@@ -141,7 +142,7 @@ class TransactionShown(Reply):
     begun_ms: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class TransactionOutcome(Request[TransactionShown], to=PARTITION_LEADER, effect=READ, needs=DESCRIBE):
     """The outcome of a transaction in one partition. Waits up to wait_ms for it.
 
@@ -154,7 +155,7 @@ class TransactionOutcome(Request[TransactionShown], to=PARTITION_LEADER, effect=
     wait_ms: int = 0
 
 
-@dataclass(slots=True)
+@slotted
 class AwaitedTransaction:
     """A committed transaction that partitions have not shown yet."""
 
@@ -167,7 +168,7 @@ class AwaitedTransaction:
     partitions: list[tuple[str, int]]
 
 
-@dataclass(slots=True)
+@slotted
 class TransactionList(Reply):
     #: Those that wait for partitions, the oldest first.
     awaited: list[AwaitedTransaction]
@@ -182,7 +183,7 @@ class TransactionList(Reply):
     idle_application_count: int
 
 
-@dataclass(slots=True)
+@slotted
 class ListTransactions(Request[TransactionList], to=CONTROLLER, effect=READ, needs=OPERATE):
     """What the cluster remembers of decided transactions."""
 
@@ -190,7 +191,7 @@ class ListTransactions(Request[TransactionList], to=CONTROLLER, effect=READ, nee
     limit: int = 1_000
 
 
-@dataclass(slots=True)
+@slotted
 class OpenTransaction:
     """A transaction that has not ended in a partition."""
 
@@ -202,12 +203,12 @@ class OpenTransaction:
     ack_count: int
 
 
-@dataclass(slots=True)
+@slotted
 class OpenTransactionList(Reply):
     transactions: list[OpenTransaction]
 
 
-@dataclass(slots=True)
+@slotted
 class ListOpenTransactions(Request[OpenTransactionList], to=PARTITION_LEADER, effect=READ, needs=DESCRIBE):
     """The transactions that have something staged in a partition, the oldest first."""
 
@@ -215,7 +216,7 @@ class ListOpenTransactions(Request[OpenTransactionList], to=PARTITION_LEADER, ef
     partition: int
 
 
-@dataclass(slots=True)
+@slotted
 class ForgetTransaction(Request[Done], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
     """Forgets one thing, by an operator's decision: a committed transaction's partitions, or an application.
 

@@ -10,7 +10,7 @@ from flotilla.codec.batch import header as batch
 from flotilla.codec.batch.facts import span_of
 from flotilla.raft.messages import CONFIG, DATA, NOOP, Entry
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.span import Span
+from flotilla.types.records import Span
 
 
 def _batch(body: bytes = b"columns!", count: int = 3) -> bytearray:

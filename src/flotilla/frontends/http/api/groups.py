@@ -40,7 +40,9 @@ from flotilla.types.operations.queue import ACKED_STATE, AlterGroup, ExplainMess
 from flotilla.types.topics import PARTITION_COUNT_MAX
 
 #: One group in one partition, as its leader describes it.
-_NUMBERS: Final = tuple(name for name in GroupDescription.__slots__ if name not in ("kind", "is_paused", "members"))
+_NUMBERS: Final = tuple(
+    name for name in GroupDescription.__match_args__ if name not in ("kind", "is_paused", "members")
+)
 _MEMBER = obj(
     ("name", "leased", "last_poll_ms_ago", "is_live"),
     name=TEXT,
