@@ -1,9 +1,9 @@
 """A start on a disk that does not return some files: it names them, and goes on without those that one group needs.
 
-A start reads the journal, and the segments, indexes and snapshots of all groups, before the node takes part in anything.
-Without the journal or the metadata it waits, as if the node were down; the other nodes serve. A group whose own file
-does not come is left out. The file is read again when its replica begins (`Driver.preload`), where it holds up nothing
-else.
+A start reads the journal, and the segments, indexes and snapshots of all groups, before the node takes part in
+anything. Without the journal or the metadata it waits, as if the node were down; the other nodes serve. A group whose
+own file does not come is left out. The file is read again when its replica begins (`Driver.preload`), where it holds
+up nothing else.
 """
 
 import threading
