@@ -80,7 +80,7 @@ class NatsSubject:
         self.is_synced = is_synced
         self._runner = runner
         self._processes = processes
-        self._servers = servers
+        self.servers = servers
         self._numbers = numbers()
         self._connection, self._stream = runner.run(_connect(servers))
         self._subject = self._new_stream()
@@ -106,20 +106,20 @@ class NatsSubject:
         return self._runner.run(work)
 
     def apart(self) -> Pair:
-        return Pair(_produce_apart, _work_apart, self._servers, self._new_stream())
+        return Pair(_produce_apart, _work_apart, self.servers, self._new_stream())
 
     def drain(self, payload: bytes, count: int, consumers: int) -> float:
         subject = self._new_stream()
         self._runner.run(self._pipelined(subject, payload, count))
         # One durable consumer, which the workers share.
         self._runner.run(_pull(self._stream, subject))
-        return drained(_consume, self._servers, subject, count, consumers)
+        return drained(_consume, self.servers, subject, count, consumers)
 
     def fail_over(self) -> Failover | None:
         if self.nodes == 1:
             return None
         subject = self._new_stream()
-        producer = _BlockingProducer(self._servers, subject)
+        producer = _BlockingProducer(self.servers, subject)
         found = failed_over(
             producer.send,
             lambda: self._runner.run(self._leader(subject)),

@@ -95,6 +95,7 @@ class RabbitSubject:
         self.nodes = len(ports)
         self.name = title("rabbitmq", self.nodes, is_synced=True)
         self._processes = processes
+        self.servers = [f"amqp://{HOST}:{port}" for port in ports]
         self._ports = ports
         self._environment = environment
         self._numbers = numbers()
