@@ -26,7 +26,7 @@ $ flotilla topic describe orders                             # what is set, and 
 In Python: `client.create_topic("orders", partitions=3, retention_ms="30d")`, \
 `client.alter_topic("orders", max_deliveries=10)`, `client.alter_group("orders", "billing", visibility_ms="5m")`.
 
-Every setting is a whole number. Durations are written `100ms`, `30s`, `5m`, `2h`, `1d` (a bare number counts \
+Durations are written `100ms`, `30s`, `5m`, `2h`, `1d` (a bare number counts \
 milliseconds), sizes `512B`, `64KiB`, `1MiB` (a bare number counts bytes). A change takes effect within seconds, \
 without a restart. An unknown name or a value out of bounds is refused with `INVALID_ARGUMENT`, and nothing changes.
 
@@ -84,7 +84,7 @@ _NOTES: Final = {
     "lease_ms_max": "After that the lease expires, whatever the consumer does.",
     "ordered": 'A consumer with `ordered="key"` sets it, unless it was set to 0; then the consumer is refused.',
     "lost_ms": "That does not count as an attempt, until it has happened to a message five times.",
-    "dead_letters": "The topic is `dlq.<group>.<topic>`.",
+    "dead_letters": "`dead_letter_topic` names the topic.",
     "paused": "`flotilla group pause` and `resume` set it. Leases that exist can still be settled.",
     "holds_retention": "By default a queue group holds from its first poll of a partition on; a stream group, a "
     "reader and a redrive hold nothing. 1 that is set holds within 10 s on all partitions, even if the group has never "
@@ -107,8 +107,11 @@ def _row(row: Setting) -> str:
         allowed = f"from {row.format(row.kind.minimum)}"
     if (row.kind.minimum, row.kind.maximum) == (0, 1):
         allowed = "0 or 1"
+    if row.kind.shape == "TEXT":
+        allowed = row.kind.allowed.replace("<", "&lt;")
     meaning = " ".join(filter(None, (row.help, _NOTES.get(row.name))))
-    return f"| `{row.name}` | `{row.format(row.default)}` | {allowed} | {meaning} |\n"
+    default = f"`{row.format(row.default)}`" if row.default != "" else ""
+    return f"| `{row.name}` | {default} | {allowed} | {meaning} |\n"
 
 
 def _group_row(row: Setting) -> str:
