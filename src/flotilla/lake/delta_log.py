@@ -27,13 +27,17 @@ class DeltaLog:
         self.transactions = dict(transactions)
 
     def follow(self) -> bool:
-        """Reads newer versions. False: one of them changes what a table is, and must be understood first."""
+        """Reads newer versions. False: the table must be read anew.
+
+        One of them changes what the table is; or the last known version was removed by those who clean up behind
+        checkpoints, so that newer ones may be gone as well, and a version made now would be one that nobody reads.
+        """
         while (data := self._store.read(version_path(self.version + 1))) is not None:
             actions = [json.loads(line) for line in data.splitlines() if line.strip()]
             if any(kind in action for action in actions for kind in _OTHER_TABLE):
                 return False
             self._apply(actions)
-        return True
+        return self._store.exists(version_path(self.version))
 
     def _apply(self, actions: Iterable[Mapping[str, Any]]) -> None:
         self.version += 1

@@ -14,6 +14,7 @@ from deltalake import DeltaTable, TableFeatures
 from flotilla.lake import table as table_module
 from flotilla.lake.archive import run_here
 from flotilla.lake.data_file import DataFile
+from flotilla.lake.delta_log import version_path
 from flotilla.lake.lake import Lake
 from flotilla.lake.runs import Run, Span
 from flotilla.lake.table import FILE_AGE_MS_MAX, Snapshot, TopicTable
@@ -152,6 +153,20 @@ def test_checkpoints_are_made_and_everything_goes_on_from_them(lake: Lake, monke
         fresh.check_topic(8)
     lake.table("orders").add([written(table, 0, 80, 10)])
     assert verify_table(fresh, run_here).rows == 90
+
+
+def test_an_archive_that_slept_finds_the_versions_that_were_removed_behind_a_checkpoint(lake: Lake) -> None:
+    sleeper, other = lake.table("orders"), lake.table("orders")
+    sleeper.add([written(sleeper, 0, 0, 10)])
+    for first in (10, 20, 30):
+        other.add([written(other, 0, first, 10)])
+    DeltaTable(other.address).create_checkpoint()
+    for version in range(4):
+        (Path(other.address) / version_path(version)).unlink()
+    with pytest.raises(AlreadyExistsError):
+        sleeper.add([written(sleeper, 0, 10, 10)])
+    sleeper.add([written(sleeper, 0, 40, 10)])
+    assert lake.table("orders").snapshot().spans == {0: Span(0, 50)}
 
 
 def test_a_table_that_others_gave_features_is_not_written(lake: Lake, table: TopicTable) -> None:
