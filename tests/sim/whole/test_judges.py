@@ -218,6 +218,9 @@ class Ledger(Book):
     ) -> Call:
         return self.done("w", "transaction", {"id": name, "records": records, **(more or {})}, **result)
 
+    def version(self, name: str, **result: Any) -> None:
+        self.begin(name, [("b", 0, f"{name}/0/1")], {"application_id": "job", "version": 1}, **result)
+
     def judge(self) -> None:
         judge_transactions(self.calls, self.inputs, self.outputs)
 
@@ -285,8 +288,24 @@ def lose_an_input(ledger: Ledger) -> None:
     ledger.inputs[0][1] = "in/2"
 
 
+def commit_a_version_twice(ledger: Ledger) -> None:
+    for name, offset in (("six", 1), ("seven", 2)):
+        ledger.version(name, state=COMMITTED, receipts=[("b", 0, offset)])
+        ledger.outputs["b"][0][offset] = f"{name}/0/1"
+
+
+def lose_a_version(ledger: Ledger) -> None:
+    ledger.version("six", state=ABORTED, receipts=[])
+
+
 def test_good_transactions_pass() -> None:
     ledger = Ledger()
+    ledger.judge()
+    # One that could not be staged, one that was committed, and one that came too late.
+    ledger.version("six", state=ABORTED)
+    ledger.version("seven", state=COMMITTED, receipts=[("b", 0, 2)])
+    ledger.version("eight", state=ABORTED, receipts=[])
+    ledger.outputs["b"][0][2] = "seven/0/1"
     ledger.judge()
     ledger.outputs["b"][0][1] = "three/0/1"
     ledger.judge()
@@ -310,6 +329,8 @@ def test_good_transactions_pass() -> None:
         (give_a_false_receipt, "receipts say where records are"),
         (take_an_input_twice, "each input is taken exactly once"),
         (lose_an_input, "each input is taken exactly once"),
+        (commit_a_version_twice, "a version is committed once"),
+        (lose_a_version, "a version is committed once"),
     ],
 )
 def test_an_error_of_transactions_is_found(error: Callable[[Ledger], None], promise: str) -> None:

@@ -15,7 +15,9 @@ from flotilla.partition.leader.group_delivery import GroupDelivery
 from flotilla.partition.leader.key_order import KeyOrder
 from flotilla.partition.leader.settlement_outbox import Piece
 from flotilla.partition.state.group_table import GroupTable
+from flotilla.partition.state.transactions import Part, Staging
 from flotilla.sim.mutants.replacement import Replacement, replaced
+from tests.unit.broker.partition import test_transactions as transactions
 from tests.unit.metadata import test_stream_groups as stream_groups
 from tests.unit.partition.batches import new_log
 from tests.unit.partition.leader import test_key_order as key_order
@@ -72,6 +74,18 @@ def _forget_busy_keys(original: Any) -> Any:
     return lambda self, first, end, keys_of: None
 
 
+def _start_over(original: Any) -> Any:
+    """A new leader stores all of a transaction again of which a part is stored."""
+
+    def rest(self: Staging) -> list[tuple[Part, int]]:
+        offsets, self.offsets = self.offsets, []
+        parts: list[tuple[Part, int]] = original(self)
+        self.offsets = offsets
+        return parts
+
+    return rest
+
+
 def _log() -> Any:
     log = new_log()
     log.append(count=10)
@@ -108,6 +122,10 @@ MUTANTS: dict[str, tuple[Replacement, Callable[[], None]]] = {
         (KeyOrder, "learn", _forget_busy_keys),
         key_order.test_the_order_holds_over_a_failover,
     ),
+    "start-over": (
+        (Staging, "rest", _start_over),
+        lambda: transactions.test_the_next_leader_finishes_the_decision(1, is_known=True),
+    ),
 }
 
 
@@ -115,5 +133,5 @@ MUTANTS: dict[str, tuple[Replacement, Callable[[], None]]] = {
 def test_caught(name: str) -> None:
     replacement, test = MUTANTS[name]
     test()
-    with replaced([replacement]), pytest.raises(AssertionError):
+    with replaced([replacement]), pytest.raises((AssertionError, KeyError)):
         test()

@@ -6,7 +6,7 @@ Each makes half of one visible, makes one visible twice, or loses what it held.
 from dataclasses import replace
 from typing import Any, Final
 
-from flotilla.metadata.transactions import COMMITTED, Transaction, TransactionTable
+from flotilla.metadata.transactions import Transaction, TransactionTable
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.partition_commands import DropStage
 from flotilla.partition.leader.group_delivery import GroupDelivery
@@ -14,7 +14,7 @@ from flotilla.partition.leader.places import STAGED
 from flotilla.partition.leader.transactions import TransactionLeader
 from flotilla.partition.state import transaction_snapshot
 from flotilla.partition.state.machine import PartitionMachine
-from flotilla.partition.state.transactions import Concluded, Part, Published, StagedTransactions, Staging
+from flotilla.partition.state.transactions import Concluded, Published, StagedTransactions, Staging
 from flotilla.sim.whole.mutants.mutant import WholeMutant
 from flotilla.types.ids import Index
 
@@ -42,16 +42,6 @@ def _lose_a_part(original: Any) -> Any:
     return stage
 
 
-def _start_over(original: Any) -> Any:
-    def rest(self: Staging) -> list[tuple[Part, int]]:
-        offsets, self.offsets = self.offsets, []
-        parts: list[tuple[Part, int]] = original(self)
-        self.offsets = offsets
-        return parts
-
-    return rest
-
-
 def _drop_by_age(original: Any) -> Any:
     def check(self: TransactionLeader, now_ms: int) -> None:
         original(self, now_ms)
@@ -70,15 +60,7 @@ def _stage_twice(original: Any) -> Any:
 
 
 def _commit_again(original: Any) -> Any:
-    def decide(self: TransactionTable, *arguments: Any, **named: Any) -> Transaction:
-        decided: Transaction = original(self, *arguments, **named)
-        if decided.is_repeated:
-            self.ended._kinds.pop(decided.transaction_id, None)
-            decided = replace(decided, state=COMMITTED, is_repeated=False, waiting=tuple(sorted(arguments[3])))
-            self.put(decided, 0)
-        return decided
-
-    return decide
+    return lambda self, application_id, version: False
 
 
 def _last_decision_stands(original: Any) -> Any:
@@ -132,8 +114,7 @@ def _ack_dropped(original: Any) -> Any:
 def _restore_no_acks(original: Any) -> Any:
     def read_staging(reader: Any) -> Staging:
         staging: Staging = original(reader)
-        if staging.parts:
-            staging.acks.clear()
+        staging.acks.clear()
         return staging
 
     return read_staging
@@ -144,13 +125,6 @@ MUTANTS: Final = (
         "show-at-once",
         "batches of a transaction are seen one by one",
         ((StagedTransactions, "publish", _show_at_once),),
-        ("transactions",),
-        ("kill", "isolate", "transfer"),
-    ),
-    WholeMutant(
-        "start-over",
-        "a new leader stores all of a half again",
-        ((Staging, "rest", _start_over),),
         ("transactions",),
         ("kill", "isolate", "transfer"),
     ),
@@ -173,14 +147,14 @@ MUTANTS: Final = (
         "a repeated stage is another one",
         ((Staging, "has", _stage_twice),),
         ("transactions",),
-        ("kill", "isolate", "transfer"),
+        ("slow-path", "reset"),
+        60,
     ),
     WholeMutant(
         "commit-again",
         "a version is committed twice",
-        ((TransactionTable, "decide", _commit_again),),
+        ((TransactionTable, "_is_done", _commit_again),),
         ("transactions",),
-        ("kill", "isolate", "transfer"),
     ),
     WholeMutant(
         "last-decision",

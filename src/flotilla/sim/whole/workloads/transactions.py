@@ -1,22 +1,24 @@
-"""Transactions over several topics: committed, aborted, abandoned, by clients that die; and workers that acknowledge
-what they take from a queue together with what they make of it.
+"""Transactions over several topics: committed, aborted, abandoned, by clients that die; jobs that number their commits
+and repeat them; and workers that acknowledge what they take from a queue together with what they make of it.
 
 When all is calm a resolver ends what nobody has decided: its abort is either accepted, or says that the transaction was
 committed. So at the end every transaction has a known outcome.
 """
 
 import asyncio
+from contextlib import suppress
 from random import Random
 from typing import Any, Final
 
 from flotilla.client.async_client import AsyncClient
+from flotilla.client.queue.aio import AsyncQueueMessage
 from flotilla.client.transaction.aio import AsyncTransaction
 from flotilla.sim.whole.history import DONE, OPEN, UNKNOWN, Call
 from flotilla.sim.whole.simulation import Simulation
 from flotilla.sim.whole.workloads.contents import Contents, judge_contents, read_contents
 from flotilla.sim.whole.workloads.lives import Lives
 from flotilla.sim.whole.workloads.producers import TIMEOUT_MS, Producers
-from flotilla.sim.whole.workloads.transactions_judge import ABORTED, COMMITTED, judge_transactions
+from flotilla.sim.whole.workloads.transactions_judge import ABORTED, COMMITTED, judge_transactions, split_inputs
 from flotilla.types.errors import FlotillaError, OutcomeUnknownError, TransactionEndedError
 
 #: What workers take, and where transactions write, with the partitions of each.
@@ -31,6 +33,17 @@ _VISIBILITY_MS: Final = 4_000
 #: How often a commit of unknown outcome is repeated by its client.
 _REPEATS: Final = 2
 _LEAVES: Final = 0.03
+#: What a writer and a worker mean to do with a transaction. A version is one of a job, which is committed once.
+_OF_WRITERS: Final = ("commit", "commit", "version", "version", "abort", "abandon")
+_OF_WORKERS: Final = (*["commit"] * 18, "abort", "abandon")
+#: Batches of a writer, most of the time and sometimes: more than a log takes at once, all in one partition.
+_BATCHES_MAX: Final = 5
+_BATCHES: Final = 12
+_LONG: Final = 0.1
+#: A worker sometimes takes longer than its leases and a change of leaders.
+_HOLDS: Final = 0.05
+_HOLD_S: Final = 4
+_WORKER_TIMEOUT_MS: Final = 5_000
 
 
 class TransactionsWorkload:
@@ -44,6 +57,8 @@ class TransactionsWorkload:
         self._workers = [
             Lives(simulation, f"txn-worker-{number}", self._work, life_s=_LIFE_S) for number in range(1, _WORKERS + 1)
         ]
+        #: The version that each job commits next: it outlives the process, as a checkpoint does.
+        self._versions: dict[str, int] = {}
         self._is_calm = False
         #: The group has settled every input.
         self._is_drained = False
@@ -79,8 +94,9 @@ class TransactionsWorkload:
 
     def judge(self) -> None:
         assert self._inputs is not None
-        judge_contents(INPUT, self._producers.calls(), self._inputs)
-        judge_transactions(self._history.calls, self._inputs, self._outputs)
+        produced, made = split_inputs(INPUT, self._history.of("transaction"), self._inputs)
+        judge_contents(INPUT, self._producers.calls(), produced)
+        judge_transactions(self._history.calls, self._inputs, {**self._outputs, INPUT: made})
 
     # Those who write.
 
@@ -91,24 +107,32 @@ class TransactionsWorkload:
             while not self._is_calm and chance.random() >= _LEAVES:
                 await asyncio.sleep(chance.random() * 0.5)
                 number += 1
-                intent = chance.choice(("commit", "commit", "commit", "abort", "abandon"))
+                intent = chance.choice(_OF_WRITERS)
                 transaction = client.transaction(f"{life}-{number}")
                 call = self._begin(life, transaction, intent)
-                if not await self._fill(call, transaction, chance):
-                    continue
-                if intent == "commit":
-                    await self._commit(call, transaction)
-                elif intent == "abort":
-                    await self._abort(call, transaction)
+                if intent == "version":
+                    self._number(call, chance)
+                places = [(topic, partition) for topic, count in OUTPUTS.items() for partition in range(count)]
+                total = chance.randint(1, _BATCHES_MAX)
+                if chance.random() < _LONG:
+                    places, total = [chance.choice(places)], _BATCHES
+                if await self._fill(call, transaction, chance, places, total):
+                    await self._end_as_meant(call, transaction)
+
+    def _number(self, call: Call, chance: Random) -> None:
+        """A job that starts again commits what it may have committed before, or the last of it."""
+        job = call.client.rpartition(".")[0]
+        version = self._versions.setdefault(job, 1)
+        call.arguments.update(application_id=job, version=max(version - chance.choice((0, 0, 1)), 1))
 
     def _begin(self, life: str, transaction: AsyncTransaction, intent: str, **more: Any) -> Call:
         name = transaction.transaction_id
         return self._history.begin(life, "transaction", id=name, intent=intent, records=[], partitions=[], **more)
 
-    async def _fill(self, call: Call, transaction: AsyncTransaction, chance: Random) -> bool:
+    async def _fill(
+        self, call: Call, transaction: AsyncTransaction, chance: Random, places: list[tuple[str, int]], total: int
+    ) -> bool:
         """Adds some records. False: that failed, and the transaction is given up."""
-        places = [(topic, partition) for topic, count in OUTPUTS.items() for partition in range(count)]
-        total = 1 if "input" in call.arguments else chance.randint(1, 5)
         try:
             for each in range(total):
                 topic, partition = chance.choice(places)
@@ -126,6 +150,14 @@ class TransactionsWorkload:
             return False
         return True
 
+    async def _end_as_meant(self, call: Call, transaction: AsyncTransaction) -> bool:
+        """False: it is not committed, as far as is known."""
+        if call.arguments["intent"] == "abort":
+            await self._abort(call, transaction)
+        elif call.arguments["intent"] != "abandon":
+            return await self._commit(call, transaction)
+        return False
+
     async def _abort(self, call: Call, transaction: AsyncTransaction) -> None:
         try:
             await transaction.abort()
@@ -138,9 +170,10 @@ class TransactionsWorkload:
 
     async def _commit(self, call: Call, transaction: AsyncTransaction) -> bool:
         """False: it is not committed, as far as is known."""
+        job, version = call.arguments.get("application_id", ""), call.arguments.get("version", 0)
         for _ in range(_REPEATS + 1):
             try:
-                await transaction.commit()
+                await transaction.commit(application_id=job, version=version)
             except OutcomeUnknownError as error:
                 self._simulation.note("commit of unknown outcome")
                 self._history.failed(call, error)
@@ -149,7 +182,10 @@ class TransactionsWorkload:
                 return False
             else:
                 receipts = [(receipt.topic, receipt.partition, receipt.offset) for receipt in transaction.receipts]
-                self._history.done(call, state=COMMITTED, receipts=receipts)
+                # Without receipts the version was committed before, and nothing of this one is seen.
+                self._history.done(call, state=COMMITTED if receipts else ABORTED, receipts=receipts)
+                if job:
+                    self._versions[job] = max(self._versions[job], version + 1)
                 return True
         return False
 
@@ -167,29 +203,34 @@ class TransactionsWorkload:
                     continue
                 for message in messages:
                     number += 1
-                    transaction = client.transaction(f"{life}-{number}")
-                    payload = message.payload.decode()
-                    call = self._begin(life, transaction, "commit", input=payload)
-                    call.arguments["partitions"].append((INPUT, message.partition))
-                    try:
-                        await transaction.ack(message)
-                    except FlotillaError as error:
-                        self._history.failed(call, error)
-                        continue
-                    is_filled = await self._fill(call, transaction, chance)
-                    await asyncio.sleep(chance.random() * 0.05)
-                    if is_filled and await self._commit(call, transaction):
-                        continue
-                    try:
-                        # Where the acknowledgement was not staged, the message is still ours.
-                        await message.release()
-                    except FlotillaError:
-                        continue
+                    transaction = client.transaction(f"{life}-{number}", transaction_timeout_ms=_WORKER_TIMEOUT_MS)
+                    await self._take(life, transaction, message, chance)
             try:
                 await consumer.close()
             except FlotillaError:
                 # What it had goes to others when its leases end.
                 return
+
+    async def _take(self, life: str, transaction: AsyncTransaction, message: AsyncQueueMessage, chance: Random) -> None:
+        payload = message.payload.decode()
+        call = self._begin(life, transaction, chance.choice(_OF_WORKERS), input=payload)
+        call.arguments["partitions"].append((INPUT, message.partition))
+        places = [(topic, partition) for topic, count in OUTPUTS.items() for partition in range(count)]
+        if payload.startswith(INPUT):
+            # From a producer: what is made of it may be an input too, of the same partition.
+            places.append((INPUT, message.partition))
+        try:
+            await transaction.ack(message)
+        except FlotillaError as error:
+            self._history.failed(call, error)
+            return
+        is_filled = await self._fill(call, transaction, chance, places, chance.choice((1, 1, 2)))
+        await asyncio.sleep(chance.random() * (_HOLD_S if chance.random() < _HOLDS else 0.05))
+        if is_filled and await self._end_as_meant(call, transaction):
+            return
+        with suppress(FlotillaError):
+            # Where the acknowledgement was not staged, the message is still ours.
+            await message.release()
 
     # The end.
 

@@ -14,6 +14,19 @@ ABORTED: Final = "aborted"
 _Place = tuple[str, int]
 
 
+def split_inputs(topic: str, transactions: Sequence[Call], inputs: Contents) -> tuple[Contents, Contents]:
+    """Those of producers, and those that transactions made."""
+    made = {payload for call in transactions for written, _, payload in call.arguments["records"] if written == topic}
+
+    def those(*, are_made: bool) -> Contents:
+        return {
+            partition: {offset: payload for offset, payload in found.items() if (payload in made) == are_made}
+            for partition, found in inputs.items()
+        }
+
+    return those(are_made=False), those(are_made=True)
+
+
 def judge_transactions(calls: Sequence[Call], inputs: Contents, outputs: Mapping[str, Contents]) -> None:
     """`inputs` were all taken by workers, one transaction for each attempt. `outputs` are the contents by topic."""
     transactions = {call.arguments["id"]: call for call in calls if call.operation == "transaction"}
@@ -32,6 +45,7 @@ def judge_transactions(calls: Sequence[Call], inputs: Contents, outputs: Mapping
             raise Violation("an aborted transaction is not seen", f"{call}: {found}")
         if call.outcome == DONE and call.result["state"] == COMMITTED:
             _judge_receipts(call, outputs)
+    _judge_versions(list(transactions.values()), seen)
     _judge_inputs(list(transactions.values()), inputs, seen)
 
 
@@ -86,6 +100,18 @@ def _judge_receipts(call: Call, outputs: Mapping[str, Contents]) -> None:
     for (topic, _, payload), receipt in zip(call.arguments["records"], call.result["receipts"], strict=True):
         if receipt[0] != topic or outputs[topic][receipt[1]].get(receipt[2]) != payload:
             raise Violation("receipts say where records are", f"{call}: {receipt}")
+
+
+def _judge_versions(transactions: Sequence[Call], seen: Mapping[str, Mapping[_Place, list[tuple[int, str]]]]) -> None:
+    """Of all transactions that commit one version of a job, one is seen; none, if no commit was answered."""
+    versions: dict[tuple[str, int], list[Call]] = {}
+    for call in transactions:
+        if "version" in call.arguments:
+            versions.setdefault((call.arguments["application_id"], call.arguments["version"]), []).append(call)
+    for version, calls in versions.items():
+        shown = [call.arguments["id"] for call in calls if call.arguments["id"] in seen]
+        if len(shown) > 1 or (not shown and any("receipts" in call.result for call in calls)):
+            raise Violation("a version is committed once", f"of {version} are seen: {shown}")
 
 
 def _judge_inputs(
