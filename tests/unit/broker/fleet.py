@@ -38,6 +38,8 @@ from flotilla.types.records import Record
 from flotilla.types.settings import NodeSettings
 
 TICK_MS = 100
+#: The time at which the clock of a fleet begins.
+BEGINNING_MS = 1_000_000
 ELSEWHERE_MS = 5_000
 CLUSTER = "test"
 _OPTIONS = ReplicaOptions(
@@ -57,7 +59,7 @@ def client_address(node: NodeId) -> str:
 
 class Clock:
     def __init__(self) -> None:
-        self.now_ms = 1_000_000
+        self.now_ms = BEGINNING_MS
         self._number = 0
         self._timers: list[tuple[int, int, list[Callable[[], None]]]] = []
 
@@ -66,6 +68,11 @@ class Clock:
         armed = [action]
         heappush(self._timers, (self.now_ms + delay_ms, self._number, armed))
         return armed.clear
+
+    @property
+    def next_ms(self) -> int | None:
+        """When the next timer is due."""
+        return min([due_ms for due_ms, _, armed in self._timers if armed], default=None)
 
     @property
     def armed_count(self) -> int:
@@ -169,7 +176,7 @@ class Node:
         )
         enter = lambda servers, token: self.entering.append((servers, token))  # noqa: E731
         self.broker = Broker(self.settings, self.catalog, self.membership, self, self, self.found, enter)
-        own = (client_address(self.node), peer_address(self.node))
+        own = (self.fleet.addresses.get(self.node, client_address(self.node)), peer_address(self.node))
         self.membership.start(
             RegisterBroker(CLUSTER, self.node, *own, "", "", "1", 0, 0, self.now_ms()), self.incarnation
         )
@@ -405,13 +412,21 @@ class Elsewhere:
 
 
 class Fleet:
-    def __init__(self, nodes: int = 1, settings: NodeSettings | None = None) -> None:
+    def __init__(
+        self,
+        nodes: int = 1,
+        settings: NodeSettings | None = None,
+        addresses: Mapping[NodeId, str] | None = None,
+        wall_ahead_ms: int = 0,
+    ) -> None:
+        """`addresses` are those for clients."""
         self.clock = Clock()
+        self.addresses = addresses or {}
         self.settings = settings or NodeSettings(cluster_name=CLUSTER)
         self.nodes: dict[NodeId, Node] = {}
         self.cut: set[NodeId] = set()
         #: By how much the clocks of all nodes were set.
-        self.wall_ahead_ms = 0
+        self.wall_ahead_ms = wall_ahead_ms
         #: What brokers have asked of others.
         self.asked: list[Request] = []
         for node in range(1, nodes + 1):
@@ -555,10 +570,24 @@ class Fleet:
         end_ms = self.clock.now_ms + ms
         while self.clock.now_ms < end_ms:
             self.clock.now_ms = min(end_ms, self.clock.now_ms + TICK_MS)
-            for box in self.nodes.values():
-                if box.is_running:
-                    box.driver.tick()
-            self.settle()
+            self._tick()
+
+    def _tick(self) -> None:
+        for box in self.nodes.values():
+            if box.is_running:
+                box.driver.tick()
+        self.settle()
+
+    def turn_to(self, end_ms: int) -> None:
+        """Turns the clock to a time, with every timer at its own time."""
+        self.settle()
+        while self.clock.now_ms < end_ms:
+            tick_ms = self.clock.now_ms // TICK_MS * TICK_MS + TICK_MS
+            self.clock.now_ms = max(min(end_ms, tick_ms, self.clock.next_ms or end_ms), self.clock.now_ms)
+            if self.clock.now_ms == tick_ms:
+                self._tick()
+            else:
+                self.settle()
 
     def wait(self, condition: Callable[[], bool], limit_ms: int = 30_000) -> None:
         """Turns the clock until it holds."""

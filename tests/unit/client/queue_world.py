@@ -1,4 +1,4 @@
-"""A queue consumer's core among simulated brokers with the real queue engine, on a clock that tests turn by hand."""
+"""A queue consumer's core among real brokers, on a clock that tests turn by hand."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,42 +12,49 @@ from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import TopicInfo
 from flotilla.types.operations.queue import DescribeGroup, GroupDescription
 from flotilla.types.records import Record
-from tests.unit.client.queue_broker import QueueCluster, produce
+from tests.unit.broker.fleet import TICK_MS
+from tests.unit.client.brokers import Brokers
 from tests.unit.client.world import World
 
-#: Brokers may have something to do earlier than they knew.
 _STEP_MS = 50
 
 
 class QueueWorld(World):
-    cluster: QueueCluster
+    cluster: Brokers
 
     def __init__(self, nodes: int = 1, partitions: int = 1, topic: str = "orders", **settings: str) -> None:
-        self.now_ms = 1_000
         self.topic = topic
-        cluster = QueueCluster(nodes, lambda: self.now_ms)
-        cluster.settings[topic] = dict(settings)
-        cluster.create(topic, partitions)
-        super().__init__(cluster, options=SessionOptions(suspect_ms=200))
+        self.cluster = Brokers(nodes).form()
+        self.cluster.create(topic, partitions, **settings)
+        super().__init__(self.cluster, options=SessionOptions(suspect_ms=200))
+
+    @property
+    def now_ms(self) -> int:
+        """The clock of the brokers is that of the client."""
+        return self.cluster.fleet.clock.now_ms
+
+    @now_ms.setter
+    def now_ms(self, now_ms: int) -> None:
+        self.cluster.fleet.turn_to(now_ms)
 
     def pass_ms(self, duration_ms: int) -> None:
         end_ms = self.now_ms + duration_ms
         while self.now_ms < end_ms:
-            next_ms = max(self.cluster.next_event_ms() or end_ms, self.now_ms + 1)
-            super().pass_ms(min(next_ms, self.now_ms + _STEP_MS, end_ms) - self.now_ms)
-            self.cluster.tick()
-            self.run()
+            next_ms = self.cluster.fleet.clock.next_ms or end_ms
+            super().pass_ms(min(max(next_ms, self.now_ms + 1), self.now_ms + TICK_MS, end_ms) - self.now_ms)
 
-    def cut(self, node: int, reason: str = "reset") -> None:
-        self.cluster.drop(node)
-        super().cut(node, reason)
+    def kill(self, node: int) -> None:
+        """A broker dies, and another one leads."""
+        self.down.add(node)
+        self.cluster.fleet.kill(node)
+        self.cut(node)
+        self.cluster.leader(self.topic)
 
     def produce(self, *payloads: bytes, partition: int = 0, **fields: Any) -> None:
-        produce(self.cluster, self.topic, partition, *[Record(payload, **fields) for payload in payloads])
+        self.cluster.produce(self.topic, partition, *[Record(payload, **fields) for payload in payloads])
 
     def describe(self, group: str = "workers", partition: int = 0) -> GroupDescription:
-        part = self.cluster.topics[self.topic][partition]
-        found = self.cluster.answer(part.leader, DescribeGroup(self.topic, partition, group))
+        found = self.cluster.answer(self.topic, partition, DescribeGroup(self.topic, partition, group))
         assert isinstance(found, GroupDescription), found
         return found
 

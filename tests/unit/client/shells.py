@@ -24,6 +24,7 @@ from flotilla.client.transaction.aio import AsyncTransaction
 from flotilla.client.transaction.sync import Transaction
 from flotilla.frontends.tcp.server import TcpServer
 from tests.unit.client.broker import MemoryCluster
+from tests.unit.client.brokers import Brokers
 
 _WRAPPED = (
     Admin,
@@ -50,7 +51,7 @@ _WRAPPED = (
 class TcpServers:
     """A MemoryCluster that listens."""
 
-    def __init__(self, nodes: int = 1, cluster: MemoryCluster | None = None) -> None:
+    def __init__(self, nodes: int = 1, cluster: MemoryCluster | Brokers | None = None) -> None:
         self.cluster = cluster or MemoryCluster(nodes)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="brokers")
@@ -65,6 +66,16 @@ class TcpServers:
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+
+    def do(self, action: Callable[[], Any]) -> Any:
+        """On the thread of the brokers."""
+
+        async def work() -> Any:
+            return action()
+
+        if threading.current_thread() is self._thread:
+            return action()
+        return self.run(work())
 
     def open(self, node: int, port: int = 0) -> None:
         async def start() -> int:

@@ -118,6 +118,9 @@ class World:
         for number, link in list(self.links.items()):
             if link.node == node:
                 del self.links[number]
+                for cancel in link.waiting.values():
+                    if cancel is not None:
+                        cancel()
                 self.session.lost(number, reason, self.now_ms)
 
     def stop(self, node: int) -> None:

@@ -1,7 +1,6 @@
-"""The gateway over TCP against the real queue engine: what is shared by many callers harms none of them."""
+"""The gateway over TCP against real brokers: what is shared by many callers harms none of them."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ from flotilla.gateway.gateway import Gateway
 from flotilla.gateway.long_poll_connections import LONG_POLLS_MAX
 from flotilla.types.address import read_addresses
 from flotilla.types.errors import InvalidArgumentError, NotFoundError, OutcomeUnknownError, UnavailableError
-from flotilla.types.operations import CreateTopic, Fetch, Produce, Produced
+from flotilla.types.operations import AlterTopic, CreateTopic, Fetch, Produce, Produced
 from flotilla.types.operations.queue import (
     ACK,
     DescribeGroup,
@@ -31,7 +30,6 @@ from flotilla.types.operations.queue import (
     Withdraw,
 )
 from flotilla.types.records import Record
-from tests.unit.client.queue_broker import QueuePartition
 from tests.unit.client.queue_servers import queue_servers
 from tests.unit.client.shells import TcpServers
 
@@ -60,7 +58,7 @@ def play(servers: TcpServers) -> Callable[[Work], None]:
     """Runs a coroutine with a gateway to both nodes; topic `one` has a partition, `two` one at each node."""
     servers.cluster.create("one", 1)
     servers.cluster.create("two", 2)
-    assert [part.leader for part in servers.cluster.topics["two"]] == [1, 2]
+    assert [servers.cluster.leader("two", number).node for number in (0, 1)] == [1, 2]
 
     async def run(work: Work) -> None:
         gateway = Gateway(lambda: read_addresses(servers.addresses))
@@ -111,8 +109,6 @@ def test_a_request_goes_to_the_leader(play: Callable[[Work], None], servers: Tcp
 
 
 def test_a_missing_topic_is_not_found(play: Callable[[Work], None], servers: TcpServers) -> None:
-    servers.cluster.allows_create = False
-
     async def work(gateway: Gateway) -> None:
         with pytest.raises(NotFoundError):
             await gateway.topic("none")
@@ -133,14 +129,14 @@ def test_an_index_that_a_caller_has_seen_elsewhere_holds_for_all_answers(
 ) -> None:
     async def work(gateway: Gateway) -> None:
         assert gateway.metadata_index == 0
-        servers.cluster.metadata_index = 5
-        await gateway.reach(5)
-        assert gateway.metadata_index == 5
+        index = servers.cluster.node(1).metadata_index
+        await gateway.reach(index)
+        assert gateway.metadata_index == index
         with pytest.raises(InvalidArgumentError):
             await gateway.reach(2**62)
         # What one caller makes up is asked of no broker for another one.
-        assert gateway.metadata_index == 5
-        assert (await gateway.metadata()).cluster_id == "memory"
+        assert gateway.metadata_index == index
+        assert (await gateway.metadata()).cluster_id == servers.cluster.cluster_id
 
     play(work)
 
@@ -159,9 +155,9 @@ def test_a_fetch_that_is_cancelled_waits_nowhere(play: Callable[[Work], None], s
     async def work(gateway: Gateway) -> None:
         for _ in range(3):
             waiting = asyncio.ensure_future(gateway.ask(Fetch("one", 0, 0, 100, wait_ms=_HOUR_MS)))
-            await until(lambda: len(servers.cluster._parked) == 1)
+            await until(lambda: len(servers.cluster.waiting) == 1)
             waiting.cancel()
-            await until(lambda: not servers.cluster._parked)
+            await until(lambda: not servers.cluster.waiting)
             assert (await asyncio.gather(waiting, return_exceptions=True))[0].__class__ is asyncio.CancelledError
         assert servers.cluster.count(Fetch) == 3
 
@@ -198,9 +194,8 @@ def test_receipts_come_in_the_order_of_the_records(play: Callable[[Work], None],
 
 
 def test_an_oversized_record_harms_no_other_caller(play: Callable[[Work], None], servers: TcpServers) -> None:
-    servers.cluster.settings["one"] = {"payload_bytes_max": "10B"}
-
     async def work(gateway: Gateway) -> None:
+        await gateway.ask(AlterTopic("one", settings={"payload_bytes_max": "10B"}))
         await gateway.produce("one", records(b"warm"))
         results = await asyncio.gather(
             *[gateway.produce("one", records(b"x" * (20 if n == 3 else 5))) for n in range(6)], return_exceptions=True
@@ -282,10 +277,10 @@ def test_a_parked_poll_is_woken_by_any_leader_and_leaves_nothing_behind(
         await gateway.poll(Poll("two", "g", "me"))
         for partition in (1, 0, 1):
             waiting = asyncio.ensure_future(gateway.poll(Poll("two", "g", "me", wait_ms=_HOUR_MS)))
-            await until(lambda: len(servers.cluster._waiting) == 2)
+            await until(lambda: len(servers.cluster.waiting) == 2)
             await gateway.produce("two", records(b"%d" % partition), partition=partition)
             assert values(await waiting) == [b"%d" % partition]
-            await until(lambda: not servers.cluster._waiting)
+            await until(lambda: not servers.cluster.waiting)
         assert servers.cluster.count(Withdraw) == 0, "a connection's own matter"
 
     play(work)
@@ -296,10 +291,10 @@ def test_a_poll_that_is_cancelled_holds_nothing(play: Callable[[Work], None], se
     async def work(gateway: Gateway) -> None:
         for topic, leaders in (("one", 1), ("two", 2)):
             waiting = asyncio.ensure_future(gateway.poll(Poll(topic, "g", "me", wait_ms=_HOUR_MS)))
-            await until(lambda leaders=leaders: len(servers.cluster._waiting) == leaders)
+            await until(lambda leaders=leaders: len(servers.cluster.waiting) == leaders)
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-            await until(lambda: not servers.cluster._waiting)
+            await until(lambda: not servers.cluster.waiting)
             await gateway.produce(topic, records(b"x"), partition=0)
             assert values(await gateway.poll(Poll(topic, "g", "you", wait_ms=5_000))) == [b"x"]
 
@@ -313,7 +308,7 @@ def test_messages_of_a_caller_that_left_are_released(play: Callable[[Work], None
         await gateway.poll(Poll("one", "g", "me"))
         for number in range(20):
             waiting = asyncio.ensure_future(gateway.poll(Poll("one", "g", "me", wait_ms=20_000)))
-            await until(lambda: bool(servers.cluster._waiting))
+            await until(lambda: bool(servers.cluster.waiting))
             await gateway.produce("one", records(b"%d" % number))
             waiting.cancel()
             result = (await asyncio.gather(waiting, return_exceptions=True))[0]
@@ -333,8 +328,8 @@ def test_messages_of_a_caller_that_left_are_released(play: Callable[[Work], None
 def test_a_poll_rides_through_a_change_of_leaders(play: Callable[[Work], None], servers: TcpServers) -> None:
     async def work(gateway: Gateway) -> None:
         waiting = asyncio.ensure_future(gateway.poll(Poll("one", "g", "me", wait_ms=20_000)))
-        await until(lambda: len(servers.cluster._waiting) == 1)
-        servers.run(_call(lambda: servers.cluster.move("one", 0, 2)))
+        await until(lambda: len(servers.cluster.waiting) == 1)
+        servers.cluster.move("one", 0, 2)
         await gateway.produce("one", records(b"x"))
         assert values(await waiting) == [b"x"]
 
@@ -345,7 +340,7 @@ def test_with_auto_ack_one_leader_is_polled_at_a_time(play: Callable[[Work], Non
     async def work(gateway: Gateway) -> None:
         waiting = asyncio.ensure_future(gateway.poll(Poll("two", "g", "me", wait_ms=20_000, is_auto_ack=True)))
         await until(lambda: servers.cluster.count(Poll) >= 3)
-        assert not servers.cluster._waiting
+        assert not any(request.wait_ms for _, request in servers.cluster.requests if isinstance(request, Poll))
         await gateway.produce("two", records(b"x"), partition=1)
         polled = await waiting
         assert values(polled) == [b"x"]
@@ -363,7 +358,7 @@ def test_long_polls_delay_no_other_request(play: Callable[[Work], None], servers
             asyncio.ensure_future(gateway.poll(Poll("one", "g", f"m{n}", max_messages=1, wait_ms=25_000)))
             for n in range(total)
         ]
-        await until(lambda: len(servers.cluster._waiting) == total)
+        await until(lambda: len(servers.cluster.waiting) == total)
         await gateway.produce("one", records(*[b"%d" % n for n in range(total)]))
         found = [value for polled in await asyncio.gather(*polls) for value in values(polled)]
         assert sorted(found) == sorted(b"%d" % n for n in range(total))
@@ -379,15 +374,10 @@ def test_partitions_that_a_topic_gets_later_are_found(
     async def work(gateway: Gateway) -> None:
         await gateway.produce("one", records(b"0"))
         assert values(await gateway.poll(Poll("one", "g", "me"))) == [b"0"]
-
-        def grow() -> None:
-            parts = servers.cluster.topics["one"]
-            parts.append(QueuePartition(2, servers.cluster, "one"))
-
-        servers.run(_call(grow))
+        await gateway.ask(AlterTopic("one", 2))
 
         async def has_spread() -> bool:
-            (receipt,) = await gateway.produce("one", records(b"x", key=b"%d" % time.time_ns()))
+            (receipt,) = await gateway.produce("one", records(b"x"))
             return receipt.partition == 1
 
         await until(has_spread)
@@ -416,12 +406,7 @@ def test_leases_outlive_their_leader(play: Callable[[Work], None], servers: TcpS
         topic_id = delivery.topic_id
         await gateway.ask(Settle("one", 0, "g", ACK, [LeaseRange(delivery.lease_id, 0, 1)], topic_id=topic_id))
         servers.cluster.requests.clear()
-
-        def fail_over() -> None:
-            servers.cluster.move("one", 0, 2)
-            servers.cluster.drop(1)
-
-        servers.run(_call(fail_over))
+        servers.cluster.move("one", 0, 2)
         await asyncio.get_running_loop().run_in_executor(None, servers.shut, 1)
         await until(lambda: servers.cluster.count(Extend) > 0)
         shown = [request for _, request in servers.cluster.requests if isinstance(request, Extend)]
@@ -434,10 +419,6 @@ def test_leases_outlive_their_leader(play: Callable[[Work], None], servers: TcpS
         assert (found.lag, found.expired_total) == (0, 0)
 
     play(work)
-
-
-async def _call(work: Callable[[], None]) -> None:
-    work()
 
 
 # Subscribing.
@@ -466,13 +447,13 @@ def test_a_subscription_spans_all_leaders_and_their_changes(play: Callable[[Work
         found: list[bytes] = []
         for number, partition in enumerate((0, 1, 0, 1)):
             if number == 2:
-                servers.run(_call(lambda: servers.cluster.move("two", 0, 2)))
+                servers.cluster.move("two", 0, 2)
             await gateway.produce("two", records(b"%d" % number), partition=partition)
             while len(found) <= number:
                 found += values(await anext(subscription))
         assert found == [b"0", b"1", b"2", b"3"]
         subscription.close()
-        await until(lambda: not servers.cluster._waiting)
+        await until(lambda: not servers.cluster.waiting)
 
     play(work)
 

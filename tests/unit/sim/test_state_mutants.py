@@ -6,16 +6,20 @@ a settlement that nobody asked for. The test that is named beside it brings that
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flotilla.metadata.stream_groups import StreamGroup, StreamGroupTable
+from flotilla.partition.commands.partition_commands import SettleRuns
 from flotilla.partition.leader.group_delivery import GroupDelivery
 from flotilla.partition.leader.key_order import KeyOrder
 from flotilla.partition.leader.settlement_outbox import Piece
 from flotilla.partition.state.group_table import GroupTable
 from flotilla.partition.state.transactions import Part, Staging
+from flotilla.runtime.confirmations import Confirmations
+from flotilla.runtime.pause_detector import PauseDetector
 from flotilla.sim.mutants.replacement import Replacement, replaced
 from tests.unit.broker.partition import test_transactions as transactions
 from tests.unit.metadata import test_stream_groups as stream_groups
@@ -23,6 +27,7 @@ from tests.unit.partition.batches import new_log
 from tests.unit.partition.leader import test_key_order as key_order
 from tests.unit.partition.leader import test_queue_leader as queue_leader
 from tests.unit.partition.state import test_fences as fences
+from tests.unit.runtime import test_node as node
 
 
 def _take_late_commits(original: Any) -> Any:
@@ -86,6 +91,27 @@ def _start_over(original: Any) -> Any:
     return rest
 
 
+def _settle_after_reset(original: Any) -> Any:
+    """Leases outlive a reset."""
+
+    def settle(self: GroupTable, command: SettleRuns) -> int:
+        anew = tuple([replace(settlement, generation=0) for settlement in command.groups])
+        count: int = original(self, SettleRuns(command.now_ms, anew))
+        return count
+
+    return settle
+
+
+def _ignore_lost_links(original: Any) -> Any:
+    """A leader answers by itself after its links left no quorum."""
+    return lambda self: None
+
+
+def _ignore_pauses(original: Any) -> Any:
+    """A leader answers by itself after a pause in which it was replaced."""
+    return lambda self: 0
+
+
 def _log() -> Any:
     log = new_log()
     log.append(count=10)
@@ -122,11 +148,35 @@ MUTANTS: dict[str, tuple[Replacement, Callable[[], None]]] = {
         (KeyOrder, "learn", _forget_busy_keys),
         key_order.test_the_order_holds_over_a_failover,
     ),
+    "settle-after-reset": (
+        (GroupTable, "_settle", _settle_after_reset),
+        queue_leader.test_a_reset_drops_leases_and_settlements_in_flight,
+    ),
     "start-over": (
         (Staging, "rest", _start_over),
         lambda: transactions.test_the_next_leader_finishes_the_decision(1, is_known=True),
     ),
 }
+
+
+#: The same for a node that leads: tests that need a folder.
+OF_LEADERS: dict[str, tuple[Replacement, Callable[[Path, pytest.MonkeyPatch], None]]] = {
+    "answer-cut-off": (
+        (Confirmations, "link_lost", _ignore_lost_links),
+        lambda folder, _: node.test_a_leader_whose_links_leave_no_quorum_is_not_believed(folder),
+    ),
+    "answer-after-pause": (
+        (PauseDetector, "pauses", _ignore_pauses),
+        node.test_a_leader_that_was_paused_is_confirmed_by_a_quorum,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_LEADERS)
+def test_leaders_that_are_not_confirmed_are_caught(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replacement, test = OF_LEADERS[name]
+    with replaced([replacement]), pytest.raises(AssertionError):
+        test(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("name", MUTANTS)

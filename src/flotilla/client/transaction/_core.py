@@ -1,10 +1,12 @@
 """The buffer of a transaction: records in batches to stage, messages to acknowledge, and offsets after the commit.
 
 Records of one partition are staged in the order in which they were given, numbered from 0 under a producer id of the
-transaction's own, so that a batch that is sent twice is staged once. It knows nothing of the network.
+transaction's own, so that a batch that is sent twice is staged once. What was sent once never changes: a record that is
+added while it is on its way, or after its answer was lost, begins another batch. It knows nothing of the network.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from flotilla.client.producer._record_buffer import record_bytes
@@ -44,7 +46,7 @@ class Committed(NamedTuple):
 class PendingBatch:
     """Records for one partition that share priority and deliver-at."""
 
-    __slots__ = ("base_offset", "count", "partition", "records", "sequence", "size_bytes")
+    __slots__ = ("base_offset", "count", "is_sent", "partition", "records", "sequence", "size_bytes")
 
     def __init__(self, partition: Partition, sequence: int) -> None:
         self.partition = partition
@@ -55,29 +57,36 @@ class PendingBatch:
         self.count = 0
         self.size_bytes = 0
         self.base_offset: Offset = -1
+        #: A broker may have staged it.
+        self.is_sent = False
 
     def takes(self, record: Record, size_bytes: int) -> bool:
-        if self.count >= BATCH_RECORDS or self.size_bytes + size_bytes > BATCH_BYTES or not self.records:
+        if self.is_sent or self.count >= BATCH_RECORDS or self.size_bytes + size_bytes > BATCH_BYTES:
             return False
         first = self.records[0]
         return first.priority == record.priority and first.deliver_at_ms == record.deliver_at_ms
 
     def encode(self, producer_id: int) -> bytes:
+        self.is_sent = True
         return encode_batch(self.records, producer_id=producer_id, sequence=self.sequence)
 
 
-class PendingAcks(NamedTuple):
+@dataclass(slots=True, eq=False)
+class PendingAcks:
     """Messages of one queue group in one partition that the transaction acknowledges."""
 
     partition: Partition
     group: str
     topic_id: int
-    masks: dict[Lease, int]
+    masks: dict[Lease, int] = field(default_factory=dict)
     #: The messages live as long, so that their leases are renewed.
-    messages: list[Leased[Any]]
-    results: list[MessageResult]
+    messages: list[Leased[Any]] = field(default_factory=list)
+    results: list[MessageResult] = field(default_factory=list)
+    #: A broker may have staged them.
+    is_sent: bool = False
 
     def ranges(self) -> list[LeaseRange]:
+        self.is_sent = True
         return merged([run for lease, mask in self.masks.items() for run in lease.runs(mask)])
 
 
@@ -96,8 +105,8 @@ class TransactionBuffer:
         #: The ids of the topics: one that is created anew while the transaction is open is another topic.
         self.topic_ids: dict[str, int] = {}
         self._counts: dict[Partition, int] = {}
-        #: Acknowledgements that are not staged yet, by partition, group and the topic's id.
-        self._acks: dict[tuple[Partition, str, int], PendingAcks] = {}
+        #: Acknowledgements that are not staged yet.
+        self._acks: list[PendingAcks] = []
 
     @property
     def partitions(self) -> list[Partition]:
@@ -121,8 +130,7 @@ class TransactionBuffer:
 
     def has_room(self, message: Leased[Any], result: bytes) -> bool:
         """Whether one request can carry this result with those that are not staged yet."""
-        lease = message._lease
-        acks = self._acks.get(((lease.topic, lease.partition), lease.group, lease.topic_id))
+        acks = self._unsent_acks(message._lease)
         if acks is None:
             return True
         size_bytes = sum([len(each.payload) for each in acks.results]) + len(result)
@@ -134,9 +142,10 @@ class TransactionBuffer:
         if message.is_settled:
             raise lease_expired(lease, lease.bit(message.offset))
         place = (lease.topic, lease.partition)
-        topic_id = lease.topic_id
-        made = PendingAcks(place, lease.group, topic_id, {}, [], [])
-        acks = self._acks.setdefault((place, lease.group, topic_id), made)
+        acks = self._unsent_acks(lease)
+        if acks is None:
+            acks = PendingAcks(place, lease.group, lease.topic_id)
+            self._acks.append(acks)
         is_new = not acks.masks.get(lease, 0) & lease.bit(message.offset)
         acks.masks[lease] = acks.masks.get(lease, 0) | lease.bit(message.offset)
         acks.messages.append(message)
@@ -145,12 +154,20 @@ class TransactionBuffer:
             acks.results.append(MessageResult(message.offset, result))
         self._counts.setdefault(place, 0)
 
+    def _unsent_acks(self, lease: Lease) -> PendingAcks | None:
+        """Those that another message of the same group and partition can join."""
+        wanted = ((lease.topic, lease.partition), lease.group, lease.topic_id)
+        for acks in self._acks:
+            if not acks.is_sent and (acks.partition, acks.group, acks.topic_id) == wanted:
+                return acks
+        return None
+
     def unstaged_acks(self) -> list[PendingAcks]:
-        return list(self._acks.values())
+        return list(self._acks)
 
     def staged_acks(self, acks: PendingAcks) -> None:
         """The messages are staged: the transaction has taken over their leases."""
-        del self._acks[acks.partition, acks.group, acks.topic_id]
+        self._acks.remove(acks)
         for lease, mask in acks.masks.items():
             lease.taken_over(lease, mask)
 

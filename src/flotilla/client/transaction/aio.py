@@ -74,6 +74,8 @@ class AsyncTransaction:
         self._id = transaction_id or f"{here().chance().getrandbits(128):032x}"
         self._timeout_ms = timeout_ms
         self._gathered: TransactionBuffer | None = None
+        #: One flush at a time: the next one stages what was added since.
+        self._flushing = asyncio.Lock()
         #: When the first record was staged, by the cluster's clock; 0: none is staged.
         self._begun_ms = 0
         #: The partition of records without a key, by topic.
@@ -226,6 +228,10 @@ class AsyncTransaction:
 
     async def _flush(self) -> None:
         """Stages partitions in parallel, and the batches of one partition one after the other, to keep their order."""
+        async with self._flushing:
+            await self._stage_all()
+
+    async def _stage_all(self) -> None:
         assert self._gathered is not None
         rows: dict[Partition, list[PendingBatch | PendingAcks]] = {}
         for acks in self._gathered.unstaged_acks():

@@ -42,7 +42,7 @@ def servers(request: pytest.FixtureRequest) -> Iterator[TcpServers]:
 
 def fall_silent(servers: TcpServers) -> None:
     """As brokers do that are stopped: they take everything and answer nothing."""
-    servers.cluster.handle = lambda node, request, done: None
+    servers.cluster.handle = lambda *_: None
 
 
 def leave(block: Shell, kind: type[BaseException] = KeyboardInterrupt) -> None:

@@ -3,9 +3,10 @@
 from flotilla.client.queue._presentations import _PROMISE_MS
 from flotilla.client.queue.outcome import RELEASED, Outcome
 from flotilla.types.errors import UnavailableError
+from flotilla.types.operations import Fetch, Fetched
 from flotilla.types.operations.queue import FAIL, Delivery, Extend, Polled, Settle
+from flotilla.types.timing import Timing
 from tests.unit.client.queue.test_core import many
-from tests.unit.client.queue_broker import GRACE_MS
 from tests.unit.client.queue_world import Member, QueueWorld, payloads
 
 #: More than requests take here, and far below the grace period.
@@ -20,12 +21,11 @@ def _presented(world: QueueWorld) -> list[tuple[str, list[tuple[int, int]], int]
 
 
 def _fail_over(world: QueueWorld) -> None:
-    world.cluster.move("orders", 0, 2)
-    world.stop(1)
+    world.kill(1)
 
 
 def _two_members(messages: int = 5) -> tuple[QueueWorld, Member, Member]:
-    world = QueueWorld(nodes=2)
+    world = QueueWorld(nodes=3)
     world.produce(*many(messages))
     return world, world.consumer("one"), world.consumer("two")
 
@@ -43,7 +43,7 @@ def test_delivery_goes_on_as_soon_as_all_members_have_presented_their_leases() -
 
 
 def test_a_member_whose_first_poll_is_parked_presents_too() -> None:
-    world = QueueWorld(nodes=2)
+    world = QueueWorld(nodes=3)
     one, two = world.consumer("one"), world.consumer("two")
     for each in (one, two):
         each.reader.want(1, world.now_ms + 60_000, world.now_ms)
@@ -63,7 +63,7 @@ def test_a_member_that_does_not_come_is_awaited_for_the_grace_period() -> None:
     began_ms = world.now_ms
     _fail_over(world)
     assert payloads(two.poll(wait_ms=10_000)) == many(2) + many(2, first=3)
-    assert world.now_ms - began_ms >= GRACE_MS
+    assert world.now_ms - began_ms >= Timing().grace_ms
     assert len(held) == 2
 
 
@@ -72,7 +72,9 @@ def test_a_delivery_of_a_deposed_leader_is_dropped() -> None:
     held = one.poll(1)
     _fail_over(world)
     world.pass_ms(_SOON_MS)
-    batch = world.cluster.topics["orders"][0].batches[0]
+    fetched = world.cluster.answer("orders", 0, Fetch("orders", 0, 0, 1_000))
+    assert isinstance(fetched, Fetched)
+    (batch,) = fetched.batches
     one.reader._arrived(Polled([Delivery(0, 1 << 40 | 9, 0, 5, 1, batch, 1)]))
     assert one.reader.take(9) == []
     assert one.reader.leases.unsettled_count == len(held)

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flotilla import Receipt
@@ -15,7 +15,6 @@ from flotilla.codec.batch.header import parse_header
 from flotilla.types.errors import UnavailableError, UnknownError
 from flotilla.types.operations import Produce, Produced, Route
 from flotilla.types.records import Record
-from tests.unit.client.queue_broker import produce
 from tests.unit.client.queue_world import QueueWorld
 
 
@@ -58,7 +57,7 @@ def receipts(batch: Batch) -> list[Receipt]:
 
 def test_records_that_are_stored_are_left_out_and_the_rest_keeps_its_number():
     sender = Sender()
-    produce(sender.world.cluster, "orders", 0, Record(b"b", idempotency_key=b"b"), Record(b"d", idempotency_key=b"d"))
+    sender.world.cluster.produce("orders", 0, Record(b"b", idempotency_key=b"b"), Record(b"d", idempotency_key=b"d"))
     batch = sender.send(b"a", b"b", b"c", b"d", b"")
     sender.world.run()
     assert receipts(batch) == [
@@ -120,10 +119,10 @@ def test_known_records_stay_known_when_the_rest_fails():
         Delivery(batch, 1)._receipt()
 
 
-def test_positions_that_do_not_exist_are_not_believed(monkeypatch):
+def test_positions_that_do_not_exist_are_not_believed():
     sender = Sender()
-    part = sender.world.cluster.topics["orders"][0]
-    part.append = lambda batch: Produced(0, known=[(5, 0)])
+    wrong = Produced(0, known=[(5, 0)])
+    sender.world.cluster.fault = lambda node, request: wrong if isinstance(request, Produce) else None
     batch = sender.send(b"a")
     sender.world.run()
     assert isinstance(batch.error, UnknownError)
@@ -137,6 +136,7 @@ def test_positions_that_do_not_exist_are_not_believed(monkeypatch):
     ),
     st.lists(st.sampled_from(["cut", "serve and cut", "nothing"]), max_size=4),
 )
+@settings(max_examples=25)
 def test_every_key_is_stored_once_whatever_is_lost(keys, losses):
     sender = Sender()
     batches = [sender.send(*batch) for batch in keys]

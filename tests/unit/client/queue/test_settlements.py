@@ -282,7 +282,7 @@ def test_unawaited_settlements_linger():
     assert world.describe().acked_total == 4
 
 
-@pytest.mark.parametrize(("visibility_ms", "linger_ms"), [(30_000, LINGER_MS), (100, 10), (50, 5)])
+@pytest.mark.parametrize(("visibility_ms", "linger_ms"), [(30_000, LINGER_MS), (200, 20), (100, 10)])
 def test_settlements_linger_for_a_small_part_of_their_lease(visibility_ms, linger_ms):
     world = QueueWorld()
     world.produce(*many(1))

@@ -37,8 +37,7 @@ def servers() -> Iterator[TcpServers]:
 
 @pytest.fixture
 def client(servers: TcpServers) -> Iterator[Client]:
-    servers.cluster.settings["orders"] = {"nack_backoff_ms": "1ms", "nack_backoff_max_ms": "1ms"}
-    servers.cluster.create("orders", 2)
+    servers.cluster.create("orders", 2, nack_backoff_ms="1ms", nack_backoff_max_ms="1ms")
     with Client(servers.addresses) as opened:
         yield opened
 
@@ -264,9 +263,9 @@ def test_leases_of_handlers_that_block_are_renewed(client, servers):
     client.produce("orders", b"slow")
     attempts: list[int] = []
     cluster = servers.cluster
-    begun_ms = cluster.now_ms()
+    begun_ms, turn_to = cluster.fleet.clock.now_ms, cluster.fleet.turn_to
     # At the broker, time passes by renewals alone, most of a lease at each: it is over soon if they do not prolong it.
-    cluster.now_ms = lambda: begun_ms + 800 * cluster.count(Extend)
+    cluster.fleet.turn_to = lambda _: turn_to(begun_ms + 800 * cluster.count(Extend))
 
     def handle(message: QueueMessage) -> None:
         attempts.append(message.attempt)

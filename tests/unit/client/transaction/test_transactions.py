@@ -234,8 +234,9 @@ def test_batches_are_cut_where_records_differ_or_are_many():
         (1, 0, 1),
     ]
     for batch in batches:
+        batch.encode(gathered.producer_id)
         gathered.staged(batch)
     assert (gathered.size_bytes, gathered.unstaged()) == (0, [])
-    # A batch that is staged takes nothing more.
+    # A batch that was sent takes nothing more.
     gathered.add("t", 1, Record(b"g"))
     assert [batch.sequence for batch in gathered.unstaged()] == [1]

@@ -1,9 +1,8 @@
 """Deliberate bugs of queue groups, in the state and at the leader of a partition: mistakes that queues shipped with."""
 
-from dataclasses import replace
 from typing import Any, Final
 
-from flotilla.partition.commands.partition_commands import CancelRecords, CommitOffset, GroupSettlement, SettleRuns
+from flotilla.partition.commands.partition_commands import CancelRecords, CommitOffset, GroupSettlement
 from flotilla.partition.leader import queue_leader
 from flotilla.partition.leader.delays import Delays
 from flotilla.partition.leader.delivery_limits import DeliveryLimits
@@ -172,15 +171,6 @@ def _cancel_nowhere(original: Any) -> Any:
     return cancel
 
 
-def _settle_after_reset(original: Any) -> Any:
-    def settle(self: GroupTable, command: SettleRuns) -> int:
-        anew = tuple([replace(settlement, generation=0) for settlement in command.groups])
-        count: int = original(self, SettleRuns(command.now_ms, anew))
-        return count
-
-    return settle
-
-
 MUTANTS: Final = (
     WholeMutant(
         "lease-again",
@@ -301,14 +291,6 @@ MUTANTS: Final = (
         ((GroupTable, "_commit_offset", _go_back),),
         ("stream",),
         ("isolate", "pause", "cut-client"),
-    ),
-    WholeMutant(
-        "settle-after-reset",
-        "leases outlive a reset",
-        ((GroupTable, "_settle", _settle_after_reset),),
-        ("queue",),
-        (),
-        60,
     ),
     WholeMutant(
         "cancel-nowhere",

@@ -44,7 +44,23 @@ def _admit_all(original: Any) -> Any:
     return admits
 
 
+def _deliver_at_once(original: Any) -> Any:
+    def __init__(  # noqa: N807 -- it takes the place of one.
+        self: QueueLeader, machine: Any, term: int, now_ms: int, random: Any, grace_ms: int, rules_of: Any, start: int
+    ) -> None:
+        original(self, machine, term, now_ms, random, 0, rules_of, start)
+
+    return __init__
+
+
 MUTANTS: Final = (
+    WholeMutant(
+        "no-grace",
+        "a new leader delivers at once what others hold",
+        ((QueueLeader, "__init__", _deliver_at_once),),
+        ("queue",),
+        ("kill", "isolate"),
+    ),
     WholeMutant(
         "wait-for-one-member",
         "a new leader delivers as soon as one member has presented its leases",

@@ -147,8 +147,6 @@ MUTANTS: Final = (
         "a repeated stage is another one",
         ((Staging, "has", _stage_twice),),
         ("transactions",),
-        ("slow-path", "reset"),
-        60,
     ),
     WholeMutant(
         "commit-again",

@@ -40,6 +40,9 @@ _OF_WORKERS: Final = (*["commit"] * 18, "abort", "abandon")
 _BATCHES_MAX: Final = 5
 _BATCHES: Final = 12
 _LONG: Final = 0.1
+#: How often a client does not wait for the answer to a stage, and for how long at the most.
+_IMPATIENT: Final = 0.1
+_IMPATIENCE_S: Final = 0.005
 #: A worker sometimes takes longer than its leases and a change of leaders.
 _HOLDS: Final = 0.05
 _HOLD_S: Final = 4
@@ -140,11 +143,16 @@ class TransactionsWorkload:
                 call.arguments["records"].append((topic, partition, payload))
                 if (topic, partition) not in call.arguments["partitions"]:
                     call.arguments["partitions"].append((topic, partition))
-                if chance.random() < 0.5:
-                    # Staged with the commit, at the latest.
-                    await transaction.produce(topic, payload.encode(), partition=partition)
-                else:
-                    await transaction.stage(topic, [payload.encode()], partition=partition)
+                # Staged with the commit, at the latest.
+                await transaction.produce(topic, payload.encode(), partition=partition)
+                drawn = chance.random()
+                if drawn < _IMPATIENT:
+                    # What may be staged is staged again with the next one.
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(chance.random() * _IMPATIENCE_S):
+                            await transaction.stage(topic, [])
+                elif drawn < 0.5:
+                    await transaction.stage(topic, [])
         except FlotillaError:
             await self._abort(call, transaction)
             return False
