@@ -229,7 +229,7 @@ class Server:
         """`clock` replaces the machine's, for tests, and `disk` the data directory, for the simulator."""
         self.settings = settings
         self.tls = _node_tls(settings)
-        secret = read_join_secret(settings.join_secret)
+        secret = read_join_secret(settings.join_secret, is_optional=settings.join_secret_mode == "optional")
         dialler = None if self.tls is None else self.tls.node_dialler()
         folder = PathFolder(Path(settings.data_dir)) if disk is None else DiskFolder(disk, settings.data_dir)
         self._data = DataDir.claim(folder, settings.node_id, settings.cluster_name)

@@ -153,6 +153,11 @@ class Introduction:
     #: Which nodes on links without TLS must know; None: nobody asks for it.
     secret: JoinSecret | None = None
 
+    def needs_proof(self, *, is_encrypted: bool, has_none: bool) -> bool:
+        """Whether the other side of a link must prove the secret. `has_none`: it says that it has no secret."""
+        secret = self.secret
+        return secret is not None and not is_encrypted and not (has_none and secret.is_optional)
+
     def hello(self, to: NodeId) -> PeerHello:
         nonce = b"" if self.secret is None else self.secret.nonce()
         own = (self.cluster, self.node, to, self.process)

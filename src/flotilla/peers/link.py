@@ -268,7 +268,7 @@ class PeerLink:
             return f"node {welcome.sender} answered instead of node {self.peer}"
         if not PROTOCOL_VERSION_MIN <= welcome.version <= PROTOCOL_VERSION_MAX:
             return f"protocol version {welcome.version} was chosen"
-        if self._own.secret is not None and not self._has_proved and not connection.is_encrypted:
+        if not self._has_proved and self._own.needs_proof(is_encrypted=connection.is_encrypted, has_none=True):
             return "the other side does not ask for the join secret, and so does not know it"
         return ""
 

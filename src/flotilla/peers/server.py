@@ -205,7 +205,8 @@ class PeerServer:
         decision = judge(hello, self._own, self.members, self._removed)
         if self._is_other_certificate(connection, hello):
             decision = REFUSED_CERTIFICATE
-        if decision == ACCEPTED and self._own.secret is not None and not connection.is_encrypted:
+        has_none = not hello.nonce
+        if decision == ACCEPTED and self._own.needs_proof(is_encrypted=connection.is_encrypted, has_none=has_none):
             if asked is None and hello.nonce:
                 self._challenge(connection, said)
                 return

@@ -25,13 +25,14 @@ _SALT: Final = b"flotilla join secret"
 
 
 class JoinSecret:
-    def __init__(self, text: str) -> None:
-        """Raises InvalidArgumentError."""
+    def __init__(self, text: str, *, is_optional: bool = False) -> None:
+        """With `is_optional` links to nodes without a secret are accepted. Raises InvalidArgumentError."""
         if len(text) < SECRET_CHARS_MIN:
             raise InvalidArgumentError(
                 f"a join secret has at least {SECRET_CHARS_MIN} characters; `openssl rand -hex 32` makes one"
             )
         self._text = text
+        self.is_optional = is_optional
         self._link_key = sha256(b"flotilla link\n" + text.encode()).digest()
 
     def __repr__(self) -> str:
@@ -61,6 +62,6 @@ class JoinSecret:
         return hmac.compare_digest(proof, self.proof(*said))
 
 
-def read_join_secret(path: str) -> JoinSecret | None:
+def read_join_secret(path: str, *, is_optional: bool = False) -> JoinSecret | None:
     """None: there is no path. Raises InvalidArgumentError."""
-    return JoinSecret(read_secret(path)) if path else None
+    return JoinSecret(read_secret(path), is_optional=is_optional) if path else None

@@ -215,6 +215,13 @@ class NodeSettings:
         "A file with a secret that the nodes of the cluster share; only its owner may read it. Without it nobody "
         "founds, enters or joins the cluster, and links without TLS are refused.",
     )
+    join_secret_mode: str = _row(
+        "required",
+        choice("optional", "required"),
+        "Rights",
+        "With a join secret: required refuses nodes that do not know it; optional accepts those that have none. For "
+        "introducing the secret in a running cluster.",
+    )
     join_token: str = _row(
         "",
         file_path(),

@@ -101,11 +101,12 @@ class Load:
         self.acknowledged: set[bytes] = set()
         self.received: set[bytes] = set()
         self.errors: list[Exception] = []
-        self._tasks: list[asyncio.Task[None]] = []
+        self._producing: list[asyncio.Task[None]] = []
+        self._consuming: list[asyncio.Task[None]] = []
 
     def begin(self, name: bytes, **options: Any) -> None:
-        for work in (self._produce(name, options), self._consume(options)):
-            self._tasks.append(asyncio.create_task(self._kept(work)))
+        self._producing.append(asyncio.create_task(self._kept(self._produce(name, options))))
+        self._consuming.append(asyncio.create_task(self._kept(self._consume(options))))
 
     async def _kept(self, work: Any) -> None:
         try:
@@ -141,11 +142,22 @@ class Load:
         await wait_until(lambda: newest <= self.received or self.errors, "everything that was acknowledged")
         assert self.errors == []
 
+    async def settle(self) -> None:
+        """Nothing more is produced, and everything that was acknowledged comes."""
+        await _ended(self._producing)
+        await wait_until(lambda: self.acknowledged <= self.received or self.errors, "what was acknowledged")
+        assert self.errors == []
+
     async def end(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        await _ended(self._producing)
+        await _ended(self._consuming)
+
+
+async def _ended(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    tasks.clear()
 
 
 async def restart_all(cluster: BrokerCluster, load: Load, options: dict[str, Any], **flags: str) -> None:
@@ -174,6 +186,9 @@ async def wait_whole(cluster: BrokerCluster, options: dict[str, Any]) -> None:
 @pytest.mark.slow
 def test_tls_and_log_ins_are_switched_on_under_load(tmp_path: Path) -> None:
     encrypted = {"tls": trusting(), "credentials": ADMIN}
+    secret = tmp_path / "join.secret"
+    secret.touch(0o600)
+    secret.write_text("a secret that the nodes of this test share\n")
 
     async def play(cluster: BrokerCluster, client: AsyncClient) -> None:
         load = Load(cluster.addresses)
@@ -185,6 +200,7 @@ def test_tls_and_log_ins_are_switched_on_under_load(tmp_path: Path) -> None:
         try:
             load.begin(b"plain")
             optional = {"tls_mode": "optional", "authentication": "true", "anonymous": "true"}
+            optional |= {"join_secret": str(secret), "join_secret_mode": "optional"}
             await restart_all(cluster, load, {"credentials": ADMIN}, **optional)
             # Now the clients change, each when it likes.
             load.begin(b"encrypted", **encrypted)
@@ -193,10 +209,10 @@ def test_tls_and_log_ins_are_switched_on_under_load(tmp_path: Path) -> None:
             load.begin(b"again", **encrypted)
             for broker in cluster.brokers.values():
                 del broker.flags["anonymous"]
-            await restart_all(cluster, load, encrypted, tls_mode="required")
+            await restart_all(cluster, load, encrypted, tls_mode="required", join_secret_mode="required")
+            await load.settle()
         finally:
             await load.end()
-        assert load.acknowledged <= load.received
         async with AsyncClient(cluster.addresses, tls=trusting(), timeout_ms=3_000) as nobody:
             with pytest.raises(UnauthenticatedError):
                 await nobody.produce("kept", b"x")

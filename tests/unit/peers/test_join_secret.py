@@ -121,6 +121,32 @@ def test_a_node_says_nothing_to_one_that_only_pretends_to_know() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("other", [SECRET, None], ids=["required", "none"])
+def test_while_the_secret_is_optional_nodes_with_and_without_it_meet(other: JoinSecret | None) -> None:
+    async def scenario() -> None:
+        one, events_one = await started(1, JoinSecret("the secret of this cluster, 1", is_optional=True))
+        two, events_two = await started(2, other)
+        one.add_peer(2, two.address)
+        two.add_peer(1, one.address)
+        await events_one.wait_change("up", 2)
+        await events_two.wait_change("up", 1)
+        assert events_one.refusals == events_two.refusals == []
+
+    run(scenario)
+
+
+def test_another_secret_is_refused_while_the_secret_is_optional() -> None:
+    async def scenario() -> None:
+        one, events_one = await started(1, JoinSecret("the secret of this cluster, 1", is_optional=True))
+        two, _ = await started(2, OTHER)
+        one.add_peer(2, two.address)
+        two.add_peer(1, one.address)
+        await events_one.wait_until(lambda: any("secret" in reason for _, _, reason in events_one.refusals))
+        assert not one.is_up(2)
+
+    run(scenario)
+
+
 def test_a_secret_is_long_and_does_not_show() -> None:
     with pytest.raises(Exception, match="at least 24"):
         JoinSecret("too short")
