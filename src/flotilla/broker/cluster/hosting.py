@@ -38,6 +38,8 @@ CAMPAIGNS_MAX = 20
 INFORMED_MS = 10_000
 #: Between two reminders of transactions that partitions have to confirm to the metadata.
 CONFIRM_MS = 2_000
+#: New groups that begin before other work gets its turn: each takes a millisecond or more.
+BEGUN_AT_ONCE = 8
 
 
 class Hosting:
@@ -104,17 +106,21 @@ class Hosting:
 
     def _answered(self, asked: tuple[GroupId, ...], result: object) -> None:
         """Everything decided before the read is applied: groups that are still assigned may begin."""
-        self._is_asking = False
         if isinstance(result, FlotillaError):
             # Retried at the next check.
+            self._is_asking = False
             return
         assignments = self._catalog.machine.state.assignments
-        for group in asked:
+        for group in asked[:BEGUN_AT_ONCE]:
             assignment = assignments.get(group)
             if assignment is None or group in self.hosts or self._consensus.has_failed(group):
                 continue
             if self._node in assignment.place.hosts and self._node not in assignment.place.lost:
                 self._host(group, assignment)
+        if len(asked) > BEGUN_AT_ONCE:
+            self._outside.later(0, lambda: self._answered(asked[BEGUN_AT_ONCE:], result))
+            return
+        self._is_asking = False
         self.reconcile()
 
     def _host(self, group: GroupId, assignment: Assignment) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from flotilla.broker.catalog import METADATA_GROUP
-from flotilla.broker.cluster.hosting import CONFIRM_MS
+from flotilla.broker.cluster.hosting import BEGUN_AT_ONCE, CONFIRM_MS, Hosting
 from flotilla.types.errors import CorruptionError, UnavailableError
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import (
@@ -42,6 +42,25 @@ def test_every_replica_of_a_topic_is_hosted_and_more_partitions_follow() -> None
     assert [leader.call(Produce("t", number, batch())).code for number, leader in enumerate(leaders)] == [
         "Produced"
     ] * 5
+
+
+def test_a_wide_topic_begins_a_few_partitions_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other requests get their turn in between."""
+    counts: list[int] = []
+    answered = Hosting._answered
+
+    def counted(hosting: Hosting, asked: tuple[GroupId, ...], result: object) -> None:
+        before = len(hosting.hosts)
+        answered(hosting, asked, result)
+        counts.append(len(hosting.hosts) - before)
+
+    monkeypatch.setattr(Hosting, "_answered", counted)
+    node = single_node()
+    wide = 3 * BEGUN_AT_ONCE + 1
+    node.call(CreateTopic("wide", wide))
+    node.fleet.advance(1000)
+    assert len(node.membership.hosts) == wide
+    assert [count for count in counts if count] == [BEGUN_AT_ONCE] * 3 + [1]
 
 
 def test_leaders_are_spread_without_waiting_for_an_election_timeout() -> None:
