@@ -286,6 +286,7 @@ class Server:
             exposure_warnings(settings),
             self._expires_s,
             self._meters,
+            self.broker.pipelines.measured,
         )
         self.node.runtime.on_group_failed = self.membership.group_failed
         self._open_to_all(budget)

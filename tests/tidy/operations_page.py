@@ -32,6 +32,8 @@ _RESOURCES = {
     "delete_schedule": "the topic of the schedule",
     "run_schedule": "the topic of the schedule",
     "list_schedules": "the topic of each schedule shown",
+    "report_pipeline": "each topic of the pipeline",
+    "list_pipelines": "each topic of each pipeline shown",
     "alter_group": "topic and group, and the topic of its dead letters",
     "get_metadata": "each topic shown; `manage` to create one",
     "list_groups": "topic, and each group shown",

@@ -21,6 +21,7 @@ from flotilla.broker.exposure_warnings import exposure_warnings
 from flotilla.broker.group_names import GroupNames
 from flotilla.broker.log_loads import LogLoads
 from flotilla.broker.metadata_reads import MetadataReads, WaitingRequest
+from flotilla.broker.observability.pipelines import Pipelines
 from flotilla.broker.observability.rate_history import RateHistory
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
@@ -102,6 +103,7 @@ class Broker:
         self._closed: FlotillaError | None = None
         self._loads = LogLoads(consensus, outside)
         self._metadata_reads = MetadataReads(catalog.machine, consensus, outside)
+        self.pipelines = Pipelines(catalog, outside)
         self._topics = Topics(settings, catalog, outside, self._metadata_reads)
         parts = (
             self,
@@ -114,6 +116,7 @@ class Broker:
             membership.schedules,
             Users(catalog, consensus, outside),
             LogCopies(self.node, catalog, consensus, outside, lambda *place: self._host(*place).serving_replica()),
+            self.pipelines,
         )
         self._handlers: dict[type[Request], Handler] = {
             kind: self._of_topic(kind, self._handler(name, parts))

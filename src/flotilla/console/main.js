@@ -5,7 +5,7 @@ import { Failure, Loading, Note } from "./lib/parts.js";
 
 const NAVIGATION = [
   ["Overview", ""], ["Topics", "topics"], ["Groups", "groups"], ["Dead letters", "dead-letters"],
-  ["Scheduled", "schedules"], ["Tasks", "tasks"], ["Cluster", "cluster"], ["Access", "access"],
+  ["Scheduled", "schedules"], ["Tasks", "tasks"], ["Pipelines", "pipelines"], ["Cluster", "cluster"], ["Access", "access"],
 ];
 
 /** Modules of pages by the shape of the address: a name of an argument begins with a colon. */
@@ -22,6 +22,7 @@ const ROUTES = [
   ["schedules", "schedules"],
   ["tasks", "tasks"],
   ["tasks/:queue", "task_queue"],
+  ["pipelines", "pipelines"],
   ["cluster", "cluster"],
   ["access", "access"],
 ];

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from flotilla.lake.offset_range import OffsetRange, Position, from_json, limit_bytes, limit_records, to_json
 from flotilla.spark.catalog import Catalog
 from flotilla.spark.options import LATEST, Options
-from flotilla.spark.progress import commit_position, with_group
+from flotilla.spark.progress import commit_position, with_servers
 from flotilla.spark.reader import read_range, tasks_of
 from flotilla.types.errors import NotFoundError
 
@@ -87,7 +87,7 @@ class FlotillaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         # Spark calls this right after `latestOffset`, whose answer is still fresh.
         seen, self._seen = self._seen, None
-        return with_group(to_json(self._ends() if seen is None else seen), self._options)
+        return with_servers(to_json(self._ends() if seen is None else seen), self._options)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         return tasks_of(self._opened(), from_json(start), from_json(end), self._options)

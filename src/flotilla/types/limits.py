@@ -136,6 +136,10 @@ QUOTA_COUNT_MAX = 1_000
 QUOTA_RATE_BYTES_MIN = 16 * KIB
 #: How long a quota keeps a connection unread at a time: half of what clients wait for an answer.
 QUOTA_PAUSE_MS_MAX = 5_000
+#: Pipelines whose last report the controller keeps, topics in a report, and how long a silent one is shown.
+PIPELINE_COUNT_MAX = 256
+PIPELINE_TOPICS_MAX = 32
+PIPELINE_SILENT_MS_MAX = 600_000
 #: Times and durations in records: the largest integer that every SDK's number holds exactly.
 TIME_MS_MAX = 2**53 - 1
 #: Partitions that a node names in one warning.

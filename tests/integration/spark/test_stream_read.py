@@ -58,6 +58,28 @@ def test_the_rate_is_limited_and_the_last_batch_is_reported(
         return [client.committed_offset(name, "spark-group", partition) for partition in (0, 1)]
 
     wait_until(lambda: committed() == [700, 50], "the group's offsets at the end of the topic")
+    # A query that has ended is in no list.
+    wait_until(lambda: client.admin.pipelines() == [], "the end of the query in the list")
+
+
+def test_a_query_that_is_behind_says_so(spark: Any, client: Client, servers: str, topic: Topic, tmp_path: Path) -> None:
+    name = topic(partitions=2)
+    for partition, count in ((0, 700), (1, 50)):
+        client.produce_many(name, [bytes(1_000)] * count, partition=partition)
+    rows = read_stream(spark, servers, subscribe=name, startingOffsets="earliest", maxOffsetsPerTrigger=200)
+    writer = rows.writeStream.format("noop").queryName("slow sums").trigger(processingTime="1 hour")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        wait_until(lambda: len(client.admin.pipelines()) == 1, "the report of the first micro-batch", query=query)
+        (found,) = client.admin.pipelines()
+    finally:
+        query.stop()
+    assert (found.id, found.name, found.topics, found.batch, found.batch_records) == (
+        *(str(query.id), "slow sums", [name], 0, 200),
+    )
+    assert found.records_behind == 550
+    assert 550_000 <= found.bytes_behind < 700_000
+    assert found.batch_ms > 0
 
 
 def test_bytes_limit_a_micro_batch(spark: Any, client: Client, servers: str, topic: Topic, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError, NotFoundError
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import Request
+from flotilla.types.operations.pipelines import Pipeline
 from flotilla.types.operations.quotas import Quota
 from flotilla.types.timing import Timing
 from tests.unit.partition.batches import describe
@@ -105,6 +106,7 @@ class SingleNode:
             lambda: self.is_registered,
             expires_s=lambda: 2_000_000_000,
             meters=lambda: [Meter(Quota(namespace="shop", stored_bytes=1), lambda: 0)],
+            pipelines=lambda: [Pipeline("7a", "sums", ["orders"], "g", 1_200, 60_000, 400, 3, 500, 1_250)],
         )
 
     def _machine(self, group: GroupId) -> Any:

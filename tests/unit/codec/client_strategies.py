@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from flotilla.types import access as access
 from flotilla.types import operations as op
 from flotilla.types.operations import cluster as cluster
+from flotilla.types.operations import pipelines as pipelines
 from flotilla.types.operations import queue as queue
 from flotilla.types.operations import quotas as quota
 from flotilla.types.operations import schedules as schedules
@@ -64,6 +65,7 @@ verifiers = st.builds(
 grants = st.builds(access.Grant, user=text, action=text, topic=text, group=text)
 roles = st.builds(security.RoleOfUser, user=text, role=text)
 quotas = st.builds(quota.Quota, text, text, u64, u64, u64, u64, u64, u64)
+reports = st.builds(pipelines.Pipeline, text, text, st.lists(text, max_size=2), text, u64, u64, u64, u64, u64, u64, u64)
 users = st.builds(security.UserInfo, name=text, created_ms=u64, password_ms=u64)
 polls = {
     "topic": text,
@@ -255,6 +257,8 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     quota.SetQuota: st.builds(quota.SetQuota, quota=quotas),
     quota.RemoveQuota: st.builds(quota.RemoveQuota, user=text, namespace=text),
     quota.ListQuotas: st.just(quota.ListQuotas()),
+    pipelines.ReportPipeline: st.builds(pipelines.ReportPipeline, pipeline=reports, is_over=st.booleans()),
+    pipelines.ListPipelines: st.just(pipelines.ListPipelines()),
 }
 
 REPLIES: dict[type, st.SearchStrategy[Any]] = {
@@ -421,6 +425,7 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     ),
     op.SnapshotRead: st.builds(op.SnapshotRead, data=st.binary(max_size=40)),
     op.SettlementsHeld: st.builds(op.SettlementsHeld, node=u64, is_held=flags),
+    pipelines.PipelineList: st.builds(pipelines.PipelineList, pipelines=st.lists(reports, max_size=2)),
     quota.QuotaList: st.builds(quota.QuotaList, quotas=st.lists(quotas, max_size=2)),
 }
 

@@ -35,6 +35,7 @@ from flotilla.types.access import (
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Request, queue
 from flotilla.types.operations.cluster import DescribeNode, DescribeReplicas, EnterCluster, ReadHistory
+from flotilla.types.operations.pipelines import ListPipelines, Pipeline, ReportPipeline
 from flotilla.types.operations.quotas import Quota
 from flotilla.types.records import Record
 from tests.conformance import endpoints
@@ -93,6 +94,7 @@ ROWS: dict[type[Request], Callable[[str], Request]] = {
     ops.ListGroups: lambda where: ops.ListGroups(TOPIC, 0),
     ops.ListOffsets: lambda where: ops.ListOffsets(TOPIC, 0, ops.EARLIEST),
     ops.ListOpenTransactions: lambda where: ops.ListOpenTransactions(TOPIC, 0),
+    ListPipelines: lambda where: ListPipelines(),
     ops.ListQuotas: lambda where: ops.ListQuotas(),
     ops.ListRoles: lambda where: ops.ListRoles(),
     ops.ListSchedules: lambda where: ops.ListSchedules(),
@@ -111,6 +113,7 @@ ROWS: dict[type[Request], Callable[[str], Request]] = {
     ops.RemoveNode: lambda where: ops.RemoveNode(99),
     ops.RemoveQuota: lambda where: ops.RemoveQuota("nobody"),
     ops.ResetGroup: lambda where: ops.ResetGroup(TOPIC, 0, GROUP, ops.Start(ops.EARLIEST)),
+    ReportPipeline: lambda where: ReportPipeline(Pipeline(f"p-{where}", "", [TOPIC])),
     ops.RevokeAccess: lambda where: ops.RevokeAccess(GRANT),
     ops.RunSchedule: lambda where: ops.RunSchedule("nightly"),
     ops.SetPassword: lambda where: ops.SetPassword("nobody", VERIFIER),

@@ -25,6 +25,7 @@ from flotilla.runtime.observability.failures import FAILURES
 from flotilla.runtime.observability.metrics import Exposition, label
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.operations.cluster import REPLICA_BEHIND, REPLICA_DOWN, REPLICA_FORGETFUL, UNDER_REPLICATED
+from flotilla.types.operations.pipelines import Pipeline
 from flotilla.types.operations.queue import GroupDescription
 
 #: Replicas measured before yielding to the loop: about a millisecond.
@@ -105,6 +106,8 @@ class Build(NamedTuple):
     expires_s: Callable[[], int | None] = lambda: None
     #: Of users and namespaces with a quota.
     meters: Callable[[], Iterable[Meter]] = tuple
+    #: That report to this node.
+    pipelines: Callable[[], Iterable[Pipeline]] = tuple
 
 
 class Measurements:
@@ -142,6 +145,7 @@ class Measurements:
         self._add_storage(out)
         self._add_network(out)
         self._add_quotas(out)
+        self._add_pipelines(out)
         self._add_clock(out)
         self._add_process(out)
         return out.render()
@@ -298,6 +302,14 @@ class Measurements:
             out.add(metrics.QUOTA_REFUSED, meter.refused, subject)
             if meter.quota.stored_bytes:
                 out.add(metrics.QUOTA_STORED_BYTES, meter.stored_bytes, subject)
+
+    def _add_pipelines(self, out: Exposition) -> None:
+        for each in self._build.pipelines():
+            labels = f"{label('pipeline', each.name)},{label('id', each.id)}"
+            out.add(metrics.PIPELINE_RECORDS_BEHIND, each.records_behind, labels)
+            out.add(metrics.PIPELINE_BYTES_BEHIND, each.bytes_behind, labels)
+            out.add(metrics.PIPELINE_RECORDS_PER_SECOND, each.records_per_second, labels)
+            out.add(metrics.PIPELINE_BATCH_SECONDS, each.batch_ms / 1000, labels)
 
     def _add_process(self, out: Exposition) -> None:
         build = self._build

@@ -24,6 +24,7 @@ from flotilla.runtime.node import NodeRuntime
 from flotilla.runtime.observability.metrics import CONTENT_TYPE
 from flotilla.types.ids import NO_NODE, GroupId
 from flotilla.types.operations.cluster import NodeWarning
+from flotilla.types.operations.pipelines import Pipeline
 from flotilla.types.version import __version__
 
 #: The content type of `NodeStatus.metrics`.
@@ -63,13 +64,14 @@ class NodeStatus:
         exposure: Sequence[NodeWarning] = (),
         expires_s: Callable[[], int | None] = lambda: None,
         meters: Callable[[], Iterable[Meter]] = tuple,
+        pipelines: Callable[[], Iterable[Pipeline]] = tuple,
     ) -> None:
         """`clients` is TcpServer.statistics; `hosts` are the partitions with queue groups.
 
         `is_registered`: whether the cluster has registered this start of the node. `entry` says why the node has not
         entered its cluster, or has no place in it. `exposure` are warnings about addresses that anybody can connect to.
         `expires_s`: when the certificate in use expires, in seconds since 1970; None: there is none. `meters` are those
-        of users and namespaces with a quota.
+        of users and namespaces with a quota; `pipelines` report to this node.
         """
         self._exposure = exposure
         self._is_registered = is_registered
@@ -82,7 +84,7 @@ class NodeStatus:
         self._is_stopping = False
         self._warnings = ReplicaWarnings(catalog, self._names, peers.is_up)
         python = platform.python_version()
-        build = Build(__version__, python, runtime.node, self._started_ms, bool(exposure), expires_s, meters)
+        build = Build(__version__, python, runtime.node, self._started_ms, bool(exposure), expires_s, meters, pipelines)
         self._clock = clock
         self._hosts = hosts
         self._measurements = Measurements(

@@ -32,6 +32,7 @@ from flotilla.types.operations.cluster import (
     Rebalance,
     ReplicasDescribed,
 )
+from flotilla.types.operations.pipelines import ListPipelines, Pipeline, ReportPipeline
 from flotilla.types.operations.transactions import (
     ForgetTransaction,
     ListOpenTransactions,
@@ -125,6 +126,16 @@ class AsyncAdmin:
         """Has moving partitions stay where they are. Returns the moves that are cancelled."""
         return (await self._call(CancelMoves(list(topics)), timeout_ms)).moves
 
+    async def pipelines(self, *, timeout_ms: Duration | None = None) -> list[Pipeline]:
+        """Streaming queries that report their progress, by name, and how far behind they are."""
+        return (await self._call(ListPipelines(), timeout_ms)).pipelines
+
+    async def report_pipeline(
+        self, pipeline: Pipeline, *, is_over: bool = False, timeout_ms: Duration | None = None
+    ) -> None:
+        """The progress of a program that reads topics, for `pipelines`, metrics and the console; `is_over` ends it."""
+        await self._call(ReportPipeline(pipeline, is_over), timeout_ms)
+
     async def describe_node(self, *, timeout_ms: Duration | None = None) -> NodeDescribed:
         """The node that this client is connected to: what it warns of, above all in partitions that it leads."""
         return await self._call(DescribeNode(), timeout_ms)
@@ -197,6 +208,8 @@ class Admin(BlockingShell[AsyncAdmin]):
     cancel_moves = blocking(AsyncAdmin.cancel_moves)
     describe_replicas = blocking(AsyncAdmin.describe_replicas)
     describe_node = blocking(AsyncAdmin.describe_node)
+    pipelines = blocking(AsyncAdmin.pipelines)
+    report_pipeline = blocking(AsyncAdmin.report_pipeline)
     transfer_leadership = blocking(AsyncAdmin.transfer_leadership)
     transactions = blocking(AsyncAdmin.transactions)
     open_transactions = blocking(AsyncAdmin.open_transactions)

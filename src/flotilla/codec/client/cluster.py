@@ -1,4 +1,4 @@
-"""Rows of nodes and moves, as in `messages`."""
+"""Rows of nodes, moves and pipelines, as in `messages`."""
 
 from flotilla.codec.client.rows import Row, derived
 from flotilla.types.operations.cluster import (
@@ -15,6 +15,7 @@ from flotilla.types.operations.cluster import (
     Rebalance,
     ReplicasDescribed,
 )
+from flotilla.types.operations.pipelines import ListPipelines, PipelineList, ReportPipeline
 
 REQUEST_ROWS: tuple[Row, ...] = (
     derived(EnterCluster),
@@ -25,6 +26,8 @@ REQUEST_ROWS: tuple[Row, ...] = (
     derived(DescribeReplicas),
     derived(DescribeNode),
     derived(ReadHistory),
+    derived(ReportPipeline),
+    derived(ListPipelines),
 )
 
 REPLY_ROWS: tuple[Row, ...] = (
@@ -32,4 +35,5 @@ REPLY_ROWS: tuple[Row, ...] = (
     derived(ReplicasDescribed),
     derived(NodeDescribed),
     derived(HistoryRead),
+    derived(PipelineList),
 )

@@ -280,6 +280,20 @@ QUOTA_STORED_BYTES = _network(
     GAUGE, "flotilla_quota_stored_bytes", "What a namespace with a bound on it stores, without replicas.", "subject"
 )
 
+PIPELINE_RECORDS_BEHIND = _network(
+    GAUGE, "flotilla_pipeline_records_behind", "Records that a streaming query has yet to read; at the controller.",
+    "pipeline", "id",
+)  # fmt: skip
+PIPELINE_BYTES_BEHIND = _network(
+    GAUGE, "flotilla_pipeline_bytes_behind", "The same in bytes, estimated.", "pipeline", "id"
+)
+PIPELINE_RECORDS_PER_SECOND = _network(
+    GAUGE, "flotilla_pipeline_records_per_second", "What it reads in a second.", "pipeline", "id"
+)
+PIPELINE_BATCH_SECONDS = _network(
+    GAUGE, "flotilla_pipeline_batch_seconds", "How long its last batch took.", "pipeline", "id"
+)
+
 CLOCK_OFFSET_SECONDS = _process(
     GAUGE,
     "flotilla_clock_offset_seconds",

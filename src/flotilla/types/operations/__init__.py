@@ -1,8 +1,8 @@
 """The operations of a broker: one request and one reply class each, which all layers share.
 
 Grouped by noun: the log, topics, the cluster, queue groups, stream groups, transactions, schedules, users and grants,
-quotas, backups, the handshake of a connection. `request.py` says how an operation is declared. How they travel belongs
-to `codec/`, what they do to `broker/`.
+quotas, pipelines, backups, the handshake of a connection. `request.py` says how an operation is declared. How they
+travel belongs to `codec/`, what they do to `broker/`.
 """
 
 from typing import Final
@@ -12,6 +12,7 @@ from flotilla.types.operations.cluster import *  # noqa: F403
 from flotilla.types.operations.group_expiry import *  # noqa: F403
 from flotilla.types.operations.handshake import *  # noqa: F403
 from flotilla.types.operations.log import *  # noqa: F403
+from flotilla.types.operations.pipelines import *  # noqa: F403
 from flotilla.types.operations.queue import *  # noqa: F403
 from flotilla.types.operations.quotas import *  # noqa: F403
 from flotilla.types.operations.request import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""The cluster over HTTP: its nodes, what they warn of and have counted, and where replicas move."""
+"""The cluster over HTTP: its nodes, what they warn of and have counted, where replicas move, and its pipelines."""
 
 import asyncio
 from collections import Counter
@@ -32,6 +32,7 @@ from flotilla.types.operations.cluster import (
     ReadHistory,
     Rebalance,
 )
+from flotilla.types.operations.pipelines import ListPipelines
 
 #: A node that does not answer in time is left out.
 _ANSWER_MS_MAX: Final = 2_000
@@ -102,6 +103,21 @@ _HISTORY = obj(
         "leased, delayed).",
     },
 )
+_PIPELINE = obj(
+    ("id", "name", "topics", "group", "records_behind", "bytes_behind", "records_per_second", "batch",
+     "batch_records", "batch_ms", "reported_ms"),
+    id={"type": "string", "description": "Of a query, the same after it is restarted."},
+    name=TEXT,
+    topics={"type": "array", "items": TEXT},
+    group={"type": "string", "description": "Where its progress is committed; empty: nowhere."},
+    records_behind={"type": "integer", "description": "Behind the latest offsets when its last batch was planned."},
+    bytes_behind={"type": "integer", "description": "The same in bytes, estimated."},
+    records_per_second=INTEGER,
+    batch={"type": "integer", "description": "The number of its last batch."},
+    batch_records=INTEGER,
+    batch_ms={"type": "integer", "description": "How long the last batch took."},
+    reported_ms={"type": "integer", "description": "When it reported this."},
+)  # fmt: skip
 _TOPICS: Final = array(TOPIC, 0, 1_000, "By default all of them.")
 _STATE = obj(("node", "state"), node=INTEGER, state=TEXT)
 
@@ -133,6 +149,9 @@ class ClusterApi:
                       self.cancel_moves, body=obj(topics=_TOPICS), answers={200: _MOVES}, errors=(404, 409)),
             Operation("readHistory", "GET", "/v1/metrics/history", tag, "Rates of the last hour, in steps.",
                       self.history, query=(one,), answers={200: _HISTORY}, errors=(404,)),
+            Operation("listPipelines", "GET", "/v1/pipelines", tag,
+                      "Streaming queries that report their progress, and how far behind they are.", self.pipelines,
+                      answers={200: obj(("pipelines",), pipelines={"type": "array", "items": _PIPELINE})}),
         ]  # fmt: skip
 
     async def get(self, call: Call) -> Answer:
@@ -171,6 +190,10 @@ class ClusterApi:
     async def describe(self, call: Call) -> Answer:
         found, silent = await self._ask_each(await self._nodes(), DescribeNode())
         return Answer({"nodes": [asdict(each) for each in found], "silent": silent})
+
+    async def pipelines(self, _: Call) -> Answer:
+        found = await self._gateway.ask(ListPipelines())
+        return Answer({"pipelines": [asdict(each) for each in found.pipelines]})
 
     async def drain(self, call: Call) -> Answer:
         await self._gateway.ask(DrainNode(call.path["node"]))

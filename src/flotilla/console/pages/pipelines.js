@@ -1,0 +1,25 @@
+// Streaming queries that report their progress, and how far behind they are.
+import { useApi } from "../lib/api.js";
+import { ago, bytes, duration, number } from "../lib/format.js";
+import { html } from "../lib/html.js";
+import { Empty, Failure, Loading, Page, Same, Table, link } from "../lib/parts.js";
+
+export default function Pipelines() {
+  const { data, error } = useApi("/v1/pipelines", 5000);
+  return html`<${Page} title="Pipelines">
+    <${Failure} error=${error} />
+    ${!data && !error && html`<${Loading} />`}
+    ${data && html`<${Table} label="Pipelines" rows=${data.pipelines} rowKey=${(row) => row.id}
+      empty=${html`<${Empty} title="No pipeline reports its progress">A streaming query of Spark does after <code>import flotilla.spark</code>.<//>`}
+      columns=${[
+        ["Pipeline", (row) => html`<strong>${row.name || row.id}</strong>`],
+        ["Topics", (row) => row.topics.map((topic, at) => html`${at > 0 && ", "}<a href=${link("topics", topic)}>${topic}</a>`)],
+        ["Group", (row) => row.group || "–"],
+        ["Behind", (row) => `${number(row.records_behind)} (${bytes(row.bytes_behind)})`, "right"],
+        ["Records a second", (row) => number(row.records_per_second), "right"],
+        ["Last batch", (row) => `${number(row.batch_records)} in ${duration(row.batch_ms)}`, "right"],
+        ["Reported", (row) => ago(row.reported_ms), "right"],
+      ]} />`}
+    <${Same} request=${{ method: "GET", path: "/v1/pipelines" }} />
+  <//>`;
+}
