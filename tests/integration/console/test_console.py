@@ -54,7 +54,7 @@ def test_every_page_can_be_used_without_a_mouse_and_by_screen_readers(console: C
     pages = [
         *("", "topics", "topics/orders", "topics/orders/messages", "topics/orders/messages/0/3", "groups"),
         *("topics/orders/groups/billing", "dead-letters", "dead-letters/orders/billing", "schedules", "tasks"),
-        *("tasks/images", "cluster", "access"),
+        *("tasks/images", "pipelines", "cluster", "access"),
     ]
     # The parts are the same on all pages: in the dark a few of them have all colours.
     for theme, places in (
