@@ -47,7 +47,10 @@ _LATER_FAULTS = ("unreadable", "descriptors", "put-back")
 #: Faults that take copies away for good: with one of them only one disk may rot, which is then a minority.
 _TAKING_AWAY = ("wipe", "membership")
 
-DEFAULT_TICKS = 3000
+#: Short, so that a swarm draws many plans.
+DEFAULT_TICKS = 250
+#: A shorter run meets as many faults and bursts of work as one of this length.
+_WHOLE_TICKS = 600
 #: With fewer nodes the one whose disk may be lost is no minority, and nothing is promised.
 NODES_MIN = 3
 
@@ -113,6 +116,7 @@ def draw_plan(
     drawn_faults = _draw_faults(random, Random(f"{seed}/later faults"))
     burst_operations = random.choice((2, 5, 10, 30))
     count = drawn_nodes if nodes is None else nodes
+    pace = min(1.0, ticks / _WHOLE_TICKS)
     chosen = drawn_faults if faults is None else faults
     return Plan(
         seed=seed,
@@ -121,7 +125,7 @@ def draw_plan(
         groups=groups,
         chaos_us=ticks * TICK_US,
         faults=chosen,
-        fault_interval_us=random.choice((1, 3, 10, 20, 40)) * SECOND,
+        fault_interval_us=int(random.choice((1, 3, 10, 20, 40)) * SECOND * pace),
         victim=1 + random.randrange(count),
         weather=draw_weather(random),
         drift_ppm_max=random.choice((0, 100, 10_000, 50_000)),
@@ -131,7 +135,7 @@ def draw_plan(
         read_share=random.choice((0.1, 0.3, 0.6)),
         padding_bytes_max=random.choice((0, 16, 200, 2000)),
         burst_operations=burst_operations,
-        idle_us=int(burst_operations * random.choice((1, 2, 3)) * SECOND),
+        idle_us=int(burst_operations * random.choice((1, 2, 3)) * SECOND * pace),
         raft=_draw_raft(random, Random(f"{seed}/spares")),
         snapshot_entries=random.choice((10, 20, 50, 200)),
         trail_entries=random.choice((0, 1, 5, 20)),

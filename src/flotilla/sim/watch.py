@@ -24,7 +24,7 @@ class WatchedMachine(StateMachine, Protocol):
 class WatchedStore:
     """A store that reports saves and finished blocks to the shadow."""
 
-    __slots__ = ("_node", "_observers", "_sometimes", "_store", "machines")
+    __slots__ = ("_in_flight", "_node", "_observers", "_saved", "_sometimes", "_store", "machines")
 
     def __init__(
         self, node: NodeId, store: Store, observers: dict[GroupId, GroupObserver], sometimes: Sometimes
@@ -34,6 +34,9 @@ class WatchedStore:
         self._observers = observers
         self._sometimes = sometimes
         self.machines: dict[GroupId, WatchedMachine] = {}
+        #: Groups with saves in the open block, and in the block that is being written.
+        self._saved: dict[GroupId, None] = {}
+        self._in_flight: dict[GroupId, None] = {}
 
     @property
     def groups(self) -> Mapping[GroupId, GroupLog]:
@@ -64,6 +67,7 @@ class WatchedStore:
         machine = self.machines.get(group)
         raft = machine.raft if machine is not None else None
         observer = self._observers[group]
+        self._saved[group] = None
         observer.saved(self._node, raft, hard_state, entries, repaired, truncate_from, snapshot)
         if entries and entries[0].index <= self._store.groups[group].last_index():
             self._sometimes.seen("entries overwritten")
@@ -98,17 +102,18 @@ class WatchedStore:
     def take_block(self) -> Block | None:
         block = self._store.take_block()
         if block is not None:
-            for observer in self._observers.values():
-                shadow = observer.durability.shadow.get(self._node)
+            for group in self._saved:
+                shadow = self._observers[group].durability.shadow.get(self._node)
                 if shadow is not None:
                     shadow.block_taken()
+            self._in_flight, self._saved = self._saved, {}
         return block
 
     def write_block(self, block: Block) -> None:
         self._store.write_block(block)
         # From here on the store must have it after any crash.
-        for observer in self._observers.values():
-            shadow = observer.durability.shadow.get(self._node)
+        for group in self._in_flight:
+            shadow = self._observers[group].durability.shadow.get(self._node)
             if shadow is not None:
                 shadow.block_durable()
 

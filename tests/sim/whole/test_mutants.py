@@ -34,7 +34,7 @@ SOON = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_caught(name: str) -> None:
-    caught = find_catch(name, range(1, 4), workers=1)
+    caught = find_catch(name, range(1, 9), workers=1)
     assert caught is not None, f"{WHOLE_MUTANTS[name].mistake}, and no judge noticed"
     assert caught.promise == QUICK[name]
 
@@ -42,4 +42,5 @@ def test_caught(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOON)
 def test_caught_soon(name: str) -> None:
-    assert run_whole_seed(1, mutant_order(name)).promise == SOON[name]
+    runs = (run_whole_seed(seed, mutant_order(name)) for seed in range(1, 4))
+    assert next((run.promise for run in runs if not run.is_good), "") == SOON[name]

@@ -17,7 +17,7 @@ from flotilla.types.limits import MIB
 
 def working_run(journal_bytes: int = 0) -> Run:
     """Three nodes, some entries committed, nothing in flight."""
-    plan = draw_plan(4, nodes=3, faults=())
+    plan = draw_plan(4, nodes=3, ticks=600, faults=())
     if journal_bytes:
         plan = replace(plan, store=replace(plan.store, journal_bytes=journal_bytes))
     run = Run(replace(plan, groups=1, weather=Weather(), padding_bytes_max=200, snapshot_entries=200, kept_entries=0))

@@ -24,7 +24,7 @@ from flotilla.sim.run import Result, simulate
 from flotilla.sim.swarm import Order, Totals, run_swarm
 
 #: Every mutant must be caught within this many seeds.
-MUTANT_SEEDS_MAX = 400
+MUTANT_SEEDS_MAX = 4_000
 
 
 def sim(
@@ -36,7 +36,10 @@ def sim(
     nodes: Annotated[
         int | None, typer.Option(min=NODES_MIN, help="Size of the cluster, instead of a drawn one.")
     ] = None,
-    ticks: Annotated[int, typer.Option(min=0, help="Length of the faulty phase, in ticks of 100 ms.")] = DEFAULT_TICKS,
+    ticks: Annotated[
+        int | None,
+        typer.Option(min=0, help=f"Length of the faulty phase, in ticks of 100 ms; {DEFAULT_TICKS}, with --whole 600."),
+    ] = None,
     faults: Annotated[str, typer.Option(help="Faults, instead of drawn ones: a,b,c, all or none.")] = "",
     mutant: Annotated[str, typer.Option(help="Break the code on purpose, with the mutant of this name.")] = "",
     mutants: Annotated[bool, typer.Option("--mutants", help="Try every mutant; all must be caught.")] = False,
@@ -83,7 +86,8 @@ def sim(
         raise typer.BadParameter(f"unknown mutant; there are {', '.join(MUTANTS)}", param_hint="--mutant")
     if workload:
         raise typer.BadParameter("needs --whole", param_hint="--workload")
-    order = Order(nodes=nodes, ticks=ticks, faults=_parse_faults(faults), mutant=mutant)
+    length = DEFAULT_TICKS if ticks is None else ticks
+    order = Order(nodes=nodes, ticks=length, faults=_parse_faults(faults), mutant=mutant)
     if mutants:
         found = _try_mutants(printer, order, workers)
     elif seeds:

@@ -12,7 +12,6 @@ from rich.console import Console
 from flotilla.cli.sim.progress import show_progress
 from flotilla.cli.sim.whole_mutants import try_mutants
 from flotilla.sim.devices.world import SECOND
-from flotilla.sim.plan import DEFAULT_TICKS
 from flotilla.sim.swarm import Totals
 from flotilla.sim.whole.coverage import missing
 from flotilla.sim.whole.faults import FAULTS
@@ -30,7 +29,7 @@ def run_whole(
     *,
     is_swarm: bool,
     nodes: int | None,
-    ticks: int,
+    ticks: int | None,
     faults: str,
     workload: str,
     workers: int | None,
@@ -46,7 +45,7 @@ def run_whole(
     default = mutant_order(mutant) if mutant else WholeOrder()
     order = WholeOrder(
         nodes=nodes,
-        duration_s=default.duration_s if ticks == DEFAULT_TICKS else max(1, ticks // 10),
+        duration_s=default.duration_s if ticks is None else max(1, ticks // 10),
         faults=_parse(faults, tuple(FAULTS), "--faults") if faults else default.faults,
         workloads=chosen or default.workloads,
         mutant=mutant,

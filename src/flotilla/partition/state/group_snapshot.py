@@ -6,7 +6,7 @@ Reading checks what the machine relies on: runs ascend and are not empty.
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple
+from dataclasses import fields
 from operator import attrgetter, le, lt
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -22,6 +22,7 @@ from flotilla.types.ids import Offset
 #: born, generation, start, floor, next_death, reserved_tat_us, endings.known_from, partition_count, first_lease,
 #: used_ms; the totals in the order of their fields; counts of failures, deaths, endings, holders and reasons.
 _GROUP = Struct("<10Q7Q5I")
+_totals = attrgetter(*[field.name for field in fields(Totals)])
 #: Items that one step of encoding or decoding handles.
 _STEP: Final = 4_096
 
@@ -45,7 +46,7 @@ def freeze_queue(queue: GroupState) -> FrozenGroup:
         queue.endings.known_from, queue.partition_count, queue.first_lease, queue.used_ms,
     )  # fmt: skip
     return FrozenGroup(
-        (*numbers, *astuple(queue.totals)),
+        (*numbers, *_totals(queue.totals)),
         queue.settled.freeze(),
         queue.failures.freeze(),
         list(queue.dying),

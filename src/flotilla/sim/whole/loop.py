@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from heapq import heappop, heappush
+from math import inf
 from typing import Any, TypeVar
 
 from flotilla.sim.whole.process import Process
@@ -38,8 +39,9 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self._timer_count = 0
         #: An iteration is scheduled for `_due_us`, by the number of its world event.
         self._is_due = False
-        #: World time of the earliest wake-up for a timer.
+        #: World time of the earliest wake-up for a timer, and the time of the process that it was set for.
         self._alarm_us: int | None = None
+        self._alarm_s = inf
         #: Kept while they are pending: a task of a dead process must not end by garbage collection.
         self._tasks: list[asyncio.Task[Any]] = []
         self._tasks_max = _TASKS_MIN
@@ -70,7 +72,8 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         self._timer_count += 1
         heappush(self._timers, (when, self._timer_count, handle))
-        self._set_alarm()
+        if when < self._alarm_s:
+            self._set_alarm()
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
@@ -93,32 +96,34 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         """Wakes the loop for its next timer."""
         process = self.process
         timers = self._timers
-        while timers and timers[0][2].cancelled():
+        while timers and timers[0][2]._cancelled:
             heappop(timers)
-        if not timers or not process.is_running:
-            return
-        due_us = process.world_us(timers[0][0])
-        if self._alarm_us is None or due_us < self._alarm_us:
-            self._alarm_us = due_us
-            process.world.at(due_us, self._ring, due_us)
+        if timers and timers[0][0] < self._alarm_s and process.is_running:
+            self._alarm_s = timers[0][0]
+            self._alarm_us = process.world_us(self._alarm_s) + process.turn_us()
+            process.world.at(self._alarm_us, self._ring, self._alarm_us)
 
-    def _ring(self, due_us: int) -> None:
-        if due_us != self._alarm_us:
+    def _ring(self, alarm_us: int) -> None:
+        if alarm_us != self._alarm_us:
             return
-        self._alarm_us = None
+        self._alarm_us, self._alarm_s = None, inf
         timers = self._timers
-        while timers and timers[0][2].cancelled():
+        while timers and timers[0][2]._cancelled:
             heappop(timers)
-        if timers and timers[0][0] > self._due_by():
+        if not timers or self._is_due:
+            return
+        if timers[0][0] > self._due_by():
             # The timer that it was set for is cancelled.
             self._set_alarm()
-        elif timers and not self._is_due:
+        elif self.process.spent_us:
             self._schedule()
+        else:
+            self.iterate()
 
     def resume(self) -> None:
         """The process runs again after a pause."""
         self._is_due = False
-        self._alarm_us = None
+        self._alarm_us, self._alarm_s = None, inf
         self._schedule()
 
     def iterate(self) -> None:
@@ -129,11 +134,12 @@ class ProcessLoop(asyncio.AbstractEventLoop):
             return
         ready = self._ready
         timers = self._timers
-        due_by = self._due_by()
-        while timers and timers[0][0] <= due_by:
-            timer = heappop(timers)[2]
-            if not timer.cancelled():
-                ready.append(timer)
+        if timers:
+            due_by = self._due_by()
+            while timers and timers[0][0] <= due_by:
+                timer = heappop(timers)[2]
+                if not timer._cancelled:
+                    ready.append(timer)
         process.world.mix(process.mark ^ len(ready))
         before = process.enter()
         events._set_running_loop(self)
@@ -147,9 +153,10 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         finally:
             events._set_running_loop(None)
             process.leave(before)
-        if ready:
+        if ready and not self._is_due:
             self._schedule()
-        self._set_alarm()
+        if timers and timers[0][0] < self._alarm_s:
+            self._set_alarm()
 
     # Tasks and futures.
 

@@ -239,8 +239,8 @@ class SimTransport(asyncio.Transport):
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         if self._is_closing or self._is_lost:
             return
-        # Copied: a caller may use its memory again, and the bytes leave later.
-        self._socket.push([bytes(data) for data in list_of_data])
+        # One piece, as in asyncio, and copied: a caller may use its memory again, and the bytes leave later.
+        self._socket.push(b"".join(list_of_data))
         if self._socket.unsent_bytes > self._high and not self._is_writing_paused:
             self._is_writing_paused = True
             self._protocol.pause_writing()

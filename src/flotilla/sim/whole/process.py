@@ -101,8 +101,11 @@ class Process:
         if not self._is_in_lane:
             # What an action of a thread spends is not the loop's.
             spent_us, self._spent_us = self._spent_us, 0
-        slowness = self.host.slowness
-        return spent_us + 1 + int(self._chance.random() * _TURN_US * slowness)
+        return spent_us + self.turn_us()
+
+    def turn_us(self) -> int:
+        """Until the host has time for it."""
+        return 1 + int(self._chance.random() * _TURN_US * self.host.slowness)
 
     def spend(self, us: int) -> None:
         """Code of this iteration waits for something."""

@@ -11,6 +11,7 @@ import errno
 import socket
 from collections import deque
 from collections.abc import Callable
+from functools import cached_property
 from random import Random
 from typing import Final, TypeAlias
 
@@ -308,20 +309,20 @@ class SimSocket:
         self.on_sent: Callable[[], None] | None = None
         process.sockets[self] = None
 
-    @property
+    @cached_property
     def path_in(self) -> Path:
+        """Asked for once it has another side."""
         assert self.other is not None
         return self.internet.path(self.other.process.host, self.process.host)
 
     # What the owner does.
 
-    def push(self, buffers: list[bytes | memoryview]) -> None:
+    def push(self, data: bytes) -> None:
         if not self.is_open or self._is_finished:
             return
-        for buffer in buffers:
-            if buffer:
-                self.unsent.append(buffer)
-                self.unsent_bytes += len(buffer)
+        if data:
+            self.unsent.append(data)
+            self.unsent_bytes += len(data)
         self._pump()
 
     def take(self, room: int) -> list[bytes | memoryview]:
@@ -396,7 +397,7 @@ class SimSocket:
         """It never blocks."""
 
     def send(self, data: bytes) -> int:
-        self.push([data])
+        self.push(data)
         return len(data)
 
     def recv(self, size: int) -> bytes:

@@ -8,7 +8,6 @@ A call whose outcome is not known may still take effect later. Unless a look sho
 leaves the name and takes another one.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, Final, TypeVar
@@ -19,6 +18,7 @@ from flotilla.sim.whole.history import DONE, UNKNOWN, Call
 from flotilla.sim.whole.simulation import Simulation
 from flotilla.sim.whole.workloads.admin_judge import SETTING, judge_admin
 from flotilla.sim.whole.workloads.contents import read_partition
+from flotilla.sim.whole.workloads.pace import think
 from flotilla.sim.whole.workloads.producers import TIMEOUT_MS
 from flotilla.types.errors import FlotillaError, NotFoundError
 from flotilla.types.operations import TopicInfo
@@ -81,7 +81,7 @@ class AdminWorkload:
                 topic = self._names[name] = f"{name}-{number}"
                 keeper = _Keeper(self._simulation, topic, name, client, witness, chance)
                 while not keeper.is_unsure:
-                    await asyncio.sleep(chance.random() * 0.2)
+                    await think(chance, 0.1)
                     await keeper.turn()
                     if self._must_end():
                         break
@@ -93,7 +93,7 @@ class AdminWorkload:
         chance = self._simulation.stream(name)
         async with self._client(name) as client:
             while not self._is_calm:
-                await asyncio.sleep(chance.random() * 0.4)
+                await think(chance, 0.2)
                 topic = chance.choice(list(self._names.values()) or [""])
                 visitor = _Looker(self._simulation, topic, name, client)
                 found = await visitor.describe() if topic else None

@@ -7,10 +7,11 @@ from typing import Final
 from flotilla.client.async_client import AsyncClient
 from flotilla.sim.whole.history import Call
 from flotilla.sim.whole.simulation import Simulation
+from flotilla.sim.whole.workloads.pace import think
 from flotilla.types.errors import FlotillaError
 
 TIMEOUT_MS: Final = 8_000
-#: Between two turns of a producer, on average.
+#: Between two turns of a producer in a burst, on average.
 _THINK_S: Final = 0.1
 #: How many records a producer may send at once.
 _AT_ONCE_MAX: Final = 3
@@ -57,7 +58,7 @@ class Producers:
         number = 0
         async with AsyncClient(self._simulation.cluster.servers, timeout_ms=TIMEOUT_MS, name=name) as client:
             while not self._is_calm:
-                await asyncio.sleep(chance.random() * 2 * self._think_s)
+                await think(chance, self._think_s)
                 at_once = chance.randint(1, _AT_ONCE_MAX)
                 keys = [chance.choice(self._keys) for _ in range(at_once)] if self._keys else [""] * at_once
                 sends = []

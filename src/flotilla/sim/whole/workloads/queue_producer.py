@@ -5,10 +5,11 @@ from random import Random
 from typing import Any, Final
 
 from flotilla.client.async_client import AsyncClient
+from flotilla.sim.whole.workloads.pace import think
 from flotilla.sim.whole.workloads.queue_scene import ENQUEUE, TIMEOUT_MS, TOPIC, QueueScene
 
-#: Between two calls, on average.
-_THINK_S: Final = 0.3
+#: Between two calls of a burst, on average.
+_THINK_S: Final = 0.5
 _BATCH_MAX: Final = 5
 
 
@@ -23,7 +24,7 @@ class QueueProducer:
         chance = scene.simulation.stream(self._name)
         async with scene.client(self._name) as client, scene.client(f"{self._name}-again") as other:
             while not scene.is_calm:
-                await asyncio.sleep(chance.random() * 2 * _THINK_S)
+                await think(chance, _THINK_S)
                 if chance.random() < 0.2:
                     await self._produce_many(client, chance)
                 else:

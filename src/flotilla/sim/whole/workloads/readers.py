@@ -14,6 +14,7 @@ from flotilla.codec.batch.view import BatchView
 from flotilla.sim.devices.clock import EPOCH_MS
 from flotilla.sim.whole.simulation import Simulation
 from flotilla.sim.whole.workloads.contents import Contents, judge_contents
+from flotilla.sim.whole.workloads.pace import think
 from flotilla.sim.whole.workloads.producers import TIMEOUT_MS, Producers
 from flotilla.sim.whole.workloads.readers_judge import Copies, contents_of, judge_copies, judge_readers
 from flotilla.types.errors import FlotillaError
@@ -85,7 +86,7 @@ class ReadersWorkload:
         chance = self._simulation.stream(name)
         async with AsyncClient(self._simulation.cluster.servers, timeout_ms=TIMEOUT_MS, name=name) as client:
             while not self._is_calm:
-                await asyncio.sleep(chance.random() * 0.5)
+                await think(chance, 0.25)
                 await self._read_once(client, name, mode, chance)
         self._reading -= 1
 
@@ -129,7 +130,7 @@ class ReadersWorkload:
         chance = self._simulation.stream(name)
         async with AsyncClient(self._simulation.cluster.servers, timeout_ms=TIMEOUT_MS, name=name) as client:
             while not self._is_calm:
-                await asyncio.sleep(chance.random() * 0.3)
+                await think(chance, 0.15)
                 if chance.random() < 0.3:
                     await self._find(client, name, chance)
                 else:

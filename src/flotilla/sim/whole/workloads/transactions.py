@@ -17,6 +17,7 @@ from flotilla.sim.whole.history import DONE, OPEN, UNKNOWN, Call
 from flotilla.sim.whole.simulation import Simulation
 from flotilla.sim.whole.workloads.contents import Contents, judge_contents, read_contents
 from flotilla.sim.whole.workloads.lives import Lives
+from flotilla.sim.whole.workloads.pace import think
 from flotilla.sim.whole.workloads.producers import TIMEOUT_MS, Producers
 from flotilla.sim.whole.workloads.transactions_judge import ABORTED, COMMITTED, judge_transactions, split_inputs
 from flotilla.types.errors import FlotillaError, OutcomeUnknownError, TransactionEndedError
@@ -108,7 +109,7 @@ class TransactionsWorkload:
         number = 0
         async with AsyncClient(self._simulation.cluster.servers, timeout_ms=TIMEOUT_MS, name=life) as client:
             while not self._is_calm and chance.random() >= _LEAVES:
-                await asyncio.sleep(chance.random() * 0.5)
+                await think(chance, 0.25)
                 number += 1
                 intent = chance.choice(_OF_WRITERS)
                 transaction = client.transaction(f"{life}-{number}")
