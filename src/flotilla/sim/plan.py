@@ -47,8 +47,8 @@ _LATER_FAULTS = ("unreadable", "descriptors", "put-back")
 #: Faults that take copies away for good: with one of them only one disk may rot, which is then a minority.
 _TAKING_AWAY = ("wipe", "membership")
 
-#: Short, so that a swarm draws many plans.
-DEFAULT_TICKS = 250
+#: How long the faulty phase of a seed is. Most are short, so that a swarm draws many plans; some bugs take a long one.
+TICKS = (100, 150, 200, 300, 1000)
 #: A shorter run meets as many faults and bursts of work as one of this length.
 _WHOLE_TICKS = 600
 #: With fewer nodes the one whose disk may be lost is no minority, and nothing is promised.
@@ -105,7 +105,7 @@ def draw_plan(
     seed: int,
     *,
     nodes: int | None = None,
-    ticks: int = DEFAULT_TICKS,
+    ticks: int | None = None,
     faults: tuple[str, ...] | None = None,
 ) -> Plan:
     """The plan of a seed. Given values take the place of drawn ones and shift nothing else."""
@@ -116,14 +116,15 @@ def draw_plan(
     drawn_faults = _draw_faults(random, Random(f"{seed}/later faults"))
     burst_operations = random.choice((2, 5, 10, 30))
     count = drawn_nodes if nodes is None else nodes
-    pace = min(1.0, ticks / _WHOLE_TICKS)
+    length = Random(f"{seed}/length").choice(TICKS) if ticks is None else ticks
+    pace = min(1.0, length / _WHOLE_TICKS)
     chosen = drawn_faults if faults is None else faults
     return Plan(
         seed=seed,
         nodes=count,
         spares=spares if "membership" in chosen else 0,
         groups=groups,
-        chaos_us=ticks * TICK_US,
+        chaos_us=length * TICK_US,
         faults=chosen,
         fault_interval_us=int(random.choice((1, 3, 10, 20, 40)) * SECOND * pace),
         victim=1 + random.randrange(count),

@@ -16,7 +16,7 @@ from flotilla.sim.faults import FaultInjector
 from flotilla.sim.good_copies import can_heal
 from flotilla.sim.node import SimNode
 from flotilla.sim.operator import Operator
-from flotilla.sim.plan import DEFAULT_TICKS, Plan
+from flotilla.sim.plan import Plan
 from flotilla.sim.trace import EVERYONE
 from flotilla.sim.workload import Workload
 from flotilla.types.ids import GroupId, NodeId
@@ -192,7 +192,6 @@ def simulate(plan: Plan, *, is_traced: bool = False) -> Result:
 
 def repeat_command(plan: Plan) -> str:
     """One line that repeats a run, given as it was."""
-    ticks = plan.chaos_us // TICK_US
-    options = "" if ticks == DEFAULT_TICKS else f" --ticks {ticks}"
     faults = ",".join(plan.faults) or "none"
-    return f"flotilla sim --seed {plan.seed} --nodes {plan.nodes} --faults {faults}{options}"
+    ticks = plan.chaos_us // TICK_US
+    return f"flotilla sim --seed {plan.seed} --nodes {plan.nodes} --faults {faults} --ticks {ticks}"

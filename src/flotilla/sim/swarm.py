@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.mutants.mutants import MUTANTS, applied
-from flotilla.sim.plan import DEFAULT_TICKS, Plan, draw_plan
+from flotilla.sim.plan import Plan, draw_plan
 from flotilla.sim.run import Result, simulate
 
 
@@ -51,7 +51,8 @@ class Order:
     """What to run for every seed."""
 
     nodes: int | None = None
-    ticks: int = DEFAULT_TICKS
+    #: None: drawn.
+    ticks: int | None = None
     faults: tuple[str, ...] | None = None
     mutant: str = ""
 

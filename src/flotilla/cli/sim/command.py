@@ -19,12 +19,12 @@ from flotilla.cli.terminal.servers import AsJson
 from flotilla.sim.coverage import missing
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.mutants.mutants import MUTANTS, applied
-from flotilla.sim.plan import DEFAULT_TICKS, FAULTS, NODES_MIN
+from flotilla.sim.plan import FAULTS, NODES_MIN
 from flotilla.sim.run import Result, simulate
 from flotilla.sim.swarm import Order, Totals, run_swarm
 
 #: Every mutant must be caught within this many seeds.
-MUTANT_SEEDS_MAX = 4_000
+MUTANT_SEEDS_MAX = 2_000
 
 
 def sim(
@@ -38,7 +38,7 @@ def sim(
     ] = None,
     ticks: Annotated[
         int | None,
-        typer.Option(min=0, help=f"Length of the faulty phase, in ticks of 100 ms; {DEFAULT_TICKS}, with --whole 600."),
+        typer.Option(min=0, help="Length of the faulty phase, in ticks of 100 ms, instead of a drawn one."),
     ] = None,
     faults: Annotated[str, typer.Option(help="Faults, instead of drawn ones: a,b,c, all or none.")] = "",
     mutant: Annotated[str, typer.Option(help="Break the code on purpose, with the mutant of this name.")] = "",
@@ -86,8 +86,7 @@ def sim(
         raise typer.BadParameter(f"unknown mutant; there are {', '.join(MUTANTS)}", param_hint="--mutant")
     if workload:
         raise typer.BadParameter("needs --whole", param_hint="--workload")
-    length = DEFAULT_TICKS if ticks is None else ticks
-    order = Order(nodes=nodes, ticks=length, faults=_parse_faults(faults), mutant=mutant)
+    order = Order(nodes=nodes, ticks=ticks, faults=_parse_faults(faults), mutant=mutant)
     if mutants:
         found = _try_mutants(printer, order, workers)
     elif seeds:
