@@ -15,10 +15,10 @@ from typing import Any, Final, TypeVar
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.reader.options import ReadFrom
 from flotilla.sim.whole.history import DONE, UNKNOWN, Call
+from flotilla.sim.whole.pace import think
 from flotilla.sim.whole.simulation import Simulation
 from flotilla.sim.whole.workloads.admin_judge import SETTING, judge_admin
 from flotilla.sim.whole.workloads.contents import read_partition
-from flotilla.sim.whole.workloads.pace import think
 from flotilla.sim.whole.workloads.producers import TIMEOUT_MS
 from flotilla.types.errors import FlotillaError, NotFoundError
 from flotilla.types.operations import TopicInfo

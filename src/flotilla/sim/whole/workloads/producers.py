@@ -6,8 +6,8 @@ from typing import Final
 
 from flotilla.client.async_client import AsyncClient
 from flotilla.sim.whole.history import Call
+from flotilla.sim.whole.pace import think
 from flotilla.sim.whole.simulation import Simulation
-from flotilla.sim.whole.workloads.pace import think
 from flotilla.types.errors import FlotillaError
 
 TIMEOUT_MS: Final = 8_000

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any, Final
 
 from flotilla.client.async_client import AsyncClient
-from flotilla.sim.whole.workloads.pace import think
+from flotilla.sim.whole.pace import think
 from flotilla.sim.whole.workloads.queue_scene import ENQUEUE, TIMEOUT_MS, TOPIC, QueueScene
 
 #: Between two calls of a burst, on average.

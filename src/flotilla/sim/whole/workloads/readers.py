@@ -12,9 +12,9 @@ from flotilla.client.async_client import AsyncClient
 from flotilla.codec.batch.header import parse_header
 from flotilla.codec.batch.view import BatchView
 from flotilla.sim.devices.clock import EPOCH_MS
+from flotilla.sim.whole.pace import think
 from flotilla.sim.whole.simulation import Simulation
 from flotilla.sim.whole.workloads.contents import Contents, judge_contents
-from flotilla.sim.whole.workloads.pace import think
 from flotilla.sim.whole.workloads.producers import TIMEOUT_MS, Producers
 from flotilla.sim.whole.workloads.readers_judge import Copies, contents_of, judge_copies, judge_readers
 from flotilla.types.errors import FlotillaError

@@ -14,10 +14,10 @@ from flotilla.client.async_client import AsyncClient
 from flotilla.client.queue.aio import AsyncQueueMessage
 from flotilla.client.transaction.aio import AsyncTransaction
 from flotilla.sim.whole.history import DONE, OPEN, UNKNOWN, Call
+from flotilla.sim.whole.pace import think
 from flotilla.sim.whole.simulation import Simulation
 from flotilla.sim.whole.workloads.contents import Contents, judge_contents, read_contents
 from flotilla.sim.whole.workloads.lives import Lives
-from flotilla.sim.whole.workloads.pace import think
 from flotilla.sim.whole.workloads.producers import TIMEOUT_MS, Producers
 from flotilla.sim.whole.workloads.transactions_judge import ABORTED, COMMITTED, judge_transactions, split_inputs
 from flotilla.types.errors import FlotillaError, OutcomeUnknownError, TransactionEndedError
