@@ -58,12 +58,21 @@ def verbs() -> dict[str, Callable[..., None] | typer.Typer]:
     """Every verb and every group of verbs by what is typed, in the order of the help."""
     found: dict[str, Callable[..., None] | typer.Typer] = {}
     for name in VERBS:
-        found[name] = verb = find_verb(name)
-        if isinstance(verb, typer.Typer):
-            for command in verb.registered_commands:
-                assert command.callback is not None
-                found[f"{name} {command.name}"] = command.callback
+        _add_verb(found, name, find_verb(name))
     return found
+
+
+def _add_verb(
+    found: dict[str, Callable[..., None] | typer.Typer], name: str, verb: Callable[..., None] | typer.Typer
+) -> None:
+    found[name] = verb
+    if isinstance(verb, typer.Typer):
+        for command in verb.registered_commands:
+            assert command.callback is not None
+            found[f"{name} {command.name}"] = command.callback
+        for group in verb.registered_groups:
+            assert group.typer_instance is not None
+            _add_verb(found, f"{name} {group.typer_instance.info.name}", group.typer_instance)
 
 
 def options(function: Callable[..., None]) -> list[Option]:

@@ -71,7 +71,7 @@ def test_documents_type_only_what_exists(path: str) -> None:
         words = shlex.split(line, comments=True)
         if words[0].startswith("-") or words[0].isupper():
             continue
-        verb = known.get(" ".join(words[:2])) or known.get(words[0])
+        verb = next((known[name] for name in (" ".join(words[:count]) for count in (3, 2, 1)) if name in known), None)
         assert verb, f"{path}: flotilla {line}"
         flags = set() if isinstance(verb, typer.Typer) else {flag for option in options(verb) for flag in option.flags}
         if not isinstance(verb, typer.Typer) and takes_settings(verb):

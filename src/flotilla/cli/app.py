@@ -56,6 +56,7 @@ VERBS = {
     "bench": "bench.command:bench",
     "sim": "sim.command:sim",
     "config": "config:config_app",
+    "debug": "debug:debug_app",
     "version": "app:version",
 }
 

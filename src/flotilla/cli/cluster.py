@@ -28,6 +28,7 @@ from flotilla.cli.terminal.move_progress import Moving, moving, shares_there, wa
 from flotilla.cli.terminal.node_warnings import MISSING, warnings_of
 from flotilla.cli.terminal.output import console, note, note_stale, print_done, print_json, print_table
 from flotilla.cli.terminal.servers import AsJson, Cluster, Timeout, read_duration, takes_cluster
+from flotilla.cli.transfer.command import definitions_app
 from flotilla.types.errors import DeadlineError, FlotillaError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata
@@ -58,6 +59,7 @@ Folder: TypeAlias = Annotated[Path, typer.Option("--data", metavar="DIR", help="
 
 cluster_app.command("backup")(take_backup)
 cluster_app.command("restore")(restore_backup)
+cluster_app.add_typer(definitions_app)
 
 # Any cluster.
 

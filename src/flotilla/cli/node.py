@@ -72,7 +72,7 @@ def check(directory: Directory, as_json: AsJson = False) -> None:
     """
     report = inspect(directory)
     if as_json:
-        print_json(_plain(report, directory))
+        print_json(plain_report(report, directory))
     else:
         _show(report, directory)
     if report.problem:
@@ -196,7 +196,8 @@ def _advice(report: Report, directory: Path) -> str:
     return "nothing"
 
 
-def _plain(report: Report, directory: Path) -> dict[str, object]:
+def plain_report(report: Report, directory: Path) -> dict[str, object]:
+    """For JSON."""
     identity = report.identity
     return {
         "node": identity.node,

@@ -16,6 +16,7 @@ from flotilla.cli.terminal.move_progress import moving, watch
 from flotilla.cli.terminal.output import note, note_stale, print_done, print_json, print_table
 from flotilla.cli.terminal.pairs import read_settings_of
 from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
+from flotilla.cli.transfer.topic_records import export, import_records
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata, TopicInfo
@@ -29,6 +30,10 @@ Settings: TypeAlias = Annotated[
     list[str],
     typer.Option("--set", metavar="NAME=VALUE", help="A setting of the topic, as in retention_ms=7d; repeatable."),
 ]
+
+
+topic_app.command("export")(export)
+topic_app.command("import")(import_records)
 
 
 @topic_app.command("create")

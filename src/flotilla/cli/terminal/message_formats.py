@@ -90,6 +90,8 @@ def as_plain(message: Printable) -> dict[str, Any]:
     }
     if message.priority:
         plain["priority"] = message.priority
+    if message.content_type:
+        plain["content_type"] = message.content_type
     return plain | plain_content(message.payload, message.key, message.headers)
 
 
