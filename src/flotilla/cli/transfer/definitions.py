@@ -8,9 +8,10 @@ it changes nothing the second time.
 import json
 import tomllib
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from flotilla.types.access import Action, Grant
@@ -38,9 +39,13 @@ class Change:
     apply: Callable[["Client"], object]
 
 
-def collect(client: "Client") -> dict[str, Any]:
-    """What a cluster has, in the order of names."""
-    topics = [_topic(client, topic.name) for topic in sorted(client.topics(), key=lambda topic: topic.name)]
+def collect(client: "Client", groups: Mapping[str, Iterable[str]] = MappingProxyType({})) -> dict[str, Any]:
+    """What a cluster has, in the order of names.
+
+    `groups` are looked at by topic, too: a group that nobody has used yet is in no list.
+    """
+    names = sorted(topic.name for topic in client.topics())
+    topics = [_topic(client, name, groups.get(name, ())) for name in names]
     return {
         "format": DEFINITIONS_FORMAT,
         "version": DEFINITIONS_VERSION,
@@ -56,9 +61,9 @@ def collect(client: "Client") -> dict[str, Any]:
     }
 
 
-def _topic(client: "Client", name: str) -> dict[str, Any]:
+def _topic(client: "Client", name: str, named: Iterable[str]) -> dict[str, Any]:
     found = client.describe_topic(name)
-    groups = {group: client.alter_group(name, group) for group in client.groups(name)}
+    groups = {group: client.alter_group(name, group) for group in sorted({*client.groups(name), *named})}
     settings = dict(sorted(found.settings.items()))
     factor = int(settings.pop("replication_factor", 0))
     return {
@@ -152,9 +157,9 @@ def _value(value: Any) -> str:
 
 def changes(client: "Client", wanted: dict[str, Any]) -> Iterator[Change]:
     """What an import would do, in an order in which it can be done. Raises InvalidArgumentError."""
-    has = collect(client)
     topic_changes = partial(_topic_changes, broker_count=len(client.admin.metadata().brokers))
     try:
+        has = collect(client, {each["name"]: each.get("groups", {}) for each in wanted.get("topics", ())})
         for part, steps in (("topics", topic_changes), ("schedules", _schedule_changes), ("quotas", _quota_changes)):
             known = {_identity(each): each for each in has[part]}
             for each in wanted.get(part, ()):
