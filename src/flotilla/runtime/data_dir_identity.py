@@ -15,13 +15,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from flotilla.machine import here
 from flotilla.types.errors import CorruptionError, DiskFullError, InvalidArgumentError
 from flotilla.types.ids import NodeId
 
 IDENTITY_FILE = "identity.json"
+#: Of that file; one without a version is of the first.
+IDENTITY_VERSION: Final = 1
 #: In the store, because it must go where the store goes.
 STARTS_FILE = "journal/starts"
 #: What `set_aside` moves; everything but the identity.
@@ -126,6 +128,7 @@ class DataDir:
 
     def _put(self, identity: DataDirIdentity) -> None:
         fields = {
+            "version": IDENTITY_VERSION,
             "node": identity.node,
             "cluster": identity.cluster,
             "incarnation": identity.incarnation,
@@ -157,6 +160,10 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
+class _LaterVersionError(Exception):
+    """With the version."""
+
+
 def read_identity(folder: Folder) -> DataDirIdentity:
     """Raises InvalidArgumentError when the file is absent or damaged."""
     content = folder.read(IDENTITY_FILE)
@@ -164,6 +171,9 @@ def read_identity(folder: Folder) -> DataDirIdentity:
         raise InvalidArgumentError(f"{folder} has no {IDENTITY_FILE}; it is not a node's data directory")
     try:
         fields = json.loads(content)
+        version = int(fields.get("version", 1))
+        if version > IDENTITY_VERSION:
+            raise _LaterVersionError(version)
         return DataDirIdentity(
             node=int(fields["node"]),
             cluster=str(fields["cluster"]),
@@ -172,6 +182,11 @@ def read_identity(folder: Folder) -> DataDirIdentity:
             starts=int(fields["starts"]),
             founders={int(node): int(number) for node, number in fields["founders"].items()},
         )
+    except _LaterVersionError as later:
+        raise InvalidArgumentError(
+            f"{folder}/{IDENTITY_FILE} is of version {later}, and this version of flotilla reads up to "
+            f"{IDENTITY_VERSION}: start it with the version that wrote it"
+        ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidArgumentError(f"{folder}/{IDENTITY_FILE} is damaged: {error}") from error
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from types import MappingProxyType
+from typing import Final
 
 from flotilla.codec.log import encode_configuration
 from flotilla.raft.messages import Configuration, Entry, HardState, SnapshotMeta
@@ -50,13 +51,16 @@ from flotilla.storage.reads.loads import Load, Loads, SegmentLoad, SnapshotLoad
 from flotilla.storage.reads.scrubber import Scrubber
 from flotilla.storage.recovery import GROUP_FRONT, RESET_FRONT, Replay
 from flotilla.storage.snapshots import SnapshotFile, SnapshotJob
-from flotilla.types.errors import CorruptionError, DiskFullError
+from flotilla.types.errors import CorruptionError, DiskFullError, InvalidArgumentError
 from flotilla.types.ids import GroupId, Index
 from flotilla.types.records import Span
 
+#: Of everything in a data directory but the identity (`docs/reference/formats.md`).
+STORE_VERSION: Final = 2
+
 _FORMAT_PATH = "format"
 _FORMAT_NAME = b"flotilla store "
-_FORMAT = _FORMAT_NAME + b"2\n"
+_FORMAT = _FORMAT_NAME + b"%d\n" % STORE_VERSION
 
 
 class NodeStore:
@@ -108,6 +112,8 @@ class NodeStore:
         attach: Callable[[Sequence[Attachment]], None] = attach_all,
     ) -> "NodeStore":
         """Recovers a directory, or creates a new one. Raises CorruptionError when durable state is unreadable.
+
+        Raises InvalidArgumentError when another version of the program wrote it.
 
         `attach` runs and finishes the attachments of all logs, or of those that the disk returns in time.
 
@@ -580,7 +586,7 @@ class NodeStore:
 
 
 def _has_format(disk: Disk) -> bool:
-    """Whether the directory is a store. Raises CorruptionError for a store of another version.
+    """Whether the directory is a store. Raises InvalidArgumentError for a store of another version.
 
     A format file that is rotten tells no version, but it is there.
     """
@@ -592,6 +598,9 @@ def _has_format(disk: Disk) -> bool:
     finally:
         file.close()
     if content.startswith(_FORMAT_NAME) and content != _FORMAT:
-        found, wanted = (line.decode("ascii", "replace").strip() for line in (content, _FORMAT))
-        raise CorruptionError(f"the data directory is a {found!r}; this version reads {wanted!r} only")
+        found = content.removeprefix(_FORMAT_NAME).decode("ascii", "replace").strip()
+        raise InvalidArgumentError(
+            f"the data directory is of store version {found}, and this version of flotilla reads {STORE_VERSION}: "
+            "start it with the version that wrote it"
+        )
     return True

@@ -5,7 +5,6 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,10 @@ from flotilla.cli.recovery.manifest import read_manifest
 from flotilla.cli.recovery.places import open_place
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.client import Client
-from flotilla.client.in_process import LoopThread
-from flotilla.server import Server
 from flotilla.testing import LocalBroker
-from flotilla.types.address import Address
 from flotilla.types.errors import NotFoundError
-from flotilla.types.settings import NodeSettings
 from tests.integration.lake.object_store import object_store  # noqa: F401
-
-FREE = Address("127.0.0.1", 0)
+from tests.upgrade.node_here import node_here, records
 
 
 def flotilla(*args: object, code: int = 0, servers: str = "") -> Any:
@@ -34,33 +28,6 @@ def flotilla(*args: object, code: int = 0, servers: str = "") -> Any:
     result = CliRunner(env={"FLOTILLA_SERVERS": servers}).invoke(app, [*map(str, args), "--json"])
     assert result.exit_code == code, result.output
     return json.loads(result.stdout) if result.stdout else result.output
-
-
-@contextmanager
-def reopened(data: Path, cluster: str = "flotilla", node_id: int = 1) -> Iterator[Client]:
-    """A client of the node with this data directory, which runs here."""
-    loop = LoopThread()
-    settings = NodeSettings(
-        node_id=node_id,
-        cluster_name=cluster,
-        data_dir=str(data),
-        listen=FREE,
-        peer_listen=FREE,
-        http_listen=None,
-        grpc_listen=None,
-    )
-
-    async def start() -> Server:
-        server = Server(settings)
-        await server.start()
-        return server
-
-    server = loop.run(start())
-    try:
-        with Client(server.client_address, timeout_ms=20_000) as client:
-            yield client
-    finally:
-        loop.stop(server.stop)
 
 
 @pytest.fixture
@@ -72,15 +39,6 @@ def source() -> Iterator[LocalBroker]:
 def produce(client: Client, topic: str, first: int, end: int) -> None:
     for number in range(first, end):
         client.produce(topic, b"%d" % number, key=b"k%d" % (number % 3), headers={"n": b"%d" % number})
-
-
-def records(client: Client, topic: str) -> list[tuple[int, int, bytes, bytes | None]]:
-    found = []
-    for partition in range(len(client.describe_topic(topic).partitions)):
-        with client.reader(topic, partitions=[partition]) as reader:
-            while reader.behind != 0:
-                found += reader.poll(wait_ms=100)
-    return sorted((one.partition, one.offset, one.payload, one.key) for one in found)
 
 
 def fill(client: Client) -> None:
@@ -155,7 +113,7 @@ def test_a_restored_cluster_is_the_one_that_was_copied(source: LocalBroker, tmp_
     assert restored["cluster_id"] not in ("", second["cluster_id"])
     flotilla("node", "check", data)
 
-    with reopened(data) as client:
+    with node_here(data) as client:
         assert client.admin.metadata().cluster_id == restored["cluster_id"]
         assert {topic: records(client, topic) for topic in before} == before
         positions = [client.committed_offset("orders", "readers", partition) for partition in (0, 1)]
@@ -241,7 +199,7 @@ def test_a_backup_lives_in_an_object_store(source: LocalBroker, tmp_path: Path, 
         assert flotilla("cluster", "backup", place, servers=source.address)["copied_bytes"] < 1_000
     assert flotilla("backup", "verify", place)["problems"] == []
     flotilla("cluster", "restore", place, "--data-dir", tmp_path / "data", "--cluster", "copy")
-    with reopened(tmp_path / "data", "copy") as client:
+    with node_here(tmp_path / "data", "copy") as client:
         assert records(client, "orders") == before
         assert client.admin.metadata().cluster_name == "copy"
 
@@ -283,7 +241,7 @@ def test_what_was_acknowledged_has_its_effect_in_the_backup(cluster: LocalCluste
     asyncio.run(scenario())
     flotilla("cluster", "restore", tmp_path / "place", "--data-dir", tmp_path / "data", "--node-id", 9)
     name = flotilla("backup", "list", tmp_path / "place")["backups"][0]["cluster_name"]
-    with reopened(tmp_path / "data", name, node_id=9) as client:
+    with node_here(tmp_path / "data", name, node_id=9) as client:
         while client.admin.transactions().awaited_count:
             time.sleep(0.02)
         given = {payload for _, _, payload, _ in records(client, "in")}
