@@ -40,6 +40,8 @@ INFORMED_MS = 10_000
 CONFIRM_MS = 2_000
 #: New groups that begin before other work gets its turn: each takes a millisecond or more.
 BEGUN_AT_ONCE = 8
+#: Groups that are checked before other work gets its turn.
+CHECKED_AT_ONCE = 256
 
 
 class Hosting:
@@ -76,6 +78,8 @@ class Hosting:
         self._is_learning = False
         #: Dropped since the last check: not confirmed yet.
         self._just_dropped: dict[GroupId, None] = {}
+        #: What the last round of checks has not come to yet.
+        self._unchecked: list[GroupId] = []
 
     def reconcile(self) -> None:
         """Follows the metadata, after a change or to retry what failed before."""
@@ -223,7 +227,7 @@ class Hosting:
         self._just_dropped.clear()
         if self._missing:
             self.reconcile()
-        self._check_all(now_ms)
+        self._check_all()
         # Not by cluster time, which a node that has just started may still have to put right.
         steady_ms = self._outside.steady_ms()
         if steady_ms >= self._confirm_ms:
@@ -248,14 +252,23 @@ class Hosting:
         if not isinstance(result, FlotillaError):
             self._informed_ms = asked_ms
             # The next check may be far away.
-            self._outside.later(0, self._check_hosts)
+            self._outside.later(0, self._check_all)
 
-    def _check_hosts(self) -> None:
-        self._check_all(self._outside.now_ms())
+    def _check_all(self) -> None:
+        """A round that is under way goes on instead."""
+        if not self._unchecked:
+            self._unchecked = list(self.hosts)
+            self._check_some()
 
-    def _check_all(self, now_ms: int) -> None:
-        for group, host in list(self.hosts.items()):
-            Containment(self._consensus, group).run(partial(host.check, now_ms))
+    def _check_some(self) -> None:
+        now_ms = self._outside.now_ms()
+        groups, self._unchecked = self._unchecked[:CHECKED_AT_ONCE], self._unchecked[CHECKED_AT_ONCE:]
+        for group in groups:
+            host = self.hosts.get(group)
+            if host is not None:
+                Containment(self._consensus, group).run(partial(host.check, now_ms))
+        if self._unchecked:
+            self._outside.later(0, self._check_some)
 
     def _confirm_transactions(self) -> None:
         """Reminds partitions: a confirmation may be lost, and a partition without a part does not look for it."""

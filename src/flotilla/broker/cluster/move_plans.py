@@ -55,13 +55,16 @@ class MovePlans:
 
     def _filling(self) -> dict[GroupId, tuple[NodeId, ...]]:
         state = self._catalog.machine.state
+        takers = self._takers()
         lacking = [
             _placed(topic, place)
             for topic in self._catalog.topics()
             for place in topic.partitions
-            if place.move is None and len(place.replicas) < topic.replication_factor
+            if place.move is None
+            and len(place.replicas) < topic.replication_factor
+            # Nobody else can have one: nothing to plan, however many there are.
+            and not all(taker in place.replicas for taker in takers)
         ]
-        takers = self._takers() if lacking else []
         return fill(lacking, takers, {taker: state.load(taker) for taker in takers})
 
     def _takers(self) -> list[NodeId]:

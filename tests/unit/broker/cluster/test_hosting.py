@@ -5,7 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from flotilla.broker.catalog import METADATA_GROUP
+from flotilla.broker.cluster import hosting as hosting_module
 from flotilla.broker.cluster.hosting import BEGUN_AT_ONCE, CONFIRM_MS, Hosting
+from flotilla.broker.partition.host import PartitionHost
 from flotilla.types.errors import CorruptionError, UnavailableError
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import (
@@ -61,6 +63,30 @@ def test_a_wide_topic_begins_a_few_partitions_at_a_time(monkeypatch: pytest.Monk
     node.fleet.advance(1000)
     assert len(node.membership.hosts) == wide
     assert [count for count in counts if count] == [BEGUN_AT_ONCE] * 3 + [1]
+
+
+def test_many_partitions_are_checked_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosting_module, "CHECKED_AT_ONCE", 3)
+    checked: list[int] = []
+    check = PartitionHost.check
+
+    def counted(host: PartitionHost, now_ms: int) -> None:
+        checked.append(host.number)
+        check(host, now_ms)
+
+    monkeypatch.setattr(PartitionHost, "check", counted)
+    node = single_node()
+    node.fleet.create("t", 7)
+    hosting = node.membership._hosting
+    node.fleet.advance(1000)
+    checked.clear()
+    hosting._check_all()
+    assert checked == [0, 1, 2]
+    # A second round does not begin before the first has ended.
+    hosting._check_all()
+    assert checked == [0, 1, 2]
+    node.fleet.settle()
+    assert checked[:7] == [*range(7)]
 
 
 def test_leaders_are_spread_without_waiting_for_an_election_timeout() -> None:
