@@ -39,13 +39,13 @@ class BackupHold:
         if self._hold_id:
             raise UnavailableError("another backup holds settlements at this node; try again")
         self._hold_id = hold_id
-        self._stop_timer = self._later(hold_ms, self._end)
+        self._stop_timer = self._later(hold_ms, self.release)
 
     def end(self, hold_id: str) -> bool:
         """False: this hold is not in force any more, or never was."""
         if not hold_id or hold_id != self._hold_id:
             return False
-        self._end()
+        self.release()
         return True
 
     def run(self, action: Callable[[], None]) -> None:
@@ -55,7 +55,8 @@ class BackupHold:
         else:
             action()
 
-    def _end(self) -> None:
+    def release(self) -> None:
+        """Ends whatever hold there is: its time is over, or the node stops."""
         if self._stop_timer is not None:
             self._stop_timer()
             self._stop_timer = None

@@ -143,6 +143,8 @@ class Broker:
         """The node is about to stop: refuses new requests and ends the waiting ones."""
         self._closed = UnavailableError("the node is stopping")
         self.membership.close(self._closed)
+        # Requests that a backup holds are refused like new ones.
+        self._outside.hold.release()
 
     def handle(self, request: Request, done: Done, metadata_index: Index = 0) -> Cancel | None:
         if metadata_index > self.membership.reconciled_index:

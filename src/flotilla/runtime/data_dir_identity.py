@@ -155,7 +155,7 @@ def set_aside(path: Path) -> Path:
     for part in STORE_PARTS:
         if folder.has(part):
             (path / part).rename(aside / part)
-    _sync_directory(path)
+    sync_directory(path)
     data.renew()
     return aside
 
@@ -243,14 +243,14 @@ class PathFolder:
                 file.flush()
                 os.fsync(file.fileno())
             beside.rename(target)
-            _sync_directory(target.parent)
+            sync_directory(target.parent)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DiskFullError(f"write {target}: {error.strerror}") from error
             raise
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
     directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(directory)

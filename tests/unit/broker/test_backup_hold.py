@@ -94,3 +94,12 @@ def test_one_backup_holds_at_a_time(node: Node) -> None:
     assert hold(node, hold_id="another") == "UNAVAILABLE"
     assert node.call(HoldSettlements("another", 0)).result == SettlementsHeld(1, False)
     assert hold(node, HOLD_MS_MAX + 1) == "INVALID_ARGUMENT"
+
+
+def test_a_node_that_stops_answers_what_it_held(node: Node) -> None:
+    store(node, b"one")
+    message = polled(node, poll(1))
+    assert hold(node) == "held"
+    acked = node.ask(settle(message))
+    node.broker.close()
+    assert acked.code == "UNAVAILABLE"

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
+from shutil import rmtree
 from typing import Final
 
 from flotilla.broker.catalog import METADATA_GROUP
@@ -23,7 +24,7 @@ from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.values import ACTIVE, Broker
 from flotilla.raft.messages import Configuration, Entry, HardState, SnapshotMeta
 from flotilla.replica.ports import PendingSnapshot
-from flotilla.runtime.data_dir_identity import DataDir, PathFolder
+from flotilla.runtime.data_dir_identity import DataDir, PathFolder, sync_directory
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore
@@ -54,20 +55,30 @@ def restore(place: Place, manifest: Manifest, directory: Path, node: NodeId, clu
         raise InvalidArgumentError(f"{directory} is not empty: a cluster is restored into a new data directory")
     name = cluster_name or manifest.cluster_name
     made = directory.with_name(f"{directory.name}.{token_hex(4)}.restoring")
-    data = DataDir.claim(PathFolder(made), node, name)
-    disk = PosixDisk(str(made))
+    try:
+        restored = _restore_into(made, place, manifest, node, name)
+    except BaseException:
+        rmtree(made, ignore_errors=True)
+        raise
+    if directory.exists():
+        directory.rmdir()
+    made.rename(directory)
+    sync_directory(directory.parent)
+    return restored
+
+
+def _restore_into(folder: Path, place: Place, manifest: Manifest, node: NodeId, cluster_name: str) -> Restored:
+    data = DataDir.claim(PathFolder(folder), node, cluster_name)
+    disk = PosixDisk(str(folder))
     try:
         store = NodeStore.open(disk, StoreOptions(), span_of)
         try:
-            restored = _Restoring(place, store, node, data.identity.incarnation).run(manifest, name)
+            restored = _Restoring(place, store, node, data.identity.incarnation).run(manifest, cluster_name)
         finally:
             store.close()
     finally:
         disk.close()
     data.entered(restored.cluster_id)
-    if directory.exists():
-        directory.rmdir()
-    made.rename(directory)
     return restored
 
 
