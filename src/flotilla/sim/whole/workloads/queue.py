@@ -29,6 +29,8 @@ from flotilla.sim.whole.workloads.queue_scene import (
 )
 
 _PRODUCERS: Final = 2
+#: Longer than any run: nothing is removed, unless by a clock that jumped.
+_RETENTION_MS: Final = 600_000
 #: How long a consumer lives, on average.
 _LIFE_S: Final = 12
 
@@ -49,6 +51,7 @@ class QueueWorkload:
             visibility_ms=VISIBILITY_MS,
             nack_backoff_ms=200,
             nack_backoff_max_ms=1_000,
+            retention_ms=_RETENTION_MS,
         )
         await client.alter_group(TOPIC, LIMITED, rate_limit_per_minute=RATE_PER_MINUTE, rate_limit_burst=RATE_BURST)
 
