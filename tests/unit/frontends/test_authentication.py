@@ -6,6 +6,7 @@ import re
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -256,6 +257,30 @@ def test_http_asks_who_calls(http, url, admin):
         assert http.get(f"{url}/v1/topics", headers={"Authorization": header}).status_code == 401
     topics = http.get(f"{url}/v1/topics", headers=basic(ADMIN)).json()["topics"]
     assert {"orders", "secret"} <= {topic["topic"] for topic in topics}
+
+
+def test_passwords_and_tokens_are_written_nowhere(broker, admin, user, http, url, caplog):
+    planted = ["planted-password-1", "planted-password-2", "planted-token-3"]
+    caplog.set_level("DEBUG")
+    admin.admin.users.set_password(user.user, planted[0])
+    said: list[str] = []
+    for password in planted[:2]:
+        credentials = Password(user.user, password)
+        said.append(http.get(f"{url}/v1/topics", headers=basic(credentials)).text)
+        with broker.client(credentials=credentials) as client:
+            try:
+                client.topics()
+            except UnauthenticatedError as refused:
+                said.append(str(refused))
+    http.get(f"{url}/v1/topics", headers={"Authorization": f"Bearer {planted[2]}"})
+    shown = [*said, *[repr(record.__dict__) for record in caplog.records]]
+    assert any("log-in" in each for each in shown)
+    shown.append(http.get(f"{url}/metrics", headers=basic(ADMIN)).text)
+    files = [file for file in Path(broker._server.settings.data_dir).rglob("*") if file.is_file()]
+    assert files
+    shown += [file.read_bytes().decode("latin-1") for file in files]
+    encoded = [b64encode(f"{user.user}:{each}".encode()).decode() for each in planted]
+    assert [each for each in (*planted, *encoded) if any(each in text for text in shown)] == []
 
 
 def test_probes_say_yes_or_no_to_everybody(http, url, admin):
