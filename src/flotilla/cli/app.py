@@ -20,7 +20,7 @@ from flotilla.cli.terminal.exit_codes import FAILED, INTERRUPTED, advice, exit_c
 from flotilla.cli.terminal.output import complain, print_done
 from flotilla.cli.terminal.plain_help import plain_help, plain_parameters
 from flotilla.cli.terminal.servers import AsJson
-from flotilla.security.client_tls import CA_VARIABLE, CERTIFICATE_VARIABLE, KEY_VARIABLE, VARIABLES
+from flotilla.security.client_tls import VARIABLES
 from flotilla.types.errors import FlotillaError
 from flotilla.types.version import __version__
 
@@ -57,8 +57,13 @@ VERBS = {
     "sim": "sim.command:sim",
     "config": "config:config_app",
     "debug": "debug:debug_app",
+    "profile": "profile:profile_app",
     "version": "app:version",
 }
+
+
+#: A node has settings of its own, and a damaged file of profiles must be possible to mend.
+_WITHOUT_PROFILE = ("serve", "profile", "version", "config", "sim", "cert")
 
 
 class Verbs(TyperGroup):
@@ -116,14 +121,18 @@ def load_verb(name: str) -> Any:
     command = make_command(found)
     command.name = name
     plain_help(command)
-    # What is loaded now stays: the collector need not look at it again.
-    gc.freeze()
-    gc.enable()
+    if not gc.isenabled():
+        # What is loaded now stays: the collector need not look at it again.
+        gc.freeze()
+        gc.enable()
     return command
 
 
 def version(as_json: AsJson = False) -> None:
-    """Print the version."""
+    """Print the version.
+
+    Example: `flotilla version --json`
+    """
     print_done({"version": __version__}, __version__, as_json=as_json)
 
 
@@ -144,15 +153,22 @@ app = typer.Typer(
 
 @app.callback()
 def root(
+    ctx: typer.Context,
     is_version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
+    profile: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="The cluster of this profile (`flotilla profile`).", show_default="the chosen one"
+        ),
+    ] = "",
     tls_ca: Annotated[
         str,
         typer.Option(
             metavar="FILE",
-            envvar=CA_VARIABLE,
-            help="Speak TLS with brokers whose certificates are of the authorities in this file.",
+            help="Speak TLS with brokers whose certificates are of the authorities in this file "
+            "(or in FLOTILLA_CLIENT_CA).",
             show_default="no TLS",
         ),
     ] = "",
@@ -160,19 +176,23 @@ def root(
         str,
         typer.Option(
             metavar="FILE",
-            envvar=CERTIFICATE_VARIABLE,
-            help="The certificate that says who you are, for brokers that ask for one.",
+            help="The certificate that says who you are, for brokers that ask for one "
+            "(or FLOTILLA_CLIENT_CERTIFICATE).",
             show_default="none",
         ),
     ] = "",
     tls_key: Annotated[
-        str, typer.Option(metavar="FILE", envvar=KEY_VARIABLE, help="The key of it.", show_default="none")
+        str, typer.Option(metavar="FILE", help="The key of it (or FLOTILLA_CLIENT_KEY).", show_default="none")
     ] = "",
 ) -> None:
     """A message queue in which every partition is its own Raft group.
 
     The options for TLS are those of a client, and stand in front of the command: `flotilla --tls-ca ca.crt topic list`.
     """
+    if ctx.invoked_subcommand not in _WITHOUT_PROFILE:
+        from flotilla.cli.terminal.profiles import apply_profile
+
+        apply_profile(profile)
     for name, value in zip(VARIABLES, (tls_ca, tls_certificate, tls_key), strict=True):
         if value:
             # Every client of this process, and of those that it starts, finds it there.

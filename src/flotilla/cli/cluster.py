@@ -22,14 +22,16 @@ from rich.text import Text
 from flotilla.cli.local_cluster import LAYOUT_FILE, POLL_S, LocalCluster
 from flotilla.cli.recovery.command import restore as restore_backup
 from flotilla.cli.recovery.command import take as take_backup
+from flotilla.cli.terminal.arguments import Node, complete_nodes
 from flotilla.cli.terminal.exit_codes import FAILED, UNAVAILABLE
 from flotilla.cli.terminal.first_administrator import create_administrator
 from flotilla.cli.terminal.move_progress import Moving, moving, shares_there, watch
 from flotilla.cli.terminal.node_warnings import MISSING, warnings_of
 from flotilla.cli.terminal.output import console, note, note_stale, print_done, print_json, print_table
 from flotilla.cli.terminal.servers import AsJson, Cluster, Timeout, read_duration, takes_cluster
+from flotilla.cli.terminal.watching import Watch, show_again
 from flotilla.cli.transfer.command import definitions_app
-from flotilla.types.errors import DeadlineError, FlotillaError, InvalidArgumentError, UnavailableError
+from flotilla.types.errors import DeadlineError, FlotillaError, InvalidArgumentError, NotFoundError, UnavailableError
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata
 from flotilla.types.operations.cluster import NodeWarning
@@ -130,23 +132,31 @@ def _wait_formed(nodes: Cluster, node_count: int, deadline: float) -> Metadata:
 def status(
     cluster: Cluster,
     wait: Annotated[bool, typer.Option("--wait", help="Wait up to --timeout until the cluster is complete.")] = False,
+    watch_it: Watch = False,
     as_json: AsJson = False,
 ) -> None:
     """Show brokers, leaders, moves and warnings. The exit code is 4 when a broker, a leader or a replica is missing.
 
     Example: `flotilla cluster status --wait --timeout 30s`
     """
+    if watch_it:
+        show_again(lambda: _show_once(cluster, as_json=as_json, is_awaited=False), is_watched=True)
+    elif not _show_once(cluster, as_json=as_json, is_awaited=wait):
+        raise typer.Exit(UNAVAILABLE.code)
+
+
+def _show_once(cluster: Cluster, *, as_json: bool, is_awaited: bool) -> bool:
+    """Whether the cluster is complete."""
     deadline = time.monotonic() + cluster.timeout_ms / 1000
     with cluster.connect() as client:
         metadata, warnings = _look(client)
-        while wait and not _is_whole(metadata, warnings) and time.monotonic() < deadline:
+        while is_awaited and not _is_whole(metadata, warnings) and time.monotonic() < deadline:
             time.sleep(POLL_S)
             metadata, warnings = _look(client)
         moves = moving(metadata)
         there = shares_there(client, moves)
     _show_status(metadata, moves, there, warnings, as_json=as_json)
-    if not _is_whole(metadata, warnings):
-        raise typer.Exit(UNAVAILABLE.code)
+    return _is_whole(metadata, warnings)
 
 
 def _look(client: "Client") -> tuple[Metadata, list[NodeWarning]]:
@@ -228,7 +238,6 @@ def broker_rows(metadata: Metadata) -> list[dict[str, Any]]:
 
 # Nodes.
 
-Node: TypeAlias = Annotated[int, typer.Argument(metavar="NODE", min=1, show_default=False)]
 Wait: TypeAlias = Annotated[bool, typer.Option("--wait", help="Wait until everything has moved.")]
 
 
@@ -383,12 +392,17 @@ def start(
 ) -> None:
     """Run a local cluster of real processes. Ctrl-C stops all; the next start uses the same data and ports.
 
+    Where some nodes of a detached cluster run, the missing ones are started, detached like them.
+
     Example: `flotilla cluster start --nodes 3 --detach`
     """
     is_known = (data / LAYOUT_FILE).exists()
     if is_known:
         local = LocalCluster.from_layout(data)
-        note(f"starting the {len(local.nodes)} node(s) in {data}")
+        missing = len(local.nodes) - len(local.running)
+        # A node that runs without this command is detached.
+        detach = detach or bool(local.running)
+        note(f"starting {missing} of the {len(local.nodes)} node(s) in {data}")
     else:
         local = LocalCluster.on_ports_from(base_port, data, node_count=nodes)
     try:
@@ -458,6 +472,56 @@ def _status_line(client: Any, running: int, total: int) -> str:
         f"{running} of {total} nodes run · controller {metadata.controller or 'none'} · "
         f"{len(metadata.topics)} topic(s) · partitions led {leads}"
     )
+
+
+@cluster_app.command("restart")
+def restart(
+    node: Annotated[
+        int | None,
+        typer.Argument(
+            metavar="NODE", min=1, help="This node alone.", show_default="all nodes", autocompletion=complete_nodes
+        ),
+    ] = None,
+    rolling: Annotated[
+        bool, typer.Option("--rolling", help="One node after the other, each when the cluster is complete again.")
+    ] = False,
+    data: Folder = DEFAULT_FOLDER,
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="DURATION", help="How long to wait for a complete cluster.")
+    ] = "60s",
+    as_json: AsJson = False,
+) -> None:
+    """Restart a detached local cluster: one node, or all at once, or with --rolling one after the other.
+
+    With --rolling clients go on: before a node stops, every partition has its leader and all its replicas.
+
+    Example: `flotilla cluster restart --rolling`
+    """
+    wait_ms = read_duration(timeout, "--timeout")
+    local = LocalCluster.from_layout(data)
+    if node is not None and node not in local.nodes:
+        raise NotFoundError(f"the cluster in {data} has no node {node}")
+    chosen = list(local.nodes) if node is None else [node]
+    for turn in [[each] for each in chosen] if rolling else [chosen]:
+        if rolling:
+            _wait_whole(local, wait_ms)
+        local.restart_detached(turn)
+        note(f"node {', '.join(map(str, turn))}: started again")
+    _wait_whole(local, wait_ms)
+    text = f"restarted {len(chosen)} node(s); the cluster is complete"
+    print_done({"restarted": chosen, "data": str(data)}, text, as_json=as_json)
+
+
+def _wait_whole(local: LocalCluster, wait_ms: int) -> None:
+    deadline = time.monotonic() + wait_ms / 1000
+    with Cluster(",".join(local.servers), "1s", is_local=True).connect() as client:
+        while True:
+            with suppress(DeadlineError, UnavailableError):
+                if _is_whole(*_look(client)):
+                    return
+            if time.monotonic() > deadline:
+                raise UnavailableError("the cluster is not complete; `flotilla cluster status` shows what is missing")
+            time.sleep(POLL_S)
 
 
 @cluster_app.command("stop")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
+from flotilla.cli.terminal.arguments import Topic
 from flotilla.cli.terminal.message_formats import Format, formatter
 from flotilla.cli.terminal.output import note
 from flotilla.cli.terminal.pairs import WantedHeaders, read_pairs
@@ -48,7 +49,7 @@ class GroupMode(StrEnum):
 @takes_cluster
 def consume(
     cluster: Cluster,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    topic: Topic,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new messages until Ctrl-C.")] = False,
     start: Annotated[
         str,

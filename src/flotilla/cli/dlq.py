@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 from rich.progress import MofNCompleteColumn, TimeRemainingColumn
 
+from flotilla.cli.terminal.arguments import complete_topics
 from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.message_formats import moment, plain_content
 from flotilla.cli.terminal.output import escaped, note, print_done, print_json, print_table
@@ -28,7 +29,10 @@ dlq_app = typer.Typer(name="dlq", help="List, show, redrive and purge dead lette
 _PAYLOAD_CHARS = 40
 _EVERY = 2**31
 
-Topic: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", help="Their original topic.", show_default=False)]
+Topic: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="TOPIC", help="Their original topic.", show_default=False, autocompletion=complete_topics),
+]
 Group: TypeAlias = Annotated[
     str, typer.Option("--group", "-g", help="The group whose attempts failed.", show_default=False)
 ]

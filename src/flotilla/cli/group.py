@@ -5,21 +5,25 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from flotilla.cli.terminal.arguments import Group, Topic, complete_topics
 from flotilla.cli.terminal.output import age, ago, note, oldest, print_done, print_json, print_table
 from flotilla.cli.terminal.pairs import read_settings_of
 from flotilla.cli.terminal.servers import AsJson, Cluster, takes_cluster
 from flotilla.cli.terminal.start_point import now_ms, read_start_point
-from flotilla.types.errors import InvalidArgumentError
+from flotilla.cli.terminal.watching import Watch, show_again
+from flotilla.types.errors import InvalidArgumentError, NotFoundError
 from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.operations.stream import StreamGroupDescription
 
 if TYPE_CHECKING:
     from flotilla.client.admin.group_info import GroupInfo
+    from flotilla.client.client import Client
 
 group_app = typer.Typer(name="group", help="Inspect and change consumer groups.", no_args_is_help=True)
 
-Topic: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
-Name: TypeAlias = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
+AnyTopic: TypeAlias = Annotated[
+    str, typer.Argument(metavar="TOPIC", show_default="all topics", autocompletion=complete_topics)
+]
 
 _COLUMNS = ("group", "kind", "lag", "oldest", "members", "ready", "leased", "delayed", "dead")
 #: A stream group has positions and no leases: the columns of single messages mean nothing for it.
@@ -29,19 +33,36 @@ _PARTITION_COLUMNS = ("partition", "floor", "next", "lag", "oldest", "ready", "l
 
 @group_app.command("list")
 @takes_cluster
-def list_groups(cluster: Cluster, topic: Topic, as_json: AsJson = False) -> None:
-    """List the groups of a topic with their lag.
+def list_groups(cluster: Cluster, topic: AnyTopic = "", watch: Watch = False, as_json: AsJson = False) -> None:
+    """List the groups of a topic, or of all topics, with their lag.
 
-    Example: `flotilla group list orders`
+    Example: `flotilla group list orders --watch`
     """
+    show_again(lambda: _show_groups(cluster, topic, as_json=as_json), is_watched=watch)
+
+
+def _show_groups(cluster: Cluster, topic: str, *, as_json: bool) -> None:
     with cluster.connect() as client:
-        found = [client.describe_group(topic, name) for name in client.groups(topic)]
+        topics = [topic] if topic else sorted(each.name for each in client.admin.metadata().topics)
+        found = [info for each in topics for info in _groups_of(client, each, is_one=bool(topic))]
     if as_json:
         print_json([as_plain(info) for info in found])
     elif not found:
-        note(f"{topic} has no groups")
-    else:
+        note(f"{topic or 'no topic'} has {'no' if topic else 'a'} group{'s' if topic else ''}")
+    elif topic:
         print_table(_COLUMNS, [_line(info) for info in found])
+    else:
+        print_table(("topic", *_COLUMNS), [(info.topic, *_line(info)) for info in found])
+
+
+def _groups_of(client: "Client", topic: str, *, is_one: bool) -> "list[GroupInfo]":
+    try:
+        return [client.describe_group(topic, name) for name in client.groups(topic)]
+    except NotFoundError:
+        if is_one:
+            raise
+        # Deleted since the topics were listed.
+        return []
 
 
 def _line(info: "GroupInfo") -> tuple[object, ...]:
@@ -57,7 +78,7 @@ def _line(info: "GroupInfo") -> tuple[object, ...]:
 def describe(
     cluster: Cluster,
     topic: Topic,
-    name: Name,
+    name: Group,
     as_json: AsJson = False,
 ) -> None:
     """Show one group: its partitions, members and settings.
@@ -158,7 +179,7 @@ def _show_queue(info: "GroupInfo") -> None:
 def reset(
     cluster: Cluster,
     topic: Topic,
-    name: Name,
+    name: Group,
     to: Annotated[
         str, typer.Option("--to", metavar="WHERE", help="earliest, latest, an offset, how long ago (10m), or a time.")
     ],
@@ -198,7 +219,7 @@ def reset(
 def pause(
     cluster: Cluster,
     topic: Topic,
-    name: Name,
+    name: Group,
     as_json: AsJson = False,
 ) -> None:
     """Deliver nothing to the group until it is resumed. Leases stay.
@@ -215,7 +236,7 @@ def pause(
 def resume(
     cluster: Cluster,
     topic: Topic,
-    name: Name,
+    name: Group,
     as_json: AsJson = False,
 ) -> None:
     """End a pause.
@@ -232,7 +253,7 @@ def resume(
 def alter(
     cluster: Cluster,
     topic: Topic,
-    name: Name,
+    name: Group,
     settings: Annotated[
         list[str], typer.Option("--set", metavar="NAME=VALUE", help="As in max_deliveries=3; repeatable.")
     ] = [],  # noqa: B006 - typer copies it.
@@ -259,7 +280,7 @@ def alter(
 def delete(
     cluster: Cluster,
     topic: Topic,
-    name: Name,
+    name: Group,
     force: Annotated[bool, typer.Option("--force", help="Also while it has live members.")] = False,
     as_json: AsJson = False,
 ) -> None:

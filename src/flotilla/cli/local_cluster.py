@@ -80,6 +80,8 @@ class LocalNode:
     ports: Ports
     #: Of the last started process; 0: none.
     pid: int = 0
+    #: It goes on when the process that started it ends.
+    is_detached: bool = False
     process: "subprocess.Popen[bytes] | None" = None
 
     @property
@@ -170,6 +172,7 @@ class LocalCluster:
             cluster = cls(folder, {each["node"]: Ports(**each["ports"]) for each in nodes}, flags)
             for each in nodes:
                 cluster.nodes[each["node"]].pid = int(each["pid"])
+                cluster.nodes[each["node"]].is_detached = bool(each.get("detached", True))
         except FileNotFoundError:
             raise NotFoundError(f"no cluster was started in {folder}") from None
         except (ValueError, KeyError, TypeError) as error:
@@ -185,10 +188,11 @@ class LocalCluster:
         return [node for node in self.nodes.values() if node.is_running]
 
     def start(self, *, is_detached: bool = False) -> None:
-        """Starts every node. Raises AlreadyExistsError when one is running."""
-        if self.running:
+        """Starts the nodes that do not run. Raises AlreadyExistsError when all do."""
+        missing = [node for node, each in self.nodes.items() if not each.is_running]
+        if not missing:
             raise AlreadyExistsError(f"the cluster in {self.folder} runs already; `flotilla cluster stop` ends it")
-        for node in self.nodes:
+        for node in missing:
             self.start_node(node, is_detached=is_detached)
 
     def start_ready(self) -> None:
@@ -213,6 +217,7 @@ class LocalCluster:
             )
         chosen.process = process
         chosen.pid = process.pid
+        chosen.is_detached = is_detached
         self._save_layout()
 
     def _arguments(self, node: LocalNode, *, is_detached: bool) -> list[str]:
@@ -256,6 +261,18 @@ class LocalCluster:
         """Starts a node that was killed or has ended, on its data."""
         self.start_node(node)
 
+    def restart_detached(self, nodes: Iterable[int]) -> None:
+        """Stops these nodes in order, and starts them. Raises InvalidArgumentError for one that ends with a command."""
+        chosen = [self.nodes[node] for node in nodes]
+        for each in chosen:
+            if each.is_running and not each.is_detached:
+                raise InvalidArgumentError(f"node {each.node} belongs to a `flotilla cluster start` in the foreground")
+        for each in chosen:
+            each.terminate()
+        for each in chosen:
+            each.wait_gone()
+            self.start_node(each.node, is_detached=True)
+
     def stop(self, timeout_s: float = STOP_S_MAX) -> None:
         """Stops all nodes in order and in parallel; kills those that do not stop in time."""
         for node in self.running:
@@ -282,7 +299,10 @@ class LocalCluster:
         self.stop()
 
     def _save_layout(self) -> None:
-        nodes = [{"node": each.node, "pid": each.pid, "ports": asdict(each.ports)} for each in self.nodes.values()]
+        nodes = [
+            {"node": each.node, "pid": each.pid, "detached": each.is_detached, "ports": asdict(each.ports)}
+            for each in self.nodes.values()
+        ]
         beside = self.folder / f"{LAYOUT_FILE}.new"
         beside.write_text(json.dumps({"nodes": nodes}, indent=2) + "\n", "utf-8")
         beside.rename(self.folder / LAYOUT_FILE)

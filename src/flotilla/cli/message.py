@@ -6,12 +6,12 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from flotilla.cli.terminal.arguments import Topic
 from flotilla.cli.terminal.message_formats import Format, formatter, with_short_times
 from flotilla.cli.terminal.output import age, escaped, note, print_done, print_json
 from flotilla.cli.terminal.servers import AsJson, Cluster, takes_cluster
 from flotilla.types.errors import NotFoundError
 
-Topic: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
 Partition: TypeAlias = Annotated[int, typer.Argument(metavar="PARTITION", min=0, show_default=False)]
 Offset: TypeAlias = Annotated[int, typer.Argument(metavar="OFFSET", min=0, show_default=False)]
 

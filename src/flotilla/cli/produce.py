@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 from rich.progress import TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
 
+from flotilla.cli.terminal.arguments import Topic
 from flotilla.cli.terminal.output import note, print_json
 from flotilla.cli.terminal.pairs import read_pairs
 from flotilla.cli.terminal.progress import progress_bar
@@ -52,7 +53,7 @@ class Tally:
 @takes_cluster
 def produce(
     cluster: Cluster,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    topic: Topic,
     message: Annotated[
         str | None,
         typer.Argument(metavar="MESSAGE", help="Default: one message for each line of the input.", show_default=False),

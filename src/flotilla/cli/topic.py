@@ -11,11 +11,13 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from flotilla.cli.terminal.arguments import Topic
 from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.move_progress import moving, watch
 from flotilla.cli.terminal.output import note, note_stale, print_done, print_json, print_table
 from flotilla.cli.terminal.pairs import read_settings_of
 from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
+from flotilla.cli.terminal.watching import Watch, show_again
 from flotilla.cli.transfer.topic_records import export, import_records
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE
@@ -24,7 +26,6 @@ from flotilla.types.topics import SETTINGS, resolve_settings, show_settings
 
 topic_app = typer.Typer(name="topic", help="Create, inspect and change topics.", no_args_is_help=True)
 
-Name: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
 Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Settings: TypeAlias = Annotated[
     list[str],
@@ -40,7 +41,7 @@ topic_app.command("import")(import_records)
 @takes_cluster
 def create(
     cluster: Cluster,
-    name: Name,
+    name: Topic,
     partitions: Annotated[int, typer.Option("--partitions", min=0, help="0: the cluster's default.")] = 0,
     replication_factor: Annotated[
         int,
@@ -67,8 +68,15 @@ def create(
 
 @topic_app.command("list")
 @takes_cluster
-def list_topics(cluster: Cluster, as_json: AsJson = False) -> None:
-    """List all topics."""
+def list_topics(cluster: Cluster, watch_it: Watch = False, as_json: AsJson = False) -> None:
+    """List all topics.
+
+    Example: `flotilla topic list --watch`
+    """
+    show_again(lambda: _show_topics(cluster, as_json=as_json), is_watched=watch_it)
+
+
+def _show_topics(cluster: Cluster, *, as_json: bool) -> None:
     with cluster.connect() as client:
         metadata = client.admin.metadata()
     note_stale(metadata)
@@ -91,7 +99,7 @@ def _line(topic: TopicInfo) -> tuple[object, ...]:
 
 @topic_app.command("describe")
 @takes_cluster
-def describe(cluster: Cluster, name: Name, as_json: AsJson = False) -> None:
+def describe(cluster: Cluster, name: Topic, as_json: AsJson = False) -> None:
     """Show a topic: partitions with leader, replicas and offsets, and every setting.
 
     Example: `flotilla topic describe orders`
@@ -132,7 +140,7 @@ def describe(cluster: Cluster, name: Name, as_json: AsJson = False) -> None:
 @takes_cluster
 def alter(
     cluster: Cluster,
-    name: Name,
+    name: Topic,
     partitions: Annotated[int, typer.Option("--partitions", min=0, help="The number can only grow.")] = 0,
     replication_factor: Annotated[
         int,
@@ -268,7 +276,7 @@ def purge(
 @takes_cluster
 def trim(
     cluster: Cluster,
-    name: Name,
+    name: Topic,
     places: Annotated[
         list[str],
         typer.Argument(

@@ -4,14 +4,17 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from flotilla import Client
 from flotilla.cli.local_cluster import LocalCluster
+from flotilla.cli.terminal.arguments import complete_groups, complete_nodes, complete_topics
 
 ROOT = Path(__file__).parents[3]
 
@@ -208,6 +211,37 @@ def test_the_status_of_the_cluster(flotilla, cluster: LocalCluster):
     assert table[0].split() == ["node", "address", "alive", "state", "controller", "leads", "replicas"]
     # A replica of the new topic may be warned of until its leader has heard from it.
     assert len([line for line in table if not line.startswith("warning")]) == 5
+
+
+def test_groups_of_all_topics_and_what_a_shell_completes(flotilla, cluster: LocalCluster):
+    for topic in ("complete-a", "complete-b"):
+        flotilla("produce", topic, "message")
+        flotilla("consume", topic, "--group", f"readers-of-{topic}")
+    table = lines(flotilla("group", "list"))
+    assert table[0].split()[:2] == ["topic", "group"]
+    assert [line.split()[:2] for line in table if line.startswith("complete-")] == [
+        ["complete-a", "readers-of-complete-a"],
+        ["complete-b", "readers-of-complete-b"],
+    ]
+    line = typer.Context(typer.core.TyperGroup(name="flotilla"))
+    line.params = {"servers": cluster.servers[0], "topic": "complete-a"}
+    assert complete_topics(line, "complete-") == ["complete-a", "complete-b"]
+    assert complete_groups(line, "") == ["readers-of-complete-a"]
+    assert complete_nodes(line, "") == ["1", "2", "3"]
+    line.params = {"servers": "127.0.0.1:1", "topic": "complete-a"}
+    assert complete_topics(line, "") == []
+
+
+def test_a_command_that_watches_shows_it_again(cluster: LocalCluster):
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "FLOTILLA_SERVERS": cluster.servers[0]}
+    arguments = [sys.executable, "-u", "-m", "flotilla.cli", "cluster", "status", "--watch", "--json"]
+    with subprocess.Popen(arguments, env=environ, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        first, blank, second = (watching.stdout.readline() for _ in range(3))
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(30) == 130
+    assert json.loads(first)["brokers"] == json.loads(second)["brokers"]
+    assert blank == "\n"
 
 
 def test_the_quickstart_works_as_written(flotilla, cluster: LocalCluster):

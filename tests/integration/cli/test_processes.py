@@ -131,6 +131,33 @@ def test_a_cluster_is_formed_out_of_waiting_nodes_and_forming_it_again_changes_n
         assert (part.exit_code, part.stderr.count("\n")) == (5, 1)
 
 
+def test_missing_nodes_are_started_and_a_rolling_restart_leaves_a_complete_cluster(tmp_path: Path):
+    folder = tmp_path / "cluster"
+    base_port = str(LocalCluster.on_free_ports(tmp_path, node_count=1).nodes[1].ports.client)
+    run = CliRunner()
+    data = ["--data", str(folder)]
+    try:
+        first = command("cluster", "start", *data, "--base-port", base_port, "--detach")
+        assert first.returncode == 0, first.stderr
+        local = LocalCluster.from_layout(folder)
+        local.nodes[2].kill()
+        survivors = {node: local.nodes[node].pid for node in (1, 3)}
+        started = command("cluster", "start", *data)
+        assert started.returncode == 0, started.stderr
+        assert "starting 1 of the 3 node(s)" in started.stderr
+        filled = LocalCluster.from_layout(folder)
+        assert {node: filled.nodes[node].pid for node in (1, 3)} == survivors
+        assert run.invoke(app, ["cluster", "restart", "4", *data]).exit_code == 3
+        restarted = command("cluster", "restart", "--rolling", *data, "--json")
+        assert restarted.returncode == 0, restarted.stderr
+        assert json.loads(restarted.stdout)["restarted"] == [1, 2, 3]
+        later = LocalCluster.from_layout(folder)
+        assert len(later.running) == 3
+        assert not {node.pid for node in later.nodes.values()} & {node.pid for node in filled.nodes.values()}
+    finally:
+        run.invoke(app, ["cluster", "stop", *data])
+
+
 def test_a_cluster_in_the_background_comes_back_with_its_data(tmp_path: Path):
     folder = str(tmp_path / "cluster")
     base_port = str(LocalCluster.on_free_ports(tmp_path, node_count=1).nodes[1].ports.client)
