@@ -27,6 +27,8 @@ from flotilla.metadata.snapshot import decode_snapshot as decode_metadata
 from flotilla.partition.commands import partition_commands
 from flotilla.partition.state.snapshot import decode_snapshot as decode_partition
 from flotilla.peers.handshake import HandshakeError, PeerHello, decode_hello, decode_welcome, encode_hello
+from flotilla.raft.configuration import decode_configuration as decode_entry
+from flotilla.raft.configuration import encode_configuration as encode_entry
 from flotilla.raft.messages import Append, Configuration, Entry, Heartbeat
 from flotilla.security.scram import ClientExchange, PasswordKeys, ServerExchange
 from flotilla.types.access import Grant, Verifier
@@ -186,6 +188,7 @@ TARGETS: Final = [
         lambda: [partition_commands.encode_command(command) for command in _PARTITION],
     ),
     Target("configurations", decode_configuration, lambda: [encode_configuration(Configuration((1, 2, 3), (), (4,)))]),
+    Target("configuration entries", decode_entry, lambda: [encode_entry(Configuration((1, 2, 3), (), (4,)))]),
     Target("snapshots of the metadata", decode_metadata, _snapshot("metadata/recorded_snapshot.hex")),
     Target("snapshots of a partition", decode_partition, _snapshot("partition/recorded_bytes.hex")),
     Target(

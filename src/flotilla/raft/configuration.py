@@ -6,10 +6,14 @@ Layout: version u8, auto_leave u8, four counts u16, then the ids as u64, all lit
 """
 
 import struct
+from itertools import islice
 
 from flotilla.raft.messages import Configuration
+from flotilla.types.errors import CorruptionError
+from flotilla.types.ids import NO_NODE, NUMBER_MAX
 
 _HEAD = struct.Struct("<BBHHHH")
+_ID = struct.Struct("<Q")
 _VERSION = 1
 
 
@@ -26,15 +30,18 @@ def encode_configuration(configuration: Configuration) -> bytes:
 
 
 def decode_configuration(data: bytes | memoryview) -> Configuration:
-    """Total over what `encode_configuration` made; the entry's checksum has been verified before."""
-    version, auto_leave, voters, outgoing, learners, learners_next = _HEAD.unpack_from(data)
-    assert version == _VERSION, f"configuration of version {version}"
-    ids = struct.unpack_from(f"<{voters + outgoing + learners + learners_next}Q", data, _HEAD.size)
-    ends = (voters, voters + outgoing, voters + outgoing + learners)
-    return Configuration(
-        voters=ids[: ends[0]],
-        outgoing=ids[ends[0] : ends[1]],
-        learners=ids[ends[1] : ends[2]],
-        learners_next=ids[ends[2] :],
-        auto_leave=bool(auto_leave),
-    )
+    """Raises CorruptionError for bytes that `encode_configuration` did not make."""
+    if len(data) < _HEAD.size:
+        raise CorruptionError(f"a configuration of {len(data)} bytes is too short")
+    version, auto_leave, *counts = _HEAD.unpack_from(data)
+    if version != _VERSION or auto_leave > 1:
+        raise CorruptionError(f"there is no configuration of version {version} with auto_leave {auto_leave}")
+    if len(data) != _HEAD.size + _ID.size * sum(counts):
+        raise CorruptionError(f"a configuration of {sum(counts)} members has {len(data)} bytes")
+    ids = iter([node for (node,) in _ID.iter_unpack(data[_HEAD.size :])])
+    groups = [tuple(islice(ids, count)) for count in counts]
+    for nodes in groups:
+        if len(nodes) != len(set(nodes)) or not all(NO_NODE < node <= NUMBER_MAX for node in nodes):
+            raise CorruptionError(f"a configuration names the members {nodes}")
+    voters, outgoing, learners, learners_next = groups
+    return Configuration(voters, outgoing, learners, learners_next, bool(auto_leave))

@@ -1,5 +1,6 @@
 """The nodes of a run, the network between them and the observers beside them."""
 
+from collections.abc import Set
 from random import Random
 
 from flotilla.raft.messages import Configuration
@@ -76,17 +77,21 @@ class Cluster:
         return node.driver.replicas[group].raft
 
     def can_spare(self, away: set[NodeId]) -> bool:
-        """Whether the committed configuration, and every other in a log, has a majority of each half without these."""
-        for group, observer in self.observers.items():
-            # All nodes may be down, and then no log can be asked.
-            configurations = [observer.newest_configuration]
-            for node in self.nodes.values():
-                raft = self.raft(node, group)
-                configurations += [configuration for _, configuration in raft.log.configurations] if raft else []
-            for configuration in configurations:
-                for voters in (configuration.voters, configuration.outgoing):
-                    if voters and 2 * sum(1 for voter in voters if voter not in away) <= len(voters):
-                        return False
+        """Whether every group has a majority without these."""
+        there = self.nodes.keys() - away
+        return all(self.is_majority(group, there) for group in self.observers)
+
+    def is_majority(self, group: GroupId, nodes: Set[NodeId]) -> bool:
+        """Of each half of the committed configuration, and of every other in a log."""
+        # All nodes may be down, and then no log can be asked.
+        configurations = [self.observers[group].newest_configuration]
+        for node in self.nodes.values():
+            raft = self.raft(node, group)
+            configurations += [configuration for _, configuration in raft.log.configurations] if raft else []
+        for configuration in configurations:
+            for voters in (configuration.voters, configuration.outgoing):
+                if voters and 2 * sum(1 for voter in voters if voter in nodes) <= len(voters):
+                    return False
         return True
 
     def pick_group(self, random: Random) -> GroupId:

@@ -28,6 +28,8 @@ from flotilla.types.ids import GroupId, Index, NodeId
 RARE_POINTS = ("maintained", "snapshot", "installing", "installed")
 #: Interval of the check for crashes at rare points.
 LOOK_US = 100 * MS
+#: Before the faults end: time for a tail that never commits, and for the other nodes to go on without its node.
+LAST_TAIL_US = 10 * SECOND
 
 
 class Ambush:
@@ -71,12 +73,16 @@ class Ambush:
 class FaultInjector:
     """Draws faults until `heal`."""
 
-    __slots__ = ("_ambush", "_backups", "_cluster", "_is_over", "_kinds", "_random", "_weights", "_workload", "count")
+    __slots__ = (
+        "_ambush", "_backups", "_cluster", "_is_over", "_kinds", "_last_random", "_random", "_weights", "_workload",
+        "count",
+    )  # fmt: skip
 
     def __init__(self, cluster: Cluster, workload: Workload) -> None:
         self._cluster = cluster
         self._workload = workload
         self._random: Random = cluster.world.stream("faults")
+        self._last_random: Random = cluster.world.stream("last fault")
         self._kinds = [name for name in cluster.plan.faults if name in _ACTIONS]
         self._weights = [FAULTS[name] for name in self._kinds]
         self._ambush = Ambush(cluster)
@@ -88,6 +94,8 @@ class FaultInjector:
     def start(self) -> None:
         if self._kinds:
             self._schedule()
+        if "rot" in self._kinds and self._last_random.random() < 0.5:
+            self._cluster.world.after(max(0, self._cluster.plan.chaos_us - LAST_TAIL_US), self._rot_last_tail)
 
     def heal(self) -> None:
         """Repairs everything except what a disk has lost."""
@@ -306,7 +314,7 @@ class FaultInjector:
     def _rot(self) -> None:
         node = self._rot_victim()
         if self._random.random() < 0.5:
-            self._cut_off_for_a_tail()
+            self._cut_off_for_a_tail(self._random)
         if node.is_lost:
             return
         for _ in range(self._random.choice((1, 1, 3))):
@@ -323,11 +331,16 @@ class FaultInjector:
         tailed = [node for node in self._cluster.running() if has_tail(self._cluster, node)]
         return tailed[0] if tailed and self._random.random() < 0.5 else self._target()
 
-    def _cut_off_for_a_tail(self) -> None:
+    def _rot_last_tail(self) -> None:
+        """A node is damaged when the faults end: the others and its vote must be enough."""
+        self._workload.begin_burst()
+        self._cut_off_for_a_tail(self._last_random, LAST_TAIL_US)
+
+    def _cut_off_for_a_tail(self, random: Random, gone_us: int = 0) -> None:
         """Cuts off a leader, so that it collects entries that never commit; then one of them rots."""
         cluster = self._cluster
-        leader = cluster.leader(cluster.pick_group(self._random))
-        cut_us, gone_us = self._random.random() * 2 * SECOND, self._length_us()
+        leader = cluster.leader(cluster.pick_group(random))
+        cut_us, gone_us = random.random() * 2 * SECOND, gone_us or self._length_us()
         if leader is None or leader.status != RUNNING:
             return
         if cluster.plan.has_one_victim and leader.id != cluster.plan.victim:

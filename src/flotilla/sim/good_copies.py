@@ -1,9 +1,11 @@
 """The intact copies of every entry in a cluster, and whether they are enough to heal from.
 
-Rot may strike any node, as long as the cluster can heal: a majority of each configuration consists of replicas that are
-intact, or that can fetch what they lost from the log of another member. The other replicas need a leader's word or its
-snapshot. What a node has lost is found by opening a copy of what is durable on its disk, and reading all of it: so the
-bound is exact, whatever the layout of the files.
+Rot may strike any node, as long as the cluster can heal. A replica is *able* if it is intact, or can fetch what it lost
+from the log of another member. Every other replica needs a leader's word or its snapshot: an able replica must lead, so
+a majority must have no newer log than that one. Damaged replicas belong to the majority, since they vote.
+
+What a node has lost is found by opening a copy of what is durable on its disk, and reading all of it: so the bound is
+exact, whatever the layout of the files.
 """
 
 from random import Random
@@ -23,12 +25,14 @@ from flotilla.types.limits import MIB
 class LogCopy:
     """One replica's log on its disk: which entries are intact, and which are known only by index and term."""
 
-    __slots__ = ("damaged", "intact", "is_state_lost")
+    __slots__ = ("damaged", "intact", "is_state_lost", "last")
 
     def __init__(self, log: GroupLog) -> None:
         self.intact: set[tuple[Index, Term]] = set()
         self.damaged: set[tuple[Index, Term]] = set()
         self.is_state_lost = _is_state_lost(log)
+        #: What votes are compared by.
+        self.last: tuple[Term, Index] = (log.term(log.last_index()), log.last_index())
         low, end = log.first_index(), log.last_index() + 1
         while low < end:
             try:
@@ -75,23 +79,36 @@ def _copy_disk(node: SimNode) -> SimDisk:
 
 def can_heal(cluster: Cluster, away: frozenset[NodeId] = frozenset()) -> bool:
     """Whether the nodes that are not away hold enough to heal by themselves, if all of them are up and connected."""
-    hopeless = set(away) | {node.id for node in cluster.nodes.values() if node.is_lost}
     present: dict[NodeId, dict[GroupId, LogCopy]] = {}
     for node in cluster.nodes.values():
-        if node.id in hopeless:
+        if node.id in away or node.is_lost:
             continue
         try:
             present[node.id] = read_disk(cluster, node)
         except CorruptionError:
-            hopeless.add(node.id)
-    for group in cluster.observers:
-        copies = {node: logs[group] for node, logs in present.items() if group in logs}
-        for own, copy in copies.items():
-            others = [other.intact for peer, other in copies.items() if peer != own]
-            if copy.is_state_lost or any(not _is_in_any(entry, others) for entry in copy.damaged):
-                hopeless.add(own)
-    return cluster.can_spare(hopeless)
+            continue
+    return all(
+        can_group_heal(cluster, group, {node: logs[group] for node, logs in present.items() if group in logs})
+        for group in cluster.observers
+    )
 
 
-def _is_in_any(entry: tuple[Index, Term], logs: list[set[tuple[Index, Term]]]) -> bool:
-    return any(entry in log for log in logs)
+def can_group_heal(cluster: Cluster, group: GroupId, copies: dict[NodeId, LogCopy]) -> bool:
+    """The same for one group, with the logs of the nodes that are there."""
+    able = {own for own in copies if _is_able(own, copies)}
+    if cluster.is_majority(group, able):
+        return True
+    # A replica with an empty log gives no vote.
+    lasts = {node: copy.last for node, copy in copies.items() if copy.last > (0, 0)}
+    voters = cluster.observers[group].newest_configuration.voters
+    return any(
+        cluster.is_majority(group, {node for node, last in lasts.items() if last <= lasts[heir]})
+        for heir in able.intersection(lasts, voters)
+    )
+
+
+def _is_able(own: NodeId, copies: dict[NodeId, LogCopy]) -> bool:
+    others = [copy.intact for node, copy in copies.items() if node != own]
+    return not copies[own].is_state_lost and all(
+        any(entry in intact for intact in others) for entry in copies[own].damaged
+    )

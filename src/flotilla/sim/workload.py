@@ -150,6 +150,10 @@ class Workload:
         """Clients that still wait, for a failure report."""
         return f"{sum(1 for client in self._clients if client.operation is not None)} calls in flight"
 
+    def begin_burst(self) -> None:
+        """Begins a burst now, unless one goes on."""
+        self._begin_burst(self._burst)
+
     def _begin_burst(self, last: int) -> None:
         """The burst after number `last`, unless another one came in between."""
         if not self._is_chaos or self._is_busy or last != self._burst:

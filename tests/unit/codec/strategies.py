@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
+from flotilla.raft.configuration import encode_configuration
 from flotilla.raft.messages import (
     CONFIG,
     DATA,
@@ -43,12 +44,19 @@ bodies = st.one_of(
     st.integers(4090, 4100).map(lambda size: b"\xa5" * size),
     st.integers(4090, 4100).map(lambda size: memoryview(b"\x5a" * size)),
 )
-entries = st.lists(
-    st.builds(Entry, index=numbers, term=numbers, kind=st.sampled_from([DATA, NOOP, CONFIG]), data=bodies), max_size=4
-)
 nodes = st.lists(st.integers(1, NUMBER_MAX), max_size=5, unique=True).map(tuple)
 configurations = st.builds(
     Configuration, voters=nodes, outgoing=nodes, learners=nodes, learners_next=nodes, auto_leave=st.booleans()
+)
+
+entries = st.lists(
+    st.one_of(
+        st.builds(Entry, index=numbers, term=numbers, kind=st.sampled_from([DATA, NOOP]), data=bodies),
+        st.builds(
+            Entry, index=numbers, term=numbers, kind=st.just(CONFIG), data=configurations.map(encode_configuration)
+        ),
+    ),
+    max_size=4,
 )
 
 

@@ -88,6 +88,25 @@ def test_a_damaged_replica_votes() -> None:
     assert_serves(cluster, (1, 2))
 
 
+def test_a_leader_is_elected_by_a_replica_whose_damaged_tail_only_a_leader_can_drop() -> None:
+    cluster = new_cluster()
+    campaign(cluster, 1)
+    cluster.cuts = {(1, 2), (1, 3), (2, 1), (3, 1)}
+    propose(cluster, 1, b"x1", b"x2")
+    cluster.crash(1)
+    cluster.call(2, lambda raft: raft.campaign())
+    tick(cluster, (2, 3), 40)
+    propose(cluster, 2, b"y", among=(2, 3))
+    for node in (2, 3):
+        cluster.crash(node)
+    cluster.members[1].disk.damaged.add(2)
+    cluster.cuts = set()
+    for node in (1, 2):
+        cluster.restart(node)
+    tick(cluster, (1, 2), 60)
+    assert_serves(cluster, (1, 2))
+
+
 def test_a_leader_that_steps_down_for_damage_wakes_its_group() -> None:
     cluster = new_cluster(quiesce_ticks=3)
     campaign(cluster, 1)

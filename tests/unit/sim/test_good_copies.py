@@ -5,7 +5,7 @@ from dataclasses import replace
 from flotilla.sim.backups import Backup, may_put_back, put_back, tail_of
 from flotilla.sim.devices.network import Weather
 from flotilla.sim.devices.world import SECOND
-from flotilla.sim.good_copies import can_heal, last_block, read_disk
+from flotilla.sim.good_copies import LogCopy, can_group_heal, can_heal, last_block, read_disk
 from flotilla.sim.node import SimNode
 from flotilla.sim.plan import draw_plan
 from flotilla.sim.run import Run
@@ -158,3 +158,23 @@ def test_rot_spares_the_second_directory_of_a_last_block_that_only_unsynced_byte
     assert last_block(node) == before
     node.crash(power=False)
     assert node.start()
+
+
+def copy_of(intact: list[tuple[int, int]], damaged: tuple[tuple[int, int], ...] = (), *, lost: bool = False) -> LogCopy:
+    """Entries as index and term."""
+    copy = LogCopy.__new__(LogCopy)
+    copy.intact, copy.damaged, copy.is_state_lost = set(intact), set(damaged), lost
+    index, term = max([*intact, *damaged])
+    copy.last = term, index
+    return copy
+
+
+def test_a_leader_mends_the_others_if_their_votes_elect_it() -> None:
+    cluster = Run(replace(draw_plan(4, nodes=3, faults=()), groups=1)).cluster
+    whole = copy_of([(1, 1), (2, 2), (3, 2)])
+    tail = copy_of([(1, 1)], ((2, 1),))
+    assert can_group_heal(cluster, 1, {1: whole, 2: tail}), "node 2 votes for node 1, which lacks the damaged entry"
+    assert can_group_heal(cluster, 1, {1: whole, 2: copy_of([(1, 1)], lost=True)})
+    assert not can_group_heal(cluster, 1, {1: whole}), "no majority"
+    assert not can_group_heal(cluster, 1, {1: whole, 2: copy_of([(1, 1)], ((4, 2),))}), "the only copy is gone"
+    assert not can_group_heal(cluster, 1, {1: tail, 2: tail}), "nobody can lead"

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from flotilla.codec.generated import peer_pb2
 from flotilla.codec.log import decode_configuration, encode_configuration
+from flotilla.raft.configuration import decode_configuration as decode_entry
 from flotilla.raft.messages import (
     CONFIG,
     DATA,
@@ -39,7 +40,7 @@ from flotilla.raft.messages import (
     VoteReply,
     VoteRequest,
 )
-from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.errors import CorruptionError, InvalidArgumentError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.limits import ENTRY_BYTES_MAX, SNAPSHOT_BYTES_MAX, SNAPSHOT_CHUNK_BYTES_MAX
 
@@ -49,6 +50,16 @@ Buffer: TypeAlias = bytes | memoryview
 COPY_BYTES_MAX = 4096
 
 ENTRY_KINDS = (DATA, NOOP, CONFIG)
+
+
+def check_configuration(body: Buffer) -> None:
+    """Raises InvalidArgumentError: such an entry, once appended, would cut off its group."""
+    try:
+        decode_entry(body)
+    except CorruptionError as error:
+        raise InvalidArgumentError(str(error)) from error
+
+
 _ENTRY_WIDTH = 4
 
 
@@ -102,7 +113,10 @@ class Incoming:
                 raise InvalidArgumentError(f"there is no entry of kind {kind}")
             if size > ENTRY_BYTES_MAX:
                 raise InvalidArgumentError(f"an entry of {size} bytes is over the limit of {ENTRY_BYTES_MAX}")
-            entries.append(Entry(index, term, kind, take_body(size)))
+            body = take_body(size)
+            if kind == CONFIG:
+                check_configuration(body)
+            entries.append(Entry(index, term, kind, body))
         return entries
 
     def take_body(self, size: int) -> Buffer:

@@ -11,8 +11,8 @@ Everything is big-endian. The meaning is that of the long form, which any messag
 import struct
 
 from flotilla.codec.peer.bounds import check_cells
-from flotilla.codec.peer.messages import COPY_BYTES_MAX, ENTRY_KINDS, Buffer
-from flotilla.raft.messages import Append, AppendReply, Entry, Message
+from flotilla.codec.peer.messages import COPY_BYTES_MAX, ENTRY_KINDS, Buffer, check_configuration
+from flotilla.raft.messages import CONFIG, Append, AppendReply, Entry, Message
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import NO_NODE, GroupId
 
@@ -91,7 +91,10 @@ def _decode_append(data: Buffer, start: int) -> tuple[GroupId, Append]:
         raise InvalidArgumentError("a frame has no sender or target")
     if kind not in ENTRY_KINDS:
         raise InvalidArgumentError(f"there is no entry of kind {kind}")
-    entry = Entry(index, entry_term, kind, bytes(data[start + _APPEND_LAYOUT.size :]))
+    body = bytes(data[start + _APPEND_LAYOUT.size :])
+    if kind == CONFIG:
+        check_configuration(body)
+    entry = Entry(index, entry_term, kind, body)
     return group, Append(sender, target, term, prev_index, prev_term, commit, [entry])
 
 

@@ -256,6 +256,7 @@ def _on_reply(node: RaftState, reply: RepairReply) -> None:
         _drop_from(node, reply.low)
     elif reply.absent and reply.term == 0:
         _note_lacking(node, reply.sender, reply.low)
+    conflict: Index = 0
     if reply.entries:
         conflict = _repair(node, reply.entries, authoritative=speaks_for_term)
         if conflict:
@@ -263,6 +264,9 @@ def _on_reply(node: RaftState, reply: RepairReply) -> None:
     if not node.damaged:
         node.election_elapsed = 0
         node.repair_asked.clear()
+    elif conflict:
+        # The sender has nothing more for us. Asked at once it would say the same, as fast as the network carries it.
+        node.repair_asked.pop(reply.sender, None)
     elif reply.entries:
         _go_on(node, reply)
 

@@ -17,6 +17,7 @@ from flotilla.codec.peer.frames import (
 )
 from flotilla.codec.peer.messages import CODECS
 from flotilla.raft.messages import (
+    CONFIG,
     DATA,
     Append,
     AppendReply,
@@ -445,3 +446,11 @@ def test_an_envelope_over_the_limit_is_refused_before_it_is_parsed():
 def test_sender_and_target_come_from_the_envelope():
     ((_, message),) = decode_frame(joined([(1, Quiesce(SENDER, TARGET, 2, 3))]))
     assert (message.sender, message.to) == (SENDER, TARGET)
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["short form", "long form"])
+def test_an_entry_that_is_no_configuration_is_refused(count):
+    """Once appended, it would cut off its group."""
+    entries = [Entry(index, 1, CONFIG, b"no members") for index in range(1, count + 1)]
+    with pytest.raises(InvalidArgumentError):
+        decode_frame(joined([(1, Append(1, 2, 1, 0, 0, 0, entries))]))
