@@ -2,7 +2,7 @@
 
 Reads are compared with a source of Arrow batches in memory, the fastest that Spark takes rows from Python, and with
 a source that yields a tuple per message, as a plain reader would; a stream into Parquet beside
-Spark's own rows; a micro-batch beside one of Spark's rate source.
+Spark's own rows; a micro-batch beside one of Spark's rate source; an archive beside plain Parquet.
 """
 
 import os
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bench.figure import Absence, Figure, Goal, compare, relate
 from bench.options import BenchOptions
 from bench.spark.guest import Guest
+from bench.spark.lake import LakeRun
 from bench.spark.triggers import Triggers
 from flotilla.cli.bench.probes import scratch
 from flotilla.cli.local_cluster import LocalCluster
@@ -45,6 +46,7 @@ def measure(options: BenchOptions) -> Sequence[Figure | Absence]:
                 triggers = Triggers(spark, servers, folder)
                 return [
                     *_Run(spark, servers, rows, folder, options.rounds).figures(client),
+                    *LakeRun(spark, servers, "bench", folder).figures(client, options.pick(quick=1, full=3)),
                     *triggers.small(client, options.pick(quick=1, full=3), options.pick(quick=10, full=40)),
                     *triggers.writing(client, options.pick(quick=1, full=3), rows // 8),
                     *Guest(spark, cluster, options).figures(client),

@@ -1,5 +1,6 @@
 """The archive without Spark, killed at every step, on a disk and on S3: each record once, and held until then."""
 
+import ast
 import json
 import threading
 from collections.abc import Callable
@@ -257,6 +258,26 @@ def test_records_that_are_gone_are_named() -> None:
     for oldest, end in ((7, 9), (0, 4)):
         with pytest.raises(OffsetOutOfRangeError, match="orders/0 up to offset 5"):
             next_offsets({place: Span(0, 5)}, {place: oldest}, {place: end})
+
+
+@pytest.mark.parametrize("example", ["airflow_dag.py", "dagster_assets.py"])
+def test_the_commands_of_orchestrators(client: Client, options: Callable[..., ArchiveOptions], example: str) -> None:
+    """As the examples have them, with other places: Airflow and Dagster themselves are not installed."""
+    said = options()
+    name = said.topics[0]
+    produce(client, name, 100)
+    text = (Path(__file__).parents[3] / "examples" / "orchestration" / example).read_text()
+    (given,) = [
+        node.value
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "COMMAND"
+    ]
+    words = eval(compile(ast.Expression(given), example, "eval"), {"__builtins__": {}})
+    places = {"orders": name, "s3://bucket/lake": said.lake, "broker-1:7600,broker-2:7600": said.servers}
+    assert places.keys() <= set(words)
+    result = CliRunner().invoke(app, [places.get(word, word) for word in words[1:]])
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert json.loads(result.stdout)["rows_total"] == 100
 
 
 def test_the_verbs_of_the_command_line(client: Client, options: Callable[..., ArchiveOptions]) -> None:

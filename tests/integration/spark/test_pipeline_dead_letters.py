@@ -21,6 +21,8 @@ from tests.integration.spark.test_pipeline_rollup import read_page
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(PANDAS)]
 
+#: A message's own limit: long enough for every test.
+TTL_MS = 86_400_000
 GROUP = "workers"
 REASONS = {
     0: "no stock of article {number}",
@@ -32,7 +34,9 @@ REASONS = {
 def bury(client: Client, topic: str, count: int) -> None:
     """Real dead letters: rejected by a worker, each for its own reason."""
     for number in range(count):
-        client.produce(topic, b"%d" % number, key=b"k%d" % (number % 5), headers={"own": str(number)}, priority=3)
+        limits = {"ttl_ms": TTL_MS + number, "max_deliveries": 4}
+        key, headers = b"k%d" % (number % 5), {"own": str(number)}
+        client.produce(topic, b"%d" % number, key=key, headers=headers, priority=3, **limits)
     left = count
     with client.queue(topic, group=GROUP) as consumer:
         while left:
@@ -92,9 +96,15 @@ def test_triage_and_a_redrive_that_is_repeated_and_broken(
             number = message.payload.decode()
             assert message.headers == (("own", number.encode()), ("flotilla-redriven", b"1"))
             assert message.priority == 3
+        # One dies again, and its letter has the limits that it came back with.
+        again = back.pop()
+        again.reject(reason="again")
         consumer.ack(back)
-    left = client.dead_letters(name, GROUP).list(limit=100)
-    assert {letter.payload for letter in left} == {b"%d" % number for number in range(30)} - wanted
+    while len(left := client.dead_letters(name, GROUP).list(limit=100)) < 21:
+        pass
+    assert {letter.payload for letter in left} - {again.payload} == {b"%d" % n for n in range(30)} - wanted
+    (letter,) = [each for each in left if each.payload == again.payload]
+    assert (letter.ttl_ms, letter.max_deliveries, letter.redriven) == (TTL_MS + int(again.payload), 4, 1)
 
 
 def test_shapes_are_the_same_in_spark_and_in_python(spark: Any) -> None:

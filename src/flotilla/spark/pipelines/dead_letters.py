@@ -17,8 +17,16 @@ from pyspark.sql import functions as f
 from flotilla.spark.pipelines.fingerprint import fingerprint_column, shape_column
 from flotilla.spark.pipelines.plots import SERIES_MAX, bars, lines
 from flotilla.spark.pipelines.report import Report
-from flotilla.types.dead_letters import HEADER_PREFIX, PREFIX, REDRIVEN_HEADER, dead_letter_topic
+from flotilla.types.dead_letters import (
+    HEADER_PREFIX,
+    MAX_DELIVERIES_HEADER,
+    PREFIX,
+    REDRIVEN_HEADER,
+    TTL_HEADER,
+    dead_letter_topic,
+)
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.limits import DELIVERY_COUNT_MAX, TIME_MS_MAX
 
 #: Groups in a report; the rest is only counted.
 GROUPS_MAX: Final = 100
@@ -89,6 +97,8 @@ def letters_table(
         f.filter(f.col("headers"), is_own).alias("headers"),
         "priority",
         "content_type",
+        _limit(TTL_HEADER, TIME_MS_MAX).alias("ttl_ms"),
+        _limit(MAX_DELIVERIES_HEADER, DELIVERY_COUNT_MAX).cast("int").alias("max_deliveries"),
     )
     if topic is not None:
         rows = rows.where(f.col("topic") == topic)
@@ -111,6 +121,12 @@ def _integer(header: str) -> Column:
 
 def _number(name: str) -> Column:
     return _integer(HEADER_PREFIX + name)
+
+
+def _limit(header: str, maximum: int) -> Column:
+    """A limit of the message's own; 0: none, or none that a message can have."""
+    found = _integer(header)
+    return f.when(found.between(0, maximum), found).otherwise(f.lit(0))
 
 
 def chosen_letters(letters: DataFrame, where: str) -> DataFrame:

@@ -23,7 +23,7 @@ from flotilla.client.client import Client
 from flotilla.lake.archive import ReportProgress
 from flotilla.lake.store import Store
 from flotilla.security.client_tls import tls_of_environment
-from flotilla.spark.pipelines.sending import BLOCK_ROWS, send_rows
+from flotilla.spark.pipelines.sending import BLOCK_ROWS, LIMITS, send_rows
 from flotilla.types.dead_letters import REDRIVE_GROUP, REDRIVEN_HEADER
 from flotilla.types.errors import NotFoundError
 
@@ -168,6 +168,8 @@ def _as_sent(letters: DataFrame) -> DataFrame:
         f.current_timestamp().alias("timestamp"),
         "priority",
         "content_type",
+        # A list of an older version has none.
+        *(name for name in LIMITS if name in letters.columns),
     )
 
 

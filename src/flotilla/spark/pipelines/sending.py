@@ -23,6 +23,8 @@ from flotilla.types.records import Record
 #: Offsets of one block. Each row may need its own batch, which a transaction allows.
 BLOCK_ROWS: Final = 5_000
 #: Origin, target (a null partition: that of the key) and content of a row.
+#: A message's own limits, which few rows have; 0: none.
+LIMITS: Final = ("ttl_ms", "max_deliveries")
 COLUMNS: Final = (
     "from_topic",
     "from_partition",
@@ -35,6 +37,7 @@ COLUMNS: Final = (
     "timestamp",
     "priority",
     "content_type",
+    *LIMITS,
 )
 _TIMEOUT_MS: Final = 60_000
 
@@ -54,6 +57,9 @@ def send_rows(
     share the rate.
     """
     places = ("from_topic", "from_partition")
+    for limit in LIMITS:
+        if limit not in rows.columns:
+            rows = rows.withColumn(limit, f.lit(0))
     ordered = rows.select(*COLUMNS).withColumn("timestamp", f.unix_millis("timestamp"))
     ordered = ordered.repartition(max(partitions, 1), *places).sortWithinPartitions(*places, "from_offset")
     rate = None if rows_per_second is None else rows_per_second / max(partitions, 1)
@@ -107,9 +113,11 @@ def _send_block(client: Client, rows: list[tuple[Any, ...]], application: str, b
 
 
 def _record(row: tuple[Any, ...]) -> Record:
-    key, value, headers, timestamp_ms, priority, content_type = row[5:]
+    key, value, headers, timestamp_ms, priority, content_type, ttl_ms, max_deliveries = row[5:]
     pairs = tuple((each["key"], bytes(each["value"] or b"")) for each in headers or ())
-    return Record(bytes(value), key, pairs, timestamp_ms, priority, content_type)
+    return Record(
+        bytes(value), key, pairs, timestamp_ms, priority, content_type, ttl_ms=ttl_ms, max_deliveries=max_deliveries
+    )
 
 
 class _Pace:

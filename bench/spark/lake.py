@@ -1,0 +1,111 @@
+"""The archive with Spark and without, beside plain `pyarrow` that writes the same rows; and the cost of its commits."""
+
+import shutil
+import time
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from bench.figure import Figure, Goal, relate
+from flotilla.client.bulk.stored_batches import StoredBatches
+from flotilla.client.client import Client
+from flotilla.lake.archive import Archived, ArchiveOptions, run_archive
+from flotilla.lake.arrow import record_batches
+from flotilla.lake.columns import STORED
+from flotilla.lake.data_file import DataFile
+from flotilla.lake.lake import Lake
+from flotilla.lake.offset_range import OffsetRange
+from flotilla.lake.runs import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AREA = "spark"
+SMALL_FILES = 100
+LARGE_FILES = 50_000
+_ADDED_AT_ONCE = 5_000
+_COMMITS = 40
+
+
+class LakeRun:
+    def __init__(self, spark: "SparkSession", servers: str, topic: str, folder: Path) -> None:
+        self._spark = spark
+        self._servers = servers
+        self._topic = topic
+        self._folder = folder
+
+    def figures(self, client: Client, rounds: int) -> list[Figure]:
+        alone, with_spark = [], []
+        for number in range(rounds):
+            plain = self._plain(client)
+            alone.append((self._archived(f"alone-{number}", self._run_alone), plain))
+            with_spark.append((self._archived(f"spark-{number}", self._run_on_spark), plain))
+        plainly = "pyarrow, the same rows into Parquet, not verified"
+        return [
+            relate(AREA, "archive without Spark", "rows/s", pairs=alone, probe_name=plainly, goal=Goal(None)),
+            relate(AREA, "archive with Spark", "rows/s", pairs=with_spark, probe_name=plainly, goal=Goal(None)),
+            self._commits(),
+        ]
+
+    def _archived(self, name: str, run: Any) -> float:
+        lake = self._folder / name
+        started = time.perf_counter()
+        done: Archived = run(ArchiveOptions(self._servers, [self._topic], str(lake), group=name))
+        rate = done.rows / (time.perf_counter() - started)
+        shutil.rmtree(lake)
+        return rate
+
+    def _run_alone(self, options: ArchiveOptions) -> Archived:
+        return run_archive(options)
+
+    def _run_on_spark(self, options: ArchiveOptions) -> Archived:
+        from flotilla.spark.pipelines.archive import archive
+        from flotilla.spark.pipelines.session import prepare
+
+        prepare(self._spark)
+        return archive(self._spark, options, str(self._folder / f"checkpoint-{options.group}"))
+
+    def _plain(self, client: Client) -> float:
+        """Rows from the log into one file for each partition, with nothing around it."""
+        started, rows = time.perf_counter(), 0
+        for part in client.describe_topic(self._topic).partitions:
+            first = client.find_offset(self._topic, part.number, "earliest")
+            end = client.find_offset(self._topic, part.number, "latest")
+            wanted = OffsetRange(self._topic, part.number, first, end)
+            stored = StoredBatches(client, self._topic, part.number, first, end, timeout_ms=60_000)
+            path = self._folder / f"plain-{part.number}.parquet"
+            with pq.ParquetWriter(path, STORED, compression="zstd") as writer:
+                for batch in record_batches(stored, wanted, STORED):
+                    writer.write_batch(batch)
+                    rows += batch.num_rows
+            path.unlink()
+        return rows / (time.perf_counter() - started)
+
+    def _commits(self) -> Figure:
+        rates = [self._commit_rate(count) for count in (LARGE_FILES, SMALL_FILES)]
+        return relate(
+            AREA, f"commit to a table of {LARGE_FILES:,} files", "/s", pairs=[(rates[0], rates[1])],
+            probe_name=f"of {SMALL_FILES} files", goal=Goal(0.5), note="of a processor, in the median",
+        )  # fmt: skip
+
+    def _commit_rate(self, files: int) -> float:
+        """Commits in a second of a processor. The files do not exist: nothing reads them."""
+        folder = self._folder / f"commits-{files}"
+        table = Lake(str(folder)).table("orders")
+        for first in range(0, files, _ADDED_AT_ONCE):
+            table.add([_file(number) for number in range(first, min(first + _ADDED_AT_ONCE, files))])
+        times = []
+        for number in range(files, files + _COMMITS):
+            started = time.process_time()
+            table.add([_file(number)])
+            times.append(time.process_time() - started)
+        shutil.rmtree(folder)
+        return 1 / median(times)
+
+
+def _file(number: int) -> DataFile:
+    runs = (Run(0, number * 10, number * 10 + 10),)
+    path = f"date=2030-01-{1 + number % 28:02}/{number}.parquet"
+    return DataFile(path, "orders", runs, 1_000, "", 1, 2, time.time_ns() // 1_000_000)
