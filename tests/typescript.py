@@ -1,5 +1,10 @@
-"""The TypeScript client for tests: installed, built, and run by the `node` of this machine."""
+"""The TypeScript client for tests: installed, built, and run by the `node` of this machine.
 
+One process builds at a time, and only what has changed since: a build begins by removing the last one, and a test that
+packs or runs the client at that moment finds half of it.
+"""
+
+import fcntl
 import os
 import shutil
 import subprocess
@@ -33,6 +38,12 @@ def _build() -> str:
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     if int(version.removeprefix("v").partition(".")[0]) < NODE_MAJOR_MIN:
         return f"node is {version}, and the client needs {NODE_MAJOR_MIN}"
+    with (SDK / "package.json").open("rb") as guard:
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        return _build_alone(npm)
+
+
+def _build_alone(npm: str) -> str:
     installed = SDK / "node_modules" / ".package-lock.json"
     if not installed.exists() or installed.stat().st_mtime < (SDK / "package-lock.json").stat().st_mtime:
         try:

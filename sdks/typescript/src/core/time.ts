@@ -61,6 +61,22 @@ export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | unde
   });
 }
 
+/** Work that is done once at the end of a turn, when all is added that this turn will add. */
+export class AtEndOfTurn {
+  #isScheduled = false;
+
+  constructor(private readonly work: () => void) {}
+
+  schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      this.work();
+    });
+  }
+}
+
 /** Wakes waiters: news stay until somebody has looked. */
 export class News {
   #isSet = false;

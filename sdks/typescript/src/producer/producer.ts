@@ -8,7 +8,7 @@
 import type { WireRecord } from "../codec/record.js";
 import { CONTROLLER } from "../core/routes.js";
 import type { Session } from "../core/session.js";
-import { type Limits, News, sleep, steadyMs, TimeLimit } from "../core/time.js";
+import { AtEndOfTurn, type Limits, News, sleep, steadyMs, TimeLimit } from "../core/time.js";
 import { BufferFullError, ConnectionClosedError, DeadlineError, FlotillaError } from "../errors.js";
 import { type Bytes, makeRecord, type RecordFields, type RecordInit } from "./fields.js";
 import { newProducerId, PartitionLane } from "./lane.js";
@@ -28,7 +28,7 @@ export class Producer {
   readonly #producerId = newProducerId();
   readonly #room = new News();
   #alarm: NodeJS.Timeout | undefined;
-  #isScheduled = false;
+  readonly #pumping = new AtEndOfTurn(() => this.#pump());
   #isFlushing = false;
   #isRefreshing = false;
   #isClosed = false;
@@ -149,7 +149,7 @@ export class Producer {
     if (this.#isClosed) throw new ConnectionClosedError("the producer is closed");
     const batch = this.#buffer.add(record, sizeBytes, fields.partition, timeoutMs);
     const delivery = new Delivery(batch, batch.count - 1);
-    if (batch.count === 1 || this.#buffer.hasFull) this.#schedule();
+    if (batch.count === 1 || this.#buffer.hasFull) this.#pumping.schedule();
     return delivery;
   }
 
@@ -163,16 +163,6 @@ export class Producer {
   #flush(): void {
     this.#isFlushing = true;
     this.#pump();
-  }
-
-  /** Looks at the buffer, once, when this turn has added all it will add. */
-  #schedule(): void {
-    if (this.#isScheduled) return;
-    this.#isScheduled = true;
-    setImmediate(() => {
-      this.#isScheduled = false;
-      this.#pump();
-    });
   }
 
   #pump(): void {
@@ -202,7 +192,7 @@ export class Producer {
     this.#buffer.release(batch);
     if (batch.error) this.#failure ??= batch;
     this.#room.set();
-    if (this.#buffer.isWaiting) this.#schedule();
+    if (this.#buffer.isWaiting) this.#pumping.schedule();
   }
 
   /** Describes the topic anew: a broker knows that it has grown, or that it is another one of its name. */

@@ -13,7 +13,7 @@ import { BatchView } from "../codec/batch-view.js";
 import type { Reply } from "../codec/operations.js";
 import type { Delivery } from "../codec/values.js";
 import type { Session } from "../core/session.js";
-import { deferred, type Limits, News, steadyMs, TimeLimit, unlessAborted } from "../core/time.js";
+import { AtEndOfTurn, deferred, type Limits, News, steadyMs, TimeLimit, unlessAborted } from "../core/time.js";
 import {
   ConnectionClosedError, CorruptionError, FlotillaError, InvalidArgumentError, OutcomeUnknownError,
 } from "../errors.js";
@@ -40,7 +40,9 @@ export class Queue {
   readonly member = `${hostname()}-${process.pid}-${randomBytes(4).toString("hex")}`;
   readonly #session: Session;
   readonly #options: QueueOptions;
-  readonly #leases = new Leases(() => this.#schedule());
+  // What a handler settles in one turn leaves together.
+  readonly #pumping = new AtEndOfTurn(() => this.#pump());
+  readonly #leases = new Leases(() => this.#pumping.schedule());
   readonly #renewal: LeaseRenewal;
   readonly #settlements: Settlements;
   readonly #polls: Polls;
@@ -56,7 +58,6 @@ export class Queue {
   #wantedUntilMs = 0;
   #isFlowing = false;
   #isClosed = false;
-  #isScheduled = false;
   #takenOver = 0;
   #alarm: NodeJS.Timeout | undefined;
   #alarmMs = Infinity;
@@ -157,7 +158,7 @@ export class Queue {
     if (!this.#ready.length && !this.#isClosed) {
       await this.#prepare(signal);
       this.#isFlowing = true;
-      this.#schedule();
+      this.#pumping.schedule();
       while (!this.#ready.length && !this.#isClosed) {
         this.#news.clear();
         await this.#news.wait(Infinity, signal);
@@ -165,7 +166,7 @@ export class Queue {
       }
     }
     const message = this.#ready.shift();
-    if (!this.#ready.length) this.#schedule();
+    if (!this.#ready.length) this.#pumping.schedule();
     return message;
   }
 
@@ -234,7 +235,7 @@ export class Queue {
   async settle(messages: Iterable<QueueMessage>, outcome: Outcome, { wait = true, signal }: SettleOptions = {}): Promise<void> {
     if (!wait) {
       for (const { lease, offset } of messages) this.#settleSoon(lease, offset, outcome);
-      this.#schedule();
+      this.#pumping.schedule();
       if (this.#settlements.count > UNCONFIRMED_MAX) {
         await this.#waitWhile(() => this.#settlements.count > UNCONFIRMED_MAX, Infinity, signal);
       }
@@ -248,7 +249,7 @@ export class Queue {
     }
     const answer = deferred<void>();
     this.#settle(leases, outcome, (error) => (error ? answer.reject(error) : answer.resolve()));
-    this.#schedule();
+    this.#pumping.schedule();
     await unlessAborted(answer.promise, signal);
   }
 
@@ -276,7 +277,7 @@ export class Queue {
       lease.extended.set(offset, nowMs + visibilityMs - this.#renewal.visibilityMs);
       // Held and renewed again.
       this.#leases.hold(lease, offset);
-      this.#schedule();
+      this.#pumping.schedule();
       answer.resolve();
     }, 0, visibilityMs);
     await unlessAborted(answer.promise, signal);
@@ -285,7 +286,7 @@ export class Queue {
   /** @internal A transaction has taken over messages: for this consumer they are settled. */
   takenOver(lease: Lease, offsets: readonly number[]): void {
     this.#takenOver += this.#leases.close(lease, offsets).length;
-    this.#schedule();
+    this.#pumping.schedule();
     this.#news.set();
   }
 
@@ -348,16 +349,6 @@ export class Queue {
       routes.update(await this.#session.call("getMetadata", { topics: [this.topic] }, asking), [this.topic]);
     }
     this.#polls.adapt();
-  }
-
-  /** Schedules one pump for the end of this turn: what a handler settles meanwhile leaves together. */
-  #schedule(): void {
-    if (this.#isScheduled) return;
-    this.#isScheduled = true;
-    setImmediate(() => {
-      this.#isScheduled = false;
-      this.#pump();
-    });
   }
 
   /** Sends pending settlements, renews leases, and polls where there is room. */

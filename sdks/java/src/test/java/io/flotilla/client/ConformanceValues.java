@@ -12,8 +12,10 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.Callable;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.zip.CRC32C;
@@ -109,6 +111,28 @@ final class ConformanceValues {
     } else if (!Objects.equals(expected, found)) {
       throw new Mismatch(place + " is " + found + ", not " + expected);
     }
+  }
+
+  /** Makes the call of a step and compares; empty, where the error came that was expected. */
+  static Optional<Map<String, Object>> check(
+      Map<?, ?> step, Object expected, Callable<Map<String, Object>> call) throws Exception {
+    Object expectedError = step.get("expect_error");
+    Map<String, Object> found;
+    try {
+      found = call.call();
+    } catch (FlotillaException error) {
+      if (!error.code().name().equals(expectedError)) {
+        throw new Mismatch(error.toString());
+      }
+      return Optional.empty();
+    }
+    if (expectedError != null) {
+      throw new Mismatch(expectedError + " was expected, not " + found);
+    }
+    if (expected != null) {
+      match(expected, found, "reply");
+    }
+    return Optional.of(found);
   }
 
   private static void matchObject(Map<?, ?> expected, Object found, String place) throws Mismatch {
