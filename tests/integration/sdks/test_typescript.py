@@ -16,6 +16,8 @@ pytestmark = [pytest.mark.slow, IN_ONE_PROCESS]
 
 ROOT = SDK.parents[1]
 PUSH = "an iterating consumer parks a long poll for its free slots at every leader, as the Python client does"
+BACKUP = "for `flotilla backup` and `restore`"
+PIPELINE = "for pipelines, which run in Python"
 #: Operations of the contract that the client does not offer, and why.
 NOT_OFFERED = {
     "hello": "part of every connection",
@@ -23,6 +25,11 @@ NOT_OFFERED = {
     "subscribe": PUSH,
     "add_credit": PUSH,
     "unsubscribe": PUSH,
+    "read_log": BACKUP,
+    "read_snapshot": BACKUP,
+    "hold_settlements": BACKUP,
+    "report_pipeline": PIPELINE,
+    "list_pipelines": PIPELINE,
 }
 
 
