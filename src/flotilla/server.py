@@ -287,12 +287,12 @@ class Server:
             self._expires_s,
             self._meters,
             self.broker.pipelines.measured,
+            settings.data_dir,
         )
         self.node.runtime.on_group_failed = self.membership.group_failed
         self._open_to_all(budget)
-        #: Where this node reaches its own endpoint.
+        #: Where this node reaches its own endpoint, and its registration; known once its listeners are open.
         self._own_endpoint: Address | None = None
-        #: This node's registration; known once its listeners are open.
         self._own: RegisterBroker | None = None
         self._event_log, self._history = self._new_event_log(), self._new_history(metered)
         self._stop_looking: Cancel | None = None

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 import typer
@@ -152,7 +153,7 @@ def test_the_shell_is_a_member_of_a_stream_group(flotilla):
     assert "mode queue" in shown.stderr
 
 
-def test_a_stream_group_on_the_command_line(flotilla):
+def test_a_stream_group_on_the_command_line(flotilla, cluster: LocalCluster):
     flotilla("topic", "create", "streamed", "--partitions", "3")
     for number in range(6):
         flotilla("produce", "streamed", f"value-{number}")
@@ -163,6 +164,10 @@ def test_a_stream_group_on_the_command_line(flotilla):
     assert sorted(first + rest) == [f"value-{number}" for number in range(6)]
     [listed] = json.loads(flotilla("group", "list", "streamed", "--json").stdout)
     assert (listed["group"], listed["kind"], listed["lag"]) == ("shared", "stream", 0)
+    flotilla("produce", "streamed", "later")
+    pages = [urlopen(f"http://127.0.0.1:{node.ports.http}/metrics").read() for node in cluster.nodes.values()]
+    lags = re.findall(rb'^flotilla_group_lag_messages{topic="streamed",.*group="shared"} (.+)$', b"".join(pages), re.M)
+    assert sorted(map(int, lags)) == [0, 0, 1]
     described = flotilla("group", "describe", "streamed", "shared").stdout
     assert "last rebalance" in described
     assert "left" in described

@@ -107,6 +107,7 @@ class SingleNode:
             expires_s=lambda: 2_000_000_000,
             meters=lambda: [Meter(Quota(namespace="shop", stored_bytes=1), lambda: 0)],
             pipelines=lambda: [Pipeline("7a", "sums", ["orders"], "g", 1_200, 60_000, 400, 3, 500, 1_250)],
+            data_dir=".",
         )
 
     def _machine(self, group: GroupId) -> Any:

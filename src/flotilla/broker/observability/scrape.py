@@ -26,7 +26,7 @@ from flotilla.runtime.observability.metrics import Exposition, label
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.operations.cluster import REPLICA_BEHIND, REPLICA_DOWN, REPLICA_FORGETFUL, UNDER_REPLICATED
 from flotilla.types.operations.pipelines import Pipeline
-from flotilla.types.operations.queue import GroupDescription
+from flotilla.types.operations.queue import OFFSET_KIND, GroupDescription
 
 #: Replicas measured before yielding to the loop: about a millisecond.
 _SLICE = 128
@@ -79,7 +79,11 @@ class QueueMeter(Protocol):
     def queue_groups(self) -> list[str]:
         """Their names, while this node leads the partition."""
 
-    def measure_queue(self, group: str) -> GroupDescription | None: ...
+    def offset_groups(self) -> list[str]:
+        """The same of groups that commit offsets."""
+
+    def measure_queue(self, group: str) -> GroupDescription | None:
+        """Also of a group that commits offsets; None: it is gone, or its messages cannot be read now."""
 
     def held_messages(self) -> dict[str, int]:
         """Messages that groups hold beyond the topic's retention, by group."""
@@ -108,6 +112,7 @@ class Build(NamedTuple):
     meters: Callable[[], Iterable[Meter]] = tuple
     #: That report to this node.
     pipelines: Callable[[], Iterable[Pipeline]] = tuple
+    data_dir: str = ""
 
 
 class Measurements:
@@ -205,8 +210,7 @@ class Measurements:
             if results[0]:
                 out.add(metrics.RESULTS_KEPT, results[0], self._labels_of(group))
                 out.add(metrics.RESULTS_KEPT_BYTES, results[1], self._labels_of(group))
-            names = host.queue_groups()
-            for name in names:
+            for name in (*host.queue_groups(), *host.offset_groups()):
                 found = host.measure_queue(name)
                 if found is not None:
                     self._add_queue(out, f"{self._labels_of(group)},{label('group', name)}", found)
@@ -215,12 +219,15 @@ class Measurements:
                     await asyncio.sleep(0)
 
     def _add_queue(self, out: Exposition, labels: str, found: GroupDescription) -> None:
+        out.add(metrics.GROUP_LAG_MESSAGES, found.lag, labels)
+        out.add(metrics.GROUP_LAG_SECONDS, found.oldest_age_ms / 1000, labels)
+        if found.kind == OFFSET_KIND:
+            # It has a position and no leases.
+            return
         out.add(metrics.MESSAGES_ACKED, found.acked_total, labels)
         out.add(metrics.MESSAGES_DEAD_LETTERED, found.dead_total, labels)
         out.add(metrics.MESSAGES_UNBURIED, found.unburied, labels)
         out.add(metrics.MESSAGES_TRIMMED, found.trimmed_total, labels)
-        out.add(metrics.GROUP_LAG_MESSAGES, found.lag, labels)
-        out.add(metrics.GROUP_LAG_SECONDS, found.oldest_age_ms / 1000, labels)
         out.add(metrics.QUEUE_READY, found.ready, labels)
         out.add(metrics.QUEUE_LEASED, found.leased, labels)
         out.add(metrics.QUEUE_DELAYED, found.delayed, labels)
@@ -266,6 +273,10 @@ class Measurements:
     def _add_storage(self, out: Exposition) -> None:
         runtime = self._runtime
         out.add(metrics.STORAGE_OK, int(runtime.driver.refusal is None))
+        free, size = usage.disk_room(self._build.data_dir)
+        if size:
+            out.add(metrics.DISK_FREE_BYTES, free)
+            out.add(metrics.DISK_SIZE_BYTES, size)
         out.add(metrics.STALLED_READS, len(runtime.driver.stalled))
         scrubbed = runtime.scrubbing.done
         out.add(metrics.SCRUBBED_BYTES, scrubbed.bytes)

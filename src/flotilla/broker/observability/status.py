@@ -65,6 +65,7 @@ class NodeStatus:
         expires_s: Callable[[], int | None] = lambda: None,
         meters: Callable[[], Iterable[Meter]] = tuple,
         pipelines: Callable[[], Iterable[Pipeline]] = tuple,
+        data_dir: str = "",
     ) -> None:
         """`clients` is TcpServer.statistics; `hosts` are the partitions with queue groups.
 
@@ -84,7 +85,8 @@ class NodeStatus:
         self._is_stopping = False
         self._warnings = ReplicaWarnings(catalog, self._names, peers.is_up)
         python = platform.python_version()
-        build = Build(__version__, python, runtime.node, self._started_ms, bool(exposure), expires_s, meters, pipelines)
+        place = (__version__, python, runtime.node, self._started_ms, bool(exposure))
+        build = Build(*place, expires_s, meters, pipelines, data_dir)
         self._clock = clock
         self._hosts = hosts
         self._measurements = Measurements(

@@ -493,6 +493,12 @@ class PartitionHost:
     def queue_groups(self) -> list[str]:
         return [] if self._queue is None else self._queue.leader.groups()
 
+    def offset_groups(self) -> list[str]:
+        """Groups that commit offsets: stream groups, and readers. Of a leader."""
+        if self._queue is None:
+            return []
+        return [name for name in self.machine.positions if not self._queue.leader.has_group(name)]
+
     def kept_results(self) -> tuple[int, int]:
         """Results of acked messages, and the memory that they take. Of a leader."""
         results = self.machine.results

@@ -316,19 +316,20 @@ class QueueRequests:
         done(GroupList(dict(sorted(found.items()))))
 
     def describe_group(self, request: DescribeGroup, done: Done) -> None:
-        queue = self._queue
-        machine = queue.machine
-        position = machine.positions.get(request.group)
-        if not queue.leader.has_group(request.group) and position is not None:
-            lag = machine.next_offset - max(position.offset, machine.log_start)
-            age_ms = self._age_ms(position.offset) if lag > 0 else 0
-            ends = (position.offset, machine.next_offset, machine.log_start)
-            held_back = queue.held_back.messages.get(request.group, 0)
-            unused_ms = self._unused_ms(request.group)
-            done(GroupDescription(OFFSET_KIND, *ends, max(lag, 0), age_ms, held_back=held_back, unused_ms=unused_ms))
+        if not self._queue.leader.has_group(request.group) and request.group in self._queue.machine.positions:
+            done(self._describe_position(request.group))
             return
         self._check_open(request.group)
         done(self._describe(request.group))
+
+    def _describe_position(self, group: str) -> GroupDescription:
+        queue, machine = self._queue, self._queue.machine
+        offset = machine.positions[group].offset
+        lag = machine.next_offset - max(offset, machine.log_start)
+        age_ms = self._age_ms(offset) if lag > 0 else 0
+        ends = (offset, machine.next_offset, machine.log_start)
+        held_back, unused_ms = queue.held_back.messages.get(group, 0), self._unused_ms(group)
+        return GroupDescription(OFFSET_KIND, *ends, max(lag, 0), age_ms, held_back=held_back, unused_ms=unused_ms)
 
     def _describe(self, group: str) -> GroupDescription:
         queue = self._queue
@@ -366,7 +367,9 @@ class QueueRequests:
     def measure(self, group: str) -> GroupDescription | None:
         """The same for a scrape; None: the group is gone, or its messages cannot be read now."""
         try:
-            return self._describe(group) if self._queue.leader.has_group(group) else None
+            if self._queue.leader.has_group(group):
+                return self._describe(group)
+            return self._describe_position(group) if group in self._queue.machine.positions else None
         except (CorruptionError, NotLoadedError):
             return None
 

@@ -148,11 +148,15 @@ RETENTION_HELD_MESSAGES = _queue(
     "flotilla_retention_held_messages",
     "Messages that stay for the group although they are beyond the topic's retention; only of groups that hold some.",
 )
-GROUP_LAG_MESSAGES = _queue(GAUGE, "flotilla_group_lag_messages", "Unsettled messages of the group.")
+GROUP_LAG_MESSAGES = _queue(
+    GAUGE,
+    "flotilla_group_lag_messages",
+    "Unsettled messages of the group; of a stream group, and of a reader that commits, those after its position.",
+)
 GROUP_LAG_SECONDS = _queue(
     GAUGE,
     "flotilla_group_lag_seconds",
-    "The age of the oldest unsettled message of the group that is not delayed; 0 without one.",
+    "The age of the oldest of these messages that is not delayed; 0 without one.",
 )
 QUEUE_READY = _queue(GAUGE, "flotilla_queue_ready", "Messages that the next poll of the group could get.")
 QUEUE_LEASED = _queue(GAUGE, "flotilla_queue_leased", "Messages that members of the group have leased.")
@@ -230,6 +234,8 @@ STORAGE_ERRORS = _storage(
 STORAGE_OK = _storage(
     GAUGE, "flotilla_storage_ok", "1 while the journal can be written; 0 while nothing can be acknowledged."
 )
+DISK_FREE_BYTES = _storage(GAUGE, "flotilla_disk_free_bytes", "Free bytes of the file system of the data directory.")
+DISK_SIZE_BYTES = _storage(GAUGE, "flotilla_disk_size_bytes", "Bytes of the file system of the data directory.")
 
 SCRUBBED_BYTES = _storage(
     COUNTER, "flotilla_scrubbed_bytes_total", "Stored bytes that were read again in the background and verified."

@@ -63,9 +63,14 @@ class Workers:
     def queue_groups(self) -> list[str]:
         return ["gone", "workers"]
 
+    def offset_groups(self) -> list[str]:
+        return ["readers"]
+
     def measure_queue(self, group: str) -> GroupDescription | None:
         if group == "gone":
             return None
+        if group == "readers":
+            return GroupDescription("offset", 4, 10, 0, 6, 2_500)
         return GroupDescription("queue", 1, 10, 0, 9, 1_500, ready=4, leased=3, delayed=2, dead_total=5, acked_total=6)
 
 
@@ -131,7 +136,11 @@ def test_queue_groups_report_their_progress(tmp_path: Path) -> None:
             "flotilla_queue_delayed": 2,
         }
         for name, value in expected.items():
-            assert values(families, name) == {("orders", "0", "workers"): value}
+            assert values(families, name)["orders", "0", "workers"] == value
+        # A group that commits offsets has a lag, and nothing that leases would have.
+        assert values(families, "flotilla_group_lag_messages")["orders", "0", "readers"] == 6
+        assert values(families, "flotilla_group_lag_seconds")["orders", "0", "readers"] == 2.5
+        assert values(families, "flotilla_queue_ready").keys() == {("orders", "0", "workers")}
 
     run(tmp_path, test)
 
@@ -194,6 +203,7 @@ def test_disk_and_peers_are_measured(tmp_path: Path) -> None:
         families = await scrape(single)
         assert families["flotilla_fsync_seconds"].samples[("flotilla_fsync_seconds_count", ())] >= 2
         assert values(families, "flotilla_storage_ok") == {(): 1}
+        assert 0 < values(families, "flotilla_disk_free_bytes")[()] <= values(families, "flotilla_disk_size_bytes")[()]
         assert values(families, "flotilla_storage_errors_total") == {("journal",): 0, ("background",): 0}
         assert values(families, "flotilla_peer_up") == {("2",): 0}
         single.driver.storage_error = DiskFullError("no room")
