@@ -252,10 +252,10 @@ class AsyncClient:
         is given.
         """
         producer, limit_ms = self._own_producer(topic), self._limit_ms(timeout_ms)
-        record = await producer.make_record(payload, key, fields, limit_ms)
         limit = TimeLimit(limit_ms)
+        record = await producer.make_record(payload, key, fields, limit_ms)
         try:
-            return await (await producer.send_record(record, partition, limit_ms))
+            return await (await producer.send_record(record, partition, limit.left_ms or 1))
         except TopicReplacedError:
             # Certainly not stored, and the producer knows the new topic by now.
             return await (await producer.send_record(record, partition, limit.left_ms or 1))

@@ -130,8 +130,8 @@ class Client:
         limit = TimeLimit(limit_ms)
         record = producer.make_record(payload, key, fields, limit_ms)
         try:
-            receipt = producer.lone.store(record, partition, limit_ms)
-            return receipt or producer.send_record(record, partition, limit_ms).result()
+            receipt = producer.lone.store(record, partition, limit.left_ms or 1)
+            return receipt or producer.send_record(record, partition, limit.left_ms or 1).result()
         except TopicReplacedError:
             # Certainly not stored, and the producer knows the new topic by now.
             return producer.send_record(record, partition, limit.left_ms or 1).result()

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from flotilla.client._core.asyncio_network import Network
-from flotilla.client._core.closing import leaving
+from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.positions import find_topic
 from flotilla.client._duration import Duration, milliseconds
 from flotilla.client.producer._at_exit import report_unanswered
@@ -158,7 +158,7 @@ class AsyncProducer:
     async def send_record(self, record: Record, partition: int | None, timeout_ms: int) -> AsyncDelivery:
         size_bytes = record_bytes(record)
         if self._is_closed or not self._buffer.can_take(size_bytes):
-            await self._make_ready(size_bytes, timeout_ms)
+            timeout_ms = await self._make_ready(size_bytes, timeout_ms)
         batch = self._buffer.add(record, size_bytes, partition, steady_ms(), timeout_ms)
         if batch.count == 1 or self._buffer.has_full:
             self._schedule()
@@ -179,7 +179,7 @@ class AsyncProducer:
             return await self._send_records(listed, key, partition, timeout_ms, fields)
         template = await self.make_record(b"", None, fields, timeout_ms)
         batches = []
-        await self._make_ready(0, timeout_ms)
+        timeout_ms = await self._make_ready(0, timeout_ms)
         if partition is not None:
             self._buffer.check_partition(partition)
         for piece, size_bytes in self._buffer.cut(values):
@@ -201,7 +201,7 @@ class AsyncProducer:
         time_ms = now_ms()
         records = as_records(payloads, key, fields, time_ms, self._network.difference)
         if not self._buffer.partitions:
-            await self._make_ready(0, timeout_ms)
+            timeout_ms = await self._make_ready(0, timeout_ms)
             records = as_records(payloads, key, fields, time_ms, self._network.difference)
         sent = [await self.send_record(record, partition, timeout_ms) for record in records]
         self._core.flush(steady_ms())
@@ -213,17 +213,19 @@ class AsyncProducer:
 
     # Inside.
 
-    async def _make_ready(self, size_bytes: int, timeout_ms: int) -> None:
-        """Returns when the record may be added."""
+    async def _make_ready(self, size_bytes: int, timeout_ms: int) -> int:
+        """Returns when the record may be added, with the time that is left."""
+        limit = TimeLimit(timeout_ms)
         if self._is_closed:
             raise ConnectionClosedError("the producer is closed")
         if not self._buffer.partitions:
             await find_topic(self._network, self.topic, timeout_ms, create=True)
             self._core.adapt()
         if not self._buffer.can_take(size_bytes):
-            await self._wait_for_room(size_bytes, timeout_ms)
+            await self._wait_for_room(size_bytes, limit.left_ms or 1)
         if self._is_closed:
             raise ConnectionClosedError("the producer is closed")
+        return limit.left_ms or 1
 
     async def _wait_for_room(self, size_bytes: int, timeout_ms: int) -> None:
         try:

@@ -191,7 +191,10 @@ class Producer:
         while True:
             with self._lock:
                 if self._is_usable and buffer.can_take(size_bytes):
-                    batch = buffer.add(record, size_bytes, partition, steady_ms(), timeout_ms)
+                    # The time that it took to get here counts.
+                    at_ms = steady_ms()
+                    left_ms = max(end_ms - at_ms, 1) if end_ms else timeout_ms
+                    batch = buffer.add(record, size_bytes, partition, at_ms, left_ms)
                     return SyncDelivery(batch, batch.count - 1)
             end_ms = end_ms or steady_ms() + timeout_ms
             self._make_ready(size_bytes, timeout_ms, end_ms)
@@ -265,7 +268,7 @@ class Producer:
         """
         self._check_open()
         if not self._buffer.partitions:
-            self._thread.run(self._find_topic(timeout_ms))
+            self._thread.run(self._find_topic(max(end_ms - steady_ms(), 1) if end_ms else timeout_ms))
             self._check_open()
         gate = Gate()
         with self._lock:
