@@ -4,6 +4,9 @@
  * Records are staged at the leaders of their partitions; then one decision of the cluster applies to all of them. A
  * failure before the decision aborts the transaction. If this process dies before the decision, the cluster aborts it: at
  * once when it has made the id itself and no other process can know it, else when its time limit is over.
+ *
+ * What was sent once never changes: a record or an ack that is added while a stage is in flight, or after its answer was
+ * lost, begins another part.
  */
 
 import { randomBytes } from "node:crypto";
@@ -47,6 +50,8 @@ export interface Participant {
 class PendingBatch {
   readonly writer = new BatchWriter();
   sizeBytes = 0;
+  /** A broker may have staged it. */
+  isSent = false;
   isStaged = false;
   baseOffset = -1;
 
@@ -54,17 +59,46 @@ class PendingBatch {
 
   takes(kind: string, sizeBytes: number): boolean {
     const isFull = this.writer.count >= BATCH_RECORDS || this.sizeBytes + sizeBytes > BATCH_BYTES;
-    return !this.isStaged && !isFull && this.kind === kind;
+    return !this.isSent && !isFull && this.kind === kind;
+  }
+
+  seal(producerId: bigint): Buffer {
+    this.isSent = true;
+    return this.writer.seal("none", { producerId, epoch: 0, sequence: this.sequence });
   }
 }
 
 /** Messages of one queue group in one partition that the transaction acknowledges. */
-interface PendingAcks {
-  place: Participant;
-  group: string;
-  topicId: number;
-  messages: Map<Lease, { message: QueueMessage; offsets: number[] }>;
-  results: { offset: number; payload: Uint8Array; isKept: boolean }[];
+class PendingAcks {
+  /** They live as long, so that their leases are renewed. */
+  readonly messages = new Map<Lease, QueueMessage[]>();
+  readonly results: { offset: number; payload: Uint8Array; isKept: boolean }[] = [];
+  /** A broker may have staged them. */
+  isSent = false;
+
+  constructor(readonly place: Participant, readonly group: string, readonly topicId: number) {}
+
+  takes({ topic, partition, group, topicId }: Lease): boolean {
+    const isSame = this.place.topic === topic && this.place.partition === partition;
+    return !this.isSent && isSame && this.group === group && this.topicId === topicId;
+  }
+
+  has(lease: Lease, offset: number): boolean {
+    return this.messages.get(lease)?.some((message) => message.offset === offset) ?? false;
+  }
+
+  add(message: QueueMessage, result: Uint8Array | undefined): void {
+    const { lease, offset } = message;
+    const known = this.messages.get(lease);
+    if (known) known.push(message);
+    else this.messages.set(lease, [message]);
+    if (result) this.results.push({ offset, payload: result, isKept: true });
+  }
+
+  seal(): ReturnType<typeof leaseColumns> {
+    this.isSent = true;
+    return leaseColumns([...this.messages].flatMap(([lease, messages]) => lease.runs(offsetsOf(messages))));
+  }
 }
 
 /** Made by `Client.transaction`: `commit` it or `abort` it. Left undecided by `await using`, it is aborted. */
@@ -81,12 +115,19 @@ export class Transaction {
   readonly #last = new Map<string, { batch: PendingBatch; count: number }>();
   readonly #participants = new Map<string, Participant>();
   readonly #topicIds = new Map<string, number>();
-  #acks = new Map<string, PendingAcks>();
+  // Those that are not staged yet.
+  #acks: PendingAcks[] = [];
+  // Records that wait for the description of their topic.
+  readonly #adding = new Set<Promise<void>>();
+  // The last flush: one runs at a time, and the next one stages what was added since.
+  #flushing: Promise<unknown> = Promise.resolve();
   // The partition of records without a key.
   readonly #unkeyed = Math.floor(Math.random() * 2 ** 31);
   #bufferedBytes = 0;
   // When the first record was staged, by the cluster's clock; 0: none is staged.
   #begunMs = 0;
+  // A commit was asked for: nothing more is added.
+  #isComplete = false;
   #isOver = false;
   #isRepeated = false;
 
@@ -133,7 +174,7 @@ export class Transaction {
    * LeaseExpiredError for a message whose lease is over, as the commit does if that shows later.
    */
   ack(messages: QueueMessage | Iterable<QueueMessage>, { result }: { result?: Bytes } = {}): void {
-    this.#checkOpen();
+    this.#checkIncomplete();
     const given = Symbol.iterator in messages ? [...messages] : [messages];
     const payload = result === undefined ? undefined : toBytes(result);
     if (payload && given.length !== 1) throw new InvalidArgumentError("a result is of one message");
@@ -141,25 +182,22 @@ export class Transaction {
     for (const message of given) {
       const { lease, offset, topic, partition } = message;
       if (message.isSettled) throw leaseExpired(lease, [offset]);
+      if (this.#acks.some((acks) => acks.has(lease, offset))) continue;
       const place = { topic, partition };
-      const key = `${topic}/${partition}/${lease.group}/${lease.topicId}`;
-      const acks: PendingAcks = this.#acks.get(key) ?? { place, group: lease.group, topicId: lease.topicId, messages: new Map(), results: [] };
-      this.#acks.set(key, acks);
-      const known = acks.messages.get(lease) ?? { message, offsets: [] };
-      acks.messages.set(lease, known);
-      if (known.offsets.includes(offset)) continue;
-      known.offsets.push(offset);
-      if (payload) acks.results.push({ offset, payload, isKept: true });
+      let acks = this.#acks.find((each) => each.takes(lease));
+      if (!acks) this.#acks.push((acks = new PendingAcks(place, lease.group, lease.topicId)));
+      acks.add(message, payload);
       this.#join(place);
     }
   }
 
   /**
-   * Makes everything visible in all partitions, and resolves when it is. With an application id and a version: only
-   * once, however often that version is committed.
+   * Makes everything visible in all partitions, and resolves when it is: also what earlier calls are still adding. With an
+   * application id and a version: only once, however often that version is committed.
    */
   async commit({ applicationId = "", version = 0 }: { applicationId?: string; version?: number } = {}): Promise<void> {
     this.#checkOpen();
+    this.#isComplete = true;
     await this.#stageRest();
     const asked = { transactionId: this.transactionId, applicationId, version, partitions: this.partitions };
     try {
@@ -195,12 +233,27 @@ export class Transaction {
     if (this.#isOver) throw new TransactionEndedError(`transaction ${this.transactionId} is over`);
   }
 
+  #checkIncomplete(): void {
+    this.#checkOpen();
+    if (this.#isComplete) throw new TransactionEndedError(`transaction ${this.transactionId} is being committed`);
+  }
+
   #join(place: Participant): void {
     this.#participants.set(nameOf(place), place);
   }
 
   async #add(topic: string, payloads: Iterable<Bytes | RecordInit>, fields: RecordFields): Promise<void> {
-    this.#checkOpen();
+    this.#checkIncomplete();
+    const adding = this.#addFound(topic, payloads, fields);
+    this.#adding.add(adding);
+    try {
+      await adding;
+    } finally {
+      this.#adding.delete(adding);
+    }
+  }
+
+  async #addFound(topic: string, payloads: Iterable<Bytes | RecordInit>, fields: RecordFields): Promise<void> {
     const given = [...payloads].map((each): [Bytes, RecordFields] =>
       typeof each === "object" && !(each instanceof Uint8Array) ? [each.payload, each] : [each, fields],
     );
@@ -242,11 +295,17 @@ export class Transaction {
     this.#join(place);
   }
 
+  #flush(): Promise<void> {
+    const flushed = this.#flushing.then(() => this.#stageAll());
+    this.#flushing = flushed.catch(() => undefined);
+    return flushed;
+  }
+
   /** Stages partitions in parallel, and the parts of one partition one after the other, to keep their order. */
-  async #flush(): Promise<void> {
+  async #stageAll(): Promise<void> {
     const rows = new Map<string, (PendingBatch | PendingAcks)[]>();
     const unstaged = this.#batches.filter((batch) => !batch.isStaged);
-    for (const part of [...this.#acks.values(), ...unstaged]) {
+    for (const part of [...this.#acks, ...unstaged]) {
       const name = nameOf(part.place);
       rows.set(name, [...(rows.get(name) ?? []), part]);
     }
@@ -263,18 +322,17 @@ export class Transaction {
       };
       let staged: Reply<"stage">;
       if (part instanceof PendingBatch) {
-        const numbers = { producerId: this.#producerId, epoch: 0, sequence: part.sequence };
-        const attachment = part.writer.seal("none", numbers);
+        const attachment = part.seal(this.#producerId);
         const fields = { ...own, topicId: this.#topicIds.get(part.place.topic)! };
         staged = await this.#session.call("stage", fields, { ...this.#asking, attachment });
         part.isStaged = true;
         this.#bufferedBytes -= part.sizeBytes;
       } else {
         const { group, topicId, results } = part;
-        const leases = leaseColumns([...part.messages].flatMap(([lease, { offsets }]) => lease.runs(offsets)));
-        staged = await this.#session.call("stageSettlement", { ...own, group, topicId, leases, results }, this.#asking);
-        this.#acks = new Map([...this.#acks].filter(([, acks]) => acks !== part));
-        for (const [lease, { message, offsets }] of part.messages) message.owner.takenOver(lease, offsets);
+        const fields = { ...own, group, topicId, leases: part.seal(), results };
+        staged = await this.#session.call("stageSettlement", fields, this.#asking);
+        this.#acks = this.#acks.filter((acks) => acks !== part);
+        for (const [lease, messages] of part.messages) messages[0]!.owner.takenOver(lease, offsetsOf(messages));
       }
       this.#begunMs = Math.min(this.#begunMs || staged.begunMs, staged.begunMs);
     }
@@ -283,6 +341,7 @@ export class Transaction {
   /** Stages what a commit needs. Any failure ends the transaction: nothing was decided yet. */
   async #stageRest(): Promise<void> {
     try {
+      await Promise.all(this.#adding);
       await this.#flush();
     } catch (error) {
       await this.#abortQuietly();
@@ -391,6 +450,10 @@ async function outcome(session: Session, transactionId: string, place: Participa
     throw new ForgottenError(`${missing} remembers nothing of it: ${error.message}`);
   }
   throw new ForgottenError(`${missing} has dropped its part`);
+}
+
+function offsetsOf(messages: readonly QueueMessage[]): number[] {
+  return messages.map((message) => message.offset);
 }
 
 function nameOf(place: Participant): string {

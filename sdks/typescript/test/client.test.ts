@@ -1,15 +1,16 @@
 /** The client at one real node: every noun does what it says. */
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { after, before, test, type TestContext } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
 import {
-  AlreadyExistsError, Client, InvalidArgumentError, LeaseExpiredError, MessageFailedError, NotFoundError, Reject, Release,
-  Retry, TransactionEndedError, UnsupportedError,
+  AlreadyExistsError, Client, InvalidArgumentError, LeaseExpiredError, MessageFailedError, NotFoundError, OutcomeUnknownError,
+  Reject, Release, Retry, TransactionEndedError, UnsupportedError,
 } from "flotilla-mq";
 
+import { Session } from "../dist/core/session.js";
 import { eventually, Node } from "./node.js";
 
 const node = new Node();
@@ -241,6 +242,76 @@ test("a transaction is visible in all topics at once, and a version is committed
     assert.equal(transaction.receipts.length, isRepeated ? 0 : 3);
   }
   assert.deepEqual((await client.peek(two)).map((message) => message.text), ["b", "c"]);
+});
+
+/** Brokers carry out calls of these operations as ever; `meanwhile` runs before their answers reach the client. */
+function beforeAnswers(t: TestContext, operations: string[], meanwhile: (operation: string) => unknown): void {
+  const { call } = Session.prototype;
+  t.mock.method(Session.prototype, "call", async function (this: Session, ...given: Parameters<typeof call>) {
+    const answer = await call.apply(this, given);
+    if (operations.includes(given[0])) await meanwhile(given[0]);
+    return answer;
+  });
+}
+
+const STAGES = ["stage", "stageSettlement"];
+
+test("what is added to a transaction while a stage is in flight is part of it", async (t) => {
+  const [topic, work] = [await newTopic(), await newTopic()];
+  await client.produceMany(work, ["one", "two"]);
+  await using queue = client.queue(work, "g");
+  const [one, two] = await queue.poll(2);
+  const transaction = client.transaction();
+  beforeAnswers(t, STAGES, (operation) => (operation === "stage" ? transaction.produce(topic, "b") : transaction.ack(two!)));
+  transaction.ack(one!);
+  await transaction.stage(topic, ["a"]);
+  t.mock.restoreAll();
+  await transaction.commit();
+  assert.deepEqual((await client.peek(topic)).map((message) => message.text), ["a", "b"]);
+  assert.deepEqual(transaction.receipts.map(({ offset }) => offset), [0, 1]);
+  assert.equal((await client.describeGroup(work, "g")).ackedTotal, 2);
+});
+
+test("what is added to a transaction after a stage without an answer is part of it", async (t) => {
+  const [topic, work] = [await newTopic(), await newTopic()];
+  await client.produceMany(work, ["one", "two"]);
+  await using queue = client.queue(work, "g");
+  const [one, two] = await queue.poll(2);
+  const transaction = client.transaction();
+  beforeAnswers(t, STAGES, () => {
+    throw new OutcomeUnknownError("the answer is lost");
+  });
+  transaction.ack(one!);
+  await assert.rejects(transaction.stage(topic, ["a"]), OutcomeUnknownError);
+  t.mock.restoreAll();
+  // The message may be staged: to acknowledge it once more changes nothing.
+  transaction.ack([one!, two!]);
+  await transaction.produce(topic, "b");
+  await transaction.commit();
+  assert.deepEqual((await client.peek(topic)).map((message) => message.text), ["a", "b"]);
+  assert.deepEqual(transaction.receipts.map(({ offset }) => offset), [0, 1]);
+  assert.equal((await client.describeGroup(work, "g")).ackedTotal, 2);
+});
+
+test("a commit includes what was added before it, and nothing is added after it", async (t) => {
+  const topic = await newTopic();
+  // Another client does not know the topic yet: adding takes a request.
+  await using other = new Client(node.address);
+  const transaction = other.transaction();
+  const adding = [transaction.produce(topic, "a"), transaction.stage(topic, ["b"]), transaction.stage(topic, ["c"])];
+  let late: Promise<unknown> | undefined;
+  beforeAnswers(t, ["commitTransaction"], () => {
+    late = assert.rejects(transaction.produce(topic, "d"), TransactionEndedError);
+    assert.throws(() => transaction.ack([]), TransactionEndedError);
+  });
+  await Promise.all([...adding, transaction.commit()]);
+  await late!;
+  assert.deepEqual((await client.peek(topic)).map((message) => message.text), ["a", "b", "c"]);
+  assert.equal(transaction.receipts.length, 3);
+  const failing = other.transaction();
+  const refused = assert.rejects(failing.produce(topic, "e", { partition: 1 }), InvalidArgumentError);
+  await assert.rejects(failing.commit(), InvalidArgumentError);
+  await refused;
 });
 
 test("members of a stream share partitions, and go on where the group committed", async () => {

@@ -11,10 +11,8 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.ThreadLocalRandom;
 
@@ -32,6 +30,9 @@ import java.util.concurrent.ThreadLocalRandom;
  *   transaction.commit();
  * }
  * }</pre>
+ *
+ * <p>What was sent once never changes: a record or an ack that is added after the answer to a stage was lost begins
+ * another part.
  */
 public final class Transaction implements AutoCloseable {
   private static final int BATCH_BYTES = 1 << 20;
@@ -46,6 +47,8 @@ public final class Transaction implements AutoCloseable {
     private int count;
     private long sizeBytes;
     private long baseOffset = -1;
+    /** A broker may have staged it. */
+    private boolean isSent;
 
     Batch(Participant place, int sequence) {
       this.place = place;
@@ -53,7 +56,7 @@ public final class Transaction implements AutoCloseable {
     }
 
     boolean takes(ProducerRecord record) {
-      return !records.isEmpty()
+      return !isSent
           && count < BATCH_RECORDS
           && sizeBytes + record.sizeBytes() <= BATCH_BYTES
           && records.get(0).priority == record.priority
@@ -61,7 +64,36 @@ public final class Transaction implements AutoCloseable {
     }
   }
 
-  private record Ack(QueueMessage message, QueueConsumer consumer, byte[] result) {}
+  /** Messages of one queue group in one partition. */
+  private static final class Acks {
+    private final QueueConsumer consumer;
+    private final int partition;
+    private final List<QueueMessage> messages = new ArrayList<>();
+    private final List<Result> results = new ArrayList<>();
+    /** A broker may have staged them. */
+    private boolean isSent;
+
+    Acks(QueueMessage first) {
+      this.consumer = first.consumer();
+      this.partition = first.partition();
+    }
+
+    boolean takes(QueueMessage message) {
+      return !isSent && consumer == message.consumer() && partition == message.partition();
+    }
+
+    void add(QueueMessage message, byte[] result) {
+      messages.add(message);
+      if (result != null) {
+        results.add(
+            Result.newBuilder()
+                .setPartition(partition)
+                .setOffset(message.offset())
+                .setPayload(ByteString.copyFrom(result))
+                .build());
+      }
+    }
+  }
 
   private record Written(Batch batch, int position) {}
 
@@ -75,7 +107,8 @@ public final class Transaction implements AutoCloseable {
   private final Map<Participant, Batch> last = new HashMap<>();
   private final Map<Participant, Integer> counts = new LinkedHashMap<>();
   private final List<Written> written = new ArrayList<>();
-  private final List<Ack> acks = new ArrayList<>();
+  /** Those that are not staged yet. */
+  private final List<Acks> unstagedAcks = new ArrayList<>();
   private long bufferedBytes;
   /** When the first record was staged, by the cluster's clock; 0: none is staged. */
   private long begunMs;
@@ -118,7 +151,12 @@ public final class Transaction implements AutoCloseable {
     if (!message.beginSettling()) {
       throw new FlotillaException(ErrorCode.LEASE_EXPIRED, message + " was settled before, or its lease is lost");
     }
-    acks.add(new Ack(message, message.consumer(), result));
+    Acks acks = unstagedAcks.stream().filter(each -> each.takes(message)).findFirst().orElse(null);
+    if (acks == null) {
+      acks = new Acks(message);
+      unstagedAcks.add(acks);
+    }
+    acks.add(message, result);
     counts.putIfAbsent(new Participant(message.topic(), message.partition()), 0);
   }
 
@@ -156,8 +194,8 @@ public final class Transaction implements AutoCloseable {
   /** Drops everything. Throws TRANSACTION_ENDED when it was committed. */
   public void abort() {
     isOver = true;
-    acks.forEach(ack -> ack.message().settlingFailed());
-    acks.clear();
+    unstagedAcks.forEach(acks -> acks.messages.forEach(QueueMessage::settlingFailed));
+    unstagedAcks.clear();
     decision().abort(begunMs);
   }
 
@@ -224,55 +262,47 @@ public final class Transaction implements AutoCloseable {
 
   /** Stages what is not staged yet; the batches of a partition in their order. */
   private void flush() {
-    Set<List<Object>> places = new LinkedHashSet<>();
-    acks.forEach(ack -> places.add(List.of(ack.consumer().topic(), ack.message().partition(), ack.consumer().group())));
-    for (List<Object> place : places) {
-      stageAcks((String) place.get(0), (int) place.get(1), (String) place.get(2));
+    for (Acks acks : List.copyOf(unstagedAcks)) {
+      stage(acks);
+      unstagedAcks.remove(acks);
     }
     for (Batch batch : batches) {
       if (!batch.records.isEmpty()) {
-        StageRequest request =
-            StageRequest.newBuilder()
-                .setTopic(batch.place.topic())
-                .setPartition(batch.place.partition())
-                .setTransactionId(transactionId)
-                .setBatch(BatchEncoder.encode(batch.records, producerId, batch.sequence))
-                .setTopicId(topics.get(batch.place.topic()).topicId())
-                .setTimeoutMs(transactionTimeoutMs)
-                .build();
-        staged(client.calls().call(FlotillaGrpc.getStageMethod(), request, Effect.REPEATABLE, client.timeoutMs()));
-        bufferedBytes -= batch.sizeBytes;
-        batch.records = new ArrayList<>();
+        stage(batch);
       }
     }
   }
 
-  private void stageAcks(String topic, int partition, String group) {
-    StageAckRequest.Builder request =
-        StageAckRequest.newBuilder()
-            .setTopic(topic)
-            .setPartition(partition)
-            .setGroup(group)
+  private void stage(Batch batch) {
+    StageRequest request =
+        StageRequest.newBuilder()
+            .setTopic(batch.place.topic())
+            .setPartition(batch.place.partition())
             .setTransactionId(transactionId)
-            .setTimeoutMs(transactionTimeoutMs);
-    List<Ack> part = acks.stream()
-        .filter(ack -> ack.consumer().topic().equals(topic) && ack.message().partition() == partition
-            && ack.consumer().group().equals(group))
-        .toList();
-    for (Ack ack : part) {
-      request.addLeases(ack.message().lease());
-      if (ack.result() != null) {
-        request.addResults(
-            Result.newBuilder()
-                .setPartition(partition)
-                .setOffset(ack.message().offset())
-                .setPayload(ByteString.copyFrom(ack.result())));
-      }
-    }
-    staged(client.calls()
-        .call(FlotillaGrpc.getStageAckMethod(), request.build(), Effect.REPEATABLE, client.timeoutMs()));
-    acks.removeAll(part);
-    part.forEach(ack -> ack.consumer().takenOver(ack.message()));
+            .setBatch(BatchEncoder.encode(batch.records, producerId, batch.sequence))
+            .setTopicId(topics.get(batch.place.topic()).topicId())
+            .setTimeoutMs(transactionTimeoutMs)
+            .build();
+    batch.isSent = true;
+    staged(client.calls().call(FlotillaGrpc.getStageMethod(), request, Effect.REPEATABLE, client.timeoutMs()));
+    bufferedBytes -= batch.sizeBytes;
+    batch.records = new ArrayList<>();
+  }
+
+  private void stage(Acks acks) {
+    StageAckRequest request =
+        StageAckRequest.newBuilder()
+            .setTopic(acks.consumer.topic())
+            .setPartition(acks.partition)
+            .setGroup(acks.consumer.group())
+            .setTransactionId(transactionId)
+            .setTimeoutMs(transactionTimeoutMs)
+            .addAllLeases(acks.messages.stream().map(QueueMessage::lease).toList())
+            .addAllResults(acks.results)
+            .build();
+    acks.isSent = true;
+    staged(client.calls().call(FlotillaGrpc.getStageAckMethod(), request, Effect.REPEATABLE, client.timeoutMs()));
+    acks.messages.forEach(acks.consumer::takenOver);
   }
 
   private void staged(StageReply reply) {

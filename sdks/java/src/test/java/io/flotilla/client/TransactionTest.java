@@ -1,11 +1,15 @@
 package io.flotilla.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.flotilla.v1.FlotillaGrpc;
+import io.flotilla.v1.TransactionOutcomeRequest;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.FutureTask;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -75,6 +79,67 @@ class TransactionTest {
       }
     }
     assertEquals(1, client.peek(orders, 0, 0, 10).size());
+  }
+
+  @Test
+  void aRecordAfterAStageWithoutAnAnswerIsStored() throws Exception {
+    try (HeldAnswers answers = new HeldAnswers(Node.shared().address());
+        Client behind = new Client(answers.address())) {
+      Transaction transaction = behind.transaction();
+      transaction.produce(orders, ProducerRecord.of("a"));
+      stageUnanswered(behind, transaction, answers);
+      transaction.produce(orders, ProducerRecord.of("b"));
+      transaction.commit();
+      assertEquals(List.of(0L, 1L), transaction.receipts().stream().map(Receipt::offset).toList());
+    }
+    assertEquals(List.of("a", "b"), client.peek(orders, 0, 0, 10).stream().map(Message::text).toList());
+  }
+
+  @Test
+  void anAckAfterAStageWithoutAnAnswerIsDone() throws Exception {
+    client.produceMany(orders, List.of(ProducerRecord.of("one"), ProducerRecord.of("two")));
+    try (HeldAnswers answers = new HeldAnswers(Node.shared().address());
+        Client behind = new Client(answers.address());
+        QueueConsumer queue = behind.queue(orders, "g")) {
+      Transaction transaction = behind.transaction();
+      try (QueueMessage one = queue.next(); QueueMessage two = queue.next()) {
+        transaction.ack(one);
+        stageUnanswered(behind, transaction, answers);
+        transaction.ack(two);
+        transaction.commit();
+      }
+    }
+    assertEquals(2, client.describeGroup(orders, "g").ackedTotal());
+  }
+
+  /** The broker stages what was added for {@code orders}; the thread that waits for the answer is interrupted. */
+  private void stageUnanswered(Client behind, Transaction transaction, HeldAnswers answers) throws Exception {
+    // The connection is open before: opening it takes answers.
+    behind.describeTopic(orders);
+    answers.hold();
+    FutureTask<FlotillaException> staging = new FutureTask<>(
+        () -> assertThrows(FlotillaException.class, () -> transaction.stage(orders, List.of())));
+    Thread thread = new Thread(staging);
+    thread.start();
+    while (!isStaged(transaction)) {
+      assertFalse(staging.isDone());
+      Thread.sleep(5);
+    }
+    thread.interrupt();
+    assertEquals(ErrorCode.OUTCOME_UNKNOWN, staging.get().code());
+    answers.release();
+  }
+
+  private boolean isStaged(Transaction transaction) {
+    TransactionOutcomeRequest request =
+        TransactionOutcomeRequest.newBuilder().setTopic(orders).setTransactionId(transaction.transactionId()).build();
+    try {
+      return client.calls()
+          .call(FlotillaGrpc.getTransactionOutcomeMethod(), request, Effect.READ, client.timeoutMs()).getBegunMs() > 0;
+    } catch (FlotillaException error) {
+      assertEquals(ErrorCode.NOT_FOUND, error.code());
+      return false;
+    }
   }
 
   @Test
