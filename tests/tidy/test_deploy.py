@@ -1,6 +1,7 @@
 """The files in deploy/ are valid for those who read them, and agree with the product."""
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -33,12 +34,24 @@ def installed(program: str) -> str:
     return found
 
 
-def test_alerts_use_metrics_that_exist() -> None:
+def unknown_metrics(query: str) -> set[str]:
     reference = (ROOT / "docs/reference/metrics.md").read_text("utf-8")
-    known = set(re.findall(r"`(flotilla_\w+)`", reference))
+    known = set(re.findall(r"`((?:flotilla|process)_\w+)`", reference))
+    return {name.removesuffix("_bucket") for name in re.findall(r"(?:flotilla|process)_\w+", query)} - known
+
+
+def test_alerts_use_metrics_that_exist() -> None:
     for rule in RULES:
-        used = {name.removesuffix("_bucket") for name in re.findall(r"flotilla_\w+", rule["expr"])}
-        assert used <= known, rule["alert"]
+        assert not unknown_metrics(rule["expr"]), rule["alert"]
+
+
+def test_boards_are_as_their_script_writes_them() -> None:
+    script = runpy.run_path(str(DEPLOY / "grafana/boards.py"))
+    for name, rows in script["BOARDS"].items():
+        kept = (DEPLOY / f"grafana/{name}.json").read_text("utf-8")
+        assert kept == script["render"](name), "run `python deploy/grafana/boards.py`"
+        for panel in (panel for row in rows for panel in row):
+            assert not unknown_metrics(" ".join(panel.queries.values())), panel.title
 
 
 def test_every_alert_has_a_paragraph_in_the_runbook() -> None:
