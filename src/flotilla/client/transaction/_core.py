@@ -142,15 +142,16 @@ class TransactionBuffer:
         if message.is_settled:
             raise lease_expired(lease, lease.bit(message.offset))
         place = (lease.topic, lease.partition)
+        if any(acks.masks.get(lease, 0) & lease.bit(message.offset) for acks in self._acks):
+            # The first one counts, as for any other ack.
+            return
         acks = self._unsent_acks(lease)
         if acks is None:
             acks = PendingAcks(place, lease.group, lease.topic_id)
             self._acks.append(acks)
-        is_new = not acks.masks.get(lease, 0) & lease.bit(message.offset)
         acks.masks[lease] = acks.masks.get(lease, 0) | lease.bit(message.offset)
         acks.messages.append(message)
-        if result is not None and is_new:
-            # The first one counts, as for any other ack.
+        if result is not None:
             acks.results.append(MessageResult(message.offset, result))
         self._counts.setdefault(place, 0)
 

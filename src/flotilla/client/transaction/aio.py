@@ -80,6 +80,8 @@ class AsyncTransaction:
         self._begun_ms = 0
         #: The partition of records without a key, by topic.
         self._unkeyed: dict[str, int] = {}
+        #: `commit` was called: what is added now would be left out.
+        self._is_complete = False
         self._is_over = False
         self._is_repeated = False
 
@@ -111,8 +113,7 @@ class AsyncTransaction:
         **fields: Unpack[RecordFields],
     ) -> None:
         """Adds one record. It may stay in this process until the commit, and is visible to no reader before."""
-        await self._add(topic, [payload], key, partition, fields)
-        gathered = self._open()
+        gathered = await self._add(topic, [payload], key, partition, fields)
         if gathered.size_bytes >= BUFFER_BYTES:
             await self._flush()
 
@@ -142,18 +143,19 @@ class AsyncTransaction:
             raise InvalidArgumentError("a result is of one message")
         if result is not None and len(result) > RESULT_BYTES_MAX:
             raise InvalidArgumentError(f"a result has at most {RESULT_BYTES_MAX} bytes")
-        gathered = self._open()
         for message in messages:
-            if result is not None and not gathered.has_room(message, result):
+            if result is not None and not self._incomplete().has_room(message, result):
                 await self._flush()
-            gathered.add_ack(message, result)
+            self._incomplete().add_ack(message, result)
 
     async def commit(self, *, application_id: str = "", version: int = 0) -> None:
         """Makes everything visible in all partitions, and returns when it is. After that there are receipts.
 
-        With an application id and a version: only once, however often that version is committed.
+        With an application id and a version: only once, however often that version is committed. What is added from
+        the call on, by another task, is refused with TransactionEndedError.
         """
         gathered = self._open()
+        self._is_complete = True
         await self._stage_rest()
         try:
             committed = await commit_transaction(
@@ -204,6 +206,12 @@ class AsyncTransaction:
             self._gathered = TransactionBuffer(new_producer_id(self._opened().session))
         return self._gathered
 
+    def _incomplete(self) -> TransactionBuffer:
+        gathered = self._open()
+        if self._is_complete:
+            raise TransactionEndedError(f"transaction {self._id} is being committed, and takes nothing more")
+        return gathered
+
     async def _add(
         self,
         topic: str,
@@ -211,20 +219,21 @@ class AsyncTransaction:
         key: bytes | None,
         partition: int | None,
         fields: RecordFields,
-    ) -> None:
+    ) -> TransactionBuffer:
         time_ms = now_ms()
         # Records that every broker would refuse are refused before one is asked.
         as_records(payloads, key, fields, time_ms)
-        self._open()
+        self._incomplete()
         network = self._opened()
         found = await find_topic(network, topic, self._timeout_ms, create=True)
         # Delays count by the time of a broker, which the broker that described the topic has sent.
         records = as_records(payloads, key, fields, time_ms, network.difference)
         unkeyed = self._unkeyed.setdefault(topic, network.session.chance.getrandbits(31))
-        gathered = self._open()
+        gathered = self._incomplete()
         gathered.topic_ids.setdefault(topic, found.topic_id)
         for record in records:
             gathered.add(topic, choose_partition(record, partition, found, unkeyed), record)
+        return gathered
 
     async def _flush(self) -> None:
         """Stages partitions in parallel, and the batches of one partition one after the other, to keep their order."""

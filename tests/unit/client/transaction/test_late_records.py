@@ -8,7 +8,8 @@ import pytest
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.transaction.aio import AsyncTransaction
 from flotilla.testing import LocalBroker
-from flotilla.types.operations.transactions import Stage, StageSettlement
+from flotilla.types.errors import TransactionEndedError
+from flotilla.types.operations.transactions import CommitTransaction, Stage, StageSettlement
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +78,37 @@ def test_an_ack_after_a_stage_without_an_answer(broker: LocalBroker) -> None:
                 transaction = client.transaction()
                 await transaction.ack(first)
                 await _stage_unanswered(client, transaction)
-                await transaction.ack(second)
+                await transaction.ack(first, second)
                 await transaction.commit()
             assert (await client.describe_group("work", "g")).acked_total == 2
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_what_is_added_during_a_commit_is_refused(broker: LocalBroker) -> None:
+    async def run() -> None:
+        async with broker.async_client() as client:
+            await client.create_topic("late")
+            await client.produce("late", b"work")
+            async with client.queue("late", group="g") as queue:
+                (message,) = await queue.poll(1, wait_ms=5_000)
+                transaction = client.transaction()
+                await transaction.produce("late", b"in time")
+                network = client._opened()
+                call, refused = network.call, list[str]()
+
+                async def add_before(request, *arguments):
+                    if isinstance(request, CommitTransaction):
+                        for adding in (transaction.produce("late", b"late"), transaction.ack(message)):
+                            with pytest.raises(TransactionEndedError) as error:
+                                await adding
+                            refused.append(str(error.value))
+                    return await call(request, *arguments)
+
+                network.call = add_before  # type: ignore[method-assign]
+                await transaction.commit()
+            assert len(refused) == 2
+            assert await _payloads(client, "late") == [b"work", b"in time"]
+            assert len(transaction.receipts) == 1
 
     asyncio.run(asyncio.wait_for(run(), 30))
