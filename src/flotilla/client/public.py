@@ -102,6 +102,7 @@ from flotilla.types.operations.cluster import NodeDescribed as NodeDescribed
 from flotilla.types.operations.cluster import NodeWarning as NodeWarning
 from flotilla.types.operations.cluster import PlannedMove as PlannedMove
 from flotilla.types.operations.cluster import ReplicasDescribed as ReplicasDescribed
+from flotilla.types.operations.pipelines import Pipeline as Pipeline
 from flotilla.types.operations.queue import Explanation as Explanation
 from flotilla.types.operations.queue import GroupDescription as GroupDescription
 from flotilla.types.operations.queue import GroupReset as GroupReset

@@ -80,12 +80,13 @@ def wait_dead(client: Client) -> None:
 def take_snapshots(broker: LocalBroker) -> None:
     """Of all groups: then their logs begin where retention says."""
     server = broker._server
+    (trimmed,) = (topic.partitions[0].group for topic in server.catalog.topics() if topic.name == "trimmed")
 
     async def take() -> None:
         groups = server.node.store.groups
         for group in groups:
             server.node.runtime.snapshot(group)
-        while any(log.snapshot() is None for log in groups.values()):
+        while any(log.snapshot() is None for log in groups.values()) or groups[trimmed].first_index() == 1:
             await server.node.runtime.turned()
 
     broker._loop.run(take())

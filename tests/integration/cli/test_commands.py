@@ -16,6 +16,7 @@ import typer
 from flotilla import Client
 from flotilla.cli.local_cluster import LocalCluster
 from flotilla.cli.terminal.arguments import complete_groups, complete_nodes, complete_topics
+from tests.integration.testing.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
 
@@ -165,9 +166,13 @@ def test_a_stream_group_on_the_command_line(flotilla, cluster: LocalCluster):
     [listed] = json.loads(flotilla("group", "list", "streamed", "--json").stdout)
     assert (listed["group"], listed["kind"], listed["lag"]) == ("shared", "stream", 0)
     flotilla("produce", "streamed", "later")
-    pages = [urlopen(f"http://127.0.0.1:{node.ports.http}/metrics").read() for node in cluster.nodes.values()]
-    lags = re.findall(rb'^flotilla_group_lag_messages{topic="streamed",.*group="shared"} (.+)$', b"".join(pages), re.M)
-    assert sorted(map(int, lags)) == [0, 0, 1]
+
+    def lags() -> list[int]:
+        pages = [urlopen(f"http://127.0.0.1:{node.ports.http}/metrics").read() for node in cluster.nodes.values()]
+        lag = rb'^flotilla_group_lag_messages{topic="streamed",.*group="shared"} (.+)$'
+        return sorted(map(int, re.findall(lag, b"".join(pages), re.M)))
+
+    eventually(lambda: lags() == [0, 0, 1])
     described = flotilla("group", "describe", "streamed", "shared").stdout
     assert "last rebalance" in described
     assert "left" in described

@@ -7,12 +7,13 @@ import threading
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flotilla import Client
+from flotilla import Client, NotFoundError
 from flotilla.cli.local_cluster import HOST, LocalCluster
 from tests.integration.ports import free_ports
 from tests.integration.testing.waiting import eventually
@@ -62,7 +63,7 @@ def ask(prometheus: str, query: str) -> list[Any]:
 
 
 def work(client: Client, stopping: threading.Event) -> None:
-    """Some of everything: messages that are read, acknowledged, delayed, delivered again and dead."""
+    """Some of everything: messages that are read, acknowledged, delayed, delivered again or dead; a refused request."""
     with client.queue("mails", group="senders") as queue, client.reader("mails", offset=0) as reader:
         while not stopping.is_set():
             client.produce_many("mails", [b"sent"] * 20)
@@ -73,6 +74,8 @@ def work(client: Client, stopping: threading.Event) -> None:
                 else:
                     message.nack(delay_ms=0)
             reader.poll(100)
+            with suppress(NotFoundError):
+                client.describe_group("mails", "nobody")
 
 
 def test_every_panel_shows_something(cluster: LocalCluster, prometheus: str) -> None:

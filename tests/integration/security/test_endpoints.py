@@ -15,12 +15,14 @@ import pytest
 from flotilla import App, AsyncClient, Client, Tls, UnavailableError, Worker
 from flotilla.client.producer._direct_connection import WORTH_WANTS
 from flotilla.security.authority import Authority
+from flotilla.security.blocking_tls import BlockingTls
 from flotilla.server import Server
 from flotilla.testing import LocalBroker
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import DeadlineError, InvalidArgumentError
 from flotilla.types.records import Record
 from flotilla.types.settings import NodeSettings
+from tests.integration.testing.waiting import eventually
 from tests.unit.security.issuing import CLUSTER, HOSTS, files_in, folder_of, node_files, trusting, user_tls
 
 FREE = Address("127.0.0.1", 0)
@@ -63,7 +65,7 @@ def test_the_blocking_producer_has_its_own_connection_with_tls(broker: LocalBrok
     with broker.client(tls=trusting()) as client:
         for number in range(3 * WORTH_WANTS):
             client.produce("direct", b"%d" % number)
-        assert [type(each._socket) for each in client._direct._idle.values()] == [ssl.SSLSocket]
+        assert [type(each._socket) for each in client._direct._idle.values()] == [BlockingTls]
 
 
 def test_coroutines_workers_and_apps(broker: LocalBroker) -> None:
@@ -167,8 +169,10 @@ def test_grpc_speaks_tls(broker: LocalBroker) -> None:
 
     ca = Path(trusting().ca).read_bytes()
     with grpc.secure_channel(broker.grpc_address, grpc.ssl_channel_credentials(ca)) as channel:
-        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
-        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        health = health_pb2_grpc.HealthStub(channel)
+        serving = health_pb2.HealthCheckResponse.SERVING
+        # The broker may still be starting.
+        eventually(lambda: health.Check(health_pb2.HealthCheckRequest(), timeout=10).status == serving)
     with grpc.insecure_channel(broker.grpc_address) as channel, pytest.raises(grpc.RpcError):
         health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=2)
 

@@ -312,7 +312,7 @@ def test_a_changed_password_counts_over_http_at_once(http, url, admin, user):
 
 _PARTS = {"topic": "secret", "partition": "0", "offset": "0", "group": "g", "id": "1-0-0", "queue": "secret"}
 #: Calls that everybody who has logged in may make; the answer shows what the caller may describe.
-_OPEN = {"listTopics", "getCluster", "getSession", "listSchedules", "listTasks", "getStats"}
+_OPEN = {"listTopics", "getCluster", "getSession", "listSchedules", "listTasks", "getStats", "listPipelines"}
 
 
 def _sample(schema: dict[str, Any]) -> Any:

@@ -228,6 +228,7 @@ def prepare(admin: Client) -> None:
     for topic in (TOPIC, "other", *[f"secret.gone-{where}" for where in CALLERS]):
         admin.create_topic(topic)
     admin.produce(TOPIC, b"1")
+    admin.admin.report_pipeline(Pipeline("p", "", [TOPIC]))
     admin.schedules.create("nightly", TOPIC, cron="0 3 * * *")
     with admin.queue(TOPIC, group=GROUP) as consumer:
         assert consumer.poll()

@@ -6,6 +6,7 @@ import io.grpc.ClientStreamTracer;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
+import java.io.IOException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.RejectedExecutionException;
@@ -272,6 +273,8 @@ final class Calls {
           case UNIMPLEMENTED -> ErrorCode.UNSUPPORTED;
           case UNAUTHENTICATED -> ErrorCode.UNAUTHENTICATED;
           case PERMISSION_DENIED -> ErrorCode.PERMISSION_DENIED;
+          // Netty's word for a connection that ended before the call was written.
+          case UNKNOWN -> status.getCause() instanceof IOException ? ErrorCode.UNAVAILABLE : ErrorCode.UNKNOWN;
           default -> ErrorCode.UNKNOWN;
         };
     return new FlotillaException(code, text, 0, status.getCause());
