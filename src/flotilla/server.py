@@ -444,9 +444,10 @@ class Server:
         report_look(log, self.tls, self.tls.look(is_forced=is_forced))
 
     def _look(self) -> None:
+        # First, so that a look that fails is not the last one.
+        self._stop_looking = self._outside.later(LOOK_MS, self._look)
         self._event_log.look()
         self._history.look()
-        self._stop_looking = self._outside.later(LOOK_MS, self._look)
 
     async def stop(self) -> None:
         """Refuses new requests, finishes those in flight, hands leadership over, and closes."""

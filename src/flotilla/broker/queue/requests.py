@@ -30,6 +30,7 @@ from flotilla.types.errors import (
     OutcomeUnknownError,
     OverloadedError,
     StaleGenerationError,
+    StorageFailedError,
     group_in_use,
 )
 from flotilla.types.group_settings import GROUP_SETTINGS
@@ -370,7 +371,7 @@ class QueueRequests:
             if self._queue.leader.has_group(group):
                 return self._describe(group)
             return self._describe_position(group) if group in self._queue.machine.positions else None
-        except (CorruptionError, NotLoadedError):
+        except (CorruptionError, NotLoadedError, StorageFailedError):
             return None
 
     def reset_group(self, request: ResetGroup, done: Done) -> None:

@@ -2,7 +2,9 @@
 
 import pytest
 
+from flotilla.broker.queue.delivery import QueueReader
 from flotilla.codec.batch.records import encode_batch
+from flotilla.types.errors import CorruptionError, FlotillaError, StorageFailedError
 from flotilla.types.operations import LATEST, CommitOffset, Produce, Produced, Request
 from flotilla.types.operations.queue import (
     FAIL,
@@ -77,6 +79,20 @@ def test_a_leader_measures_its_groups(node: Node) -> None:
     assert measured is not None
     assert (measured.lag, measured.leased, measured.oldest_age_ms) == (2, 1, 2_000)
     assert host.measure_queue("absent") is None
+
+
+@pytest.mark.parametrize("kind", [CorruptionError, StorageFailedError])
+def test_a_group_whose_messages_cannot_be_read_is_not_measured(
+    node: Node, monkeypatch: pytest.MonkeyPatch, kind: type[FlotillaError]
+) -> None:
+    store(node, b"a")
+    polled(node, poll(1))
+
+    def fail(*_: object) -> int:
+        raise kind("read failed")
+
+    monkeypatch.setattr(QueueReader, "time_ms", fail)
+    assert node.partition(TOPIC).measure_queue(GROUP) is None
 
 
 def test_a_group_with_an_offset_is_described(node: Node) -> None:
