@@ -71,7 +71,7 @@ def test_definitions_make_an_equal_cluster_and_then_change_nothing(
 ) -> None:
     file, again = tmp_path / name, tmp_path / f"again-{name}"
     with broker.client() as client, LocalBroker() as other, other.client() as target:
-        if name == "ships.toml":
+        if "orders" not in [topic.name for topic in client.topics()]:
             client.create_topic("orders", partitions=3, retention_ms="3d")
             client.alter_group("orders", "workers", max_deliveries="7")
             with client.queue("orders", group="workers") as consumer:

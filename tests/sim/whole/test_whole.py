@@ -1,11 +1,12 @@
-"""Seeds of the whole product: real brokers and real clients in simulated time. Fresh ones with every run.
+"""Seeds of the whole product: real brokers and real clients in simulated time. Fresh ones every day.
 
-Set WHOLE_SEED to begin at a seed of your choice. A failure names the command that repeats it.
+A red run stays red for the rest of the day, and a failure names the command that repeats it at any time. Set WHOLE_SEED
+to begin at a seed of your choice.
 """
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
-from random import SystemRandom
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.hash_seeds import HASH_SEEDS, printed
 
 #: Simulated seconds of faults in each run here; `flotilla sim --whole` has a minute.
 SECONDS = 12
-FIRST = int(os.environ.get("WHOLE_SEED", "0")) or SystemRandom().randrange(1, 10**9)
+FIRST = int(os.environ.get("WHOLE_SEED", "0")) or datetime.now(UTC).toordinal() * 1_000
 COUNT = 102
 PORTION = 2
 TWICE = range(1, 51)
