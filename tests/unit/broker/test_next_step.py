@@ -67,6 +67,10 @@ TO4 = place((1, 2, 3), (1, 2, 4))
         (V3L4, place((1, 2, 3), (2, 3, 4)), around(down=(2,)), HandOver(3)),
         (V3L4, place((1, 2, 3), (2, 3, 4)), around(behind=(2, 3)), joint((ADD_VOTER, 4), (REMOVE, 1))),
         (Configuration(voters=(1,), learners=(2,)), place((1,), (2,)), around(), joint((ADD_VOTER, 2), (REMOVE, 1))),
+        # Members that could not agree are not made the only ones.
+        (V3, place((1, 2, 3), (1, 2)), around(down=(2,)), None),
+        (V5, place((1, 2, 3, 4, 5), (3, 4, 5)), around(down=(4, 5)), None),
+        (V5, place((1, 2, 3, 4, 5), (3, 4, 5)), around(down=(5,)), HandOver(3)),
         # More and fewer replicas.
         (V3, place((1, 2, 3), (1, 2)), around(), change((REMOVE, 3))),
         (V3, place((1, 2, 3), (1,)), around(down=(2, 3)), joint((REMOVE, 2), (REMOVE, 3))),

@@ -8,7 +8,8 @@ leader of the partition or of the metadata costs nothing but time:
        lost entries which it had acknowledged becomes a learner
     2. a wanted node that is no member becomes a learner, a few at a time
     3. learners catch up, at a limited rate
-    4. when all have: learners become voters and unwanted members leave, in one joint change
+    4. when all have, and a majority of the wanted is up: learners become voters and unwanted members leave, in one
+       joint change
     5. when the members are the wanted ones, the move is finished, which gives the others their tombstones
 
 Why a lost disk is safe. A node that lost its disk has forgotten what it voted for and stored. It begins no log of a
@@ -92,6 +93,10 @@ def next_step(
         return None
     learners = [node for node in place.wanted if node not in configuration.voters]
     if not all(around.is_up(node) and around.has_caught_up(node) for node in learners):
+        return None
+    up = [node for node in place.wanted if node == around.node or around.is_up(node)]
+    if len(up) <= len(place.wanted) // 2:
+        # The members of today can agree, and those that are wanted could not.
         return None
     leaving = [node for node in members if node not in place.wanted]
     if around.node in leaving:

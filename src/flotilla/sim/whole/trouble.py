@@ -84,20 +84,26 @@ class Trouble:
     # What must stay true.
 
     def can_spare(self, away: set[NodeId]) -> bool:
-        """Whether every configuration in the log of any broker that is up has a majority without these brokers.
+        """Whether every group has a majority without these brokers, now and when the moves that are planned are made.
 
-        Not known, and so false, while too few are up to tell.
+        By every configuration in the log of any broker that is up. Not known, and so false, while too few are up.
         """
         brokers = self.members()
         up = [broker for broker in brokers if broker.is_up and broker.server is not None]
         if 2 * len(up) <= len(brokers):
             return False
-        groups: set[GroupId] = set()
+        quorums: set[tuple[NodeId, ...]] = set()
         for broker in up:
-            for group, raft in self.rafts(broker):
-                groups.add(group)
+            for _, raft in self.rafts(broker):
                 for _, configuration in raft.log.configurations:
-                    for voters in (configuration.voters, configuration.outgoing):
-                        if voters and 2 * sum(1 for voter in voters if voter not in away) <= len(voters):
-                            return False
-        return bool(groups)
+                    quorums |= {configuration.voters, configuration.outgoing}
+            quorums |= self._planned(broker)
+        quorums.discard(())
+        return bool(quorums) and all(2 * sum(node not in away for node in each) > len(each) for each in quorums)
+
+    @staticmethod
+    def _planned(broker: Broker) -> set[tuple[NodeId, ...]]:
+        """The replicas that partitions are to have. A leader may make them the voters at any time."""
+        assert broker.server is not None
+        assignments = broker.server.catalog.machine.state.assignments
+        return {assignment.place.wanted for assignment in assignments.values()}
