@@ -15,6 +15,8 @@ from flotilla.broker.broker import Broker
 from flotilla.broker.catalog import METADATA_GROUP, Catalog, CatalogMachine
 from flotilla.broker.cluster.registration import Membership
 from flotilla.broker.cluster_clock import ClusterClock
+from flotilla.broker.disk.looks import DiskLooks
+from flotilla.broker.disk.room import DiskRoom, Room
 from flotilla.broker.exposure_warnings import exposure_warnings
 from flotilla.broker.observability.event_log import LOOK_MS, EventLog
 from flotilla.broker.observability.rate_history import RateHistory
@@ -49,6 +51,7 @@ from flotilla.runtime.descriptors import budget_descriptors
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.observability.failures import watch
 from flotilla.runtime.observability.logs import get_logger
+from flotilla.runtime.observability.process_usage import disk_room
 from flotilla.security.endpoint_tls import CERTIFICATES_MS, TlsFiles, report_look
 from flotilla.security.join_secret import JoinSecret, read_join_secret
 from flotilla.security.node_tls import NodeTls
@@ -113,8 +116,9 @@ _ASIDE_S = 0.1
 class LoopOutside:
     """Implements broker.ports.Outside with a clock and the links, over which the brokers compare their clocks."""
 
-    def __init__(self, node: Node, clock: Clock) -> None:
+    def __init__(self, node: Node, clock: Clock, room: DiskRoom) -> None:
         self._node = node
+        self.room = room
         self.clock = ClusterClock(clock, self._cluster_size)
         self.now_ms = self.clock.now_ms
         self.steady_ms = clock.steady_ms
@@ -225,8 +229,17 @@ def _node_parts(
 class Server:
     """One broker. `start` returns when it listens; it may not be part of a cluster yet."""
 
-    def __init__(self, settings: NodeSettings, clock: Clock | None = None, disk: Disk | None = None) -> None:
-        """`clock` replaces the machine's, for tests, and `disk` the data directory, for the simulator."""
+    def __init__(
+        self,
+        settings: NodeSettings,
+        clock: Clock | None = None,
+        disk: Disk | None = None,
+        room: Callable[[], Room] | None = None,
+    ) -> None:
+        """`clock` replaces the machine's, for tests, and `disk` the data directory, for the simulator.
+
+        `room` replaces the look at the room on the disk; that on a simulated disk is not known.
+        """
         self.settings = settings
         self.tls = _node_tls(settings)
         secret = read_join_secret(settings.join_secret, is_optional=settings.join_secret_mode == "optional")
@@ -244,7 +257,8 @@ class Server:
         self.node = Node(parts, lambda group: self._machine if group == METADATA_GROUP else None, span_of, disk)
         self.node.network.own.starts = self._count_start()
         self._consensus = LoopConsensus(self.node)
-        self._outside = LoopOutside(self.node, clock or LoopClock())
+        self._outside = LoopOutside(self.node, clock or LoopClock(), _room_of(settings))
+        self._disk_looks = DiskLooks(room or _look(settings, disk), self._outside.room.saw)
         self.catalog = Catalog(self._machine, self._consensus, self._outside)
         self.entry = ClusterEntry(self._data, self.node, self._consensus, self._outside, dialler, settings.join_token)
         self._elsewhere = ClusterElsewhere(self._broker_addresses, dialler, self._credentials)
@@ -269,8 +283,7 @@ class Server:
         budget = ConnectionBudget(self.descriptors.clients)
         #: Who may do what; None: everybody may do everything.
         self._gate = self._new_gate(metered, secret) if settings.authentication else None
-        entrances = _entrances(self._gate, metered, secret)
-        self._tcp = TcpServer(metered, budget=budget, tls=self.tls, entrances=entrances)
+        self._tcp = TcpServer(metered, budget=budget, tls=self.tls, entrances=_entrances(self._gate, metered, secret))
         self._machine.on_security_changed = self._security_changed
         self._stored_bytes = None if self._gate is None else self._new_stored_bytes(self._gate)
         self.status = NodeStatus(
@@ -281,13 +294,13 @@ class Server:
             self._tcp.statistics,
             self.membership.hosts,
             self._outside.clock,
+            self._outside.room,
             self.membership.is_registered,
             self.entry.reasons,
             exposure_warnings(settings),
             self._expires_s,
             self._meters,
             self.broker.pipelines.measured,
-            settings.data_dir,
         )
         self.node.runtime.on_group_failed = self.membership.group_failed
         self._open_to_all(budget)
@@ -384,6 +397,7 @@ class Server:
             # They belong to another cluster of the same name.
             others = {}
         self.entry.connect(others)
+        self._disk_looks.first()
         await self.node.start()
         if not settings.join and not settings.await_init:
             self.entry.found(others)
@@ -448,6 +462,7 @@ class Server:
         self._stop_looking = self._outside.later(LOOK_MS, self._look)
         self._event_log.look()
         self._history.look()
+        self._disk_looks.again()
 
     async def stop(self) -> None:
         """Refuses new requests, finishes those in flight, hands leadership over, and closes."""
@@ -468,6 +483,7 @@ class Server:
         await self.gateway.close()
         await self._elsewhere.close()
         self._outside.close()
+        self._disk_looks.close()
         await self._tcp.close(DRAIN_MS)
         await self._http.close(DRAIN_MS)
         for callers in self._callers:
@@ -528,6 +544,14 @@ class Server:
             ignored=[flag for flag, is_given in given.items() if is_given],
             advice="to join another cluster, start with an empty data directory",
         )
+
+
+def _room_of(settings: NodeSettings) -> DiskRoom:
+    return DiskRoom(settings.node_id, settings.data_dir, settings.disk_warn_free, settings.disk_refuse_free)
+
+
+def _look(settings: NodeSettings, disk: Disk | None) -> Callable[[], Room] | None:
+    return None if disk is not None else lambda: Room(*disk_room(settings.data_dir))
 
 
 def _entrances(gate: Gate | None, service: Service, secret: JoinSecret | None) -> Entrances | None:

@@ -93,6 +93,10 @@ then has a vote again; the exit code of `cluster status` is 4 until then |
 | `DISK_STALLED` | the disk of this node does not return a read of these partitions within 3 s, led here or \
 not; the files are named | leadership goes to a replica that lacks nothing; `/ready` lists \
 them as `STALLED` |
+| `DISK_LOW` | the disk of this node has less room than `disk_warn_free` | nothing yet; make room or add some |
+| `DISK_REFUSES` | the disk of this node has less room than `disk_refuse_free` | the node refuses new messages for the \
+partitions that it leads with `DISK_FULL`, and accepts them again when there is room; acknowledgements, trims and \
+deletions go on |
 | `RETENTION_HELD` | for a minute or longer, groups have kept messages that are beyond the retention of their topic \
 | the log grows until they settle them, or up to `retention_bytes_hard`; work for such a group, \
 [move or delete it](../queues.md#how-long-messages-stay) |

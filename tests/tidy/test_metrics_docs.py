@@ -8,6 +8,8 @@ import re
 from flotilla.runtime.observability.metrics import METRICS
 from flotilla.types.errors import ALL_ERRORS
 from flotilla.types.operations.cluster import (
+    DISK_LOW,
+    DISK_REFUSES,
     DISK_STALLED,
     INSECURE,
     REPLICA_BEHIND,
@@ -65,7 +67,8 @@ def test_every_reason_is_explained() -> None:
 
 
 def test_every_warning_is_explained() -> None:
-    codes = {DISK_STALLED, INSECURE, UNDER_REPLICATED, REPLICA_DOWN, REPLICA_BEHIND, REPLICA_FORGETFUL, RETENTION_HELD}
+    disk, replicas = {DISK_STALLED, DISK_LOW, DISK_REFUSES}, {REPLICA_DOWN, REPLICA_BEHIND, REPLICA_FORGETFUL}
+    codes = {*disk, *replicas, INSECURE, UNDER_REPLICATED, RETENTION_HELD}
     section = page().partition("### Warnings")[2].partition("## Metrics")[0]
     assert {code for row in table_rows(section) for code in re.findall(r"[A-Z_]{4,}", row[0])} == codes
 

@@ -16,7 +16,7 @@ from flotilla.broker.cluster.log_copies import LogCopies
 from flotilla.broker.cluster.registration import Membership
 from flotilla.broker.cluster.topics import Topics
 from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
-from flotilla.broker.disk_warnings import disk_warnings
+from flotilla.broker.disk.stalled_reads import disk_warnings
 from flotilla.broker.exposure_warnings import exposure_warnings
 from flotilla.broker.group_names import GroupNames
 from flotilla.broker.log_loads import LogLoads
@@ -31,7 +31,6 @@ from flotilla.broker.replicas import describe_replicas
 from flotilla.broker.retention_holds import hold_warnings
 from flotilla.broker.security.requests import Users
 from flotilla.raft import reasons
-from flotilla.runtime.observability.process_usage import disk_room
 from flotilla.types.errors import (
     AlreadyExistsError,
     FlotillaError,
@@ -298,12 +297,13 @@ class Broker:
         metadata = self._consensus.replica(METADATA_GROUP)
         replicas = hosted if metadata is None else [metadata, *hosted]
         clocks = clock_warnings(self.node, self._outside.clock, self.membership.hosts.values())
-        disk = disk_warnings(self.node, self._consensus.stalled(), self._names)
+        disk = disk_warnings(self.node, self._consensus.stalled(), self._names.of)
         holds = hold_warnings(self.node, self.membership.hosts.items(), self._names)
         exposure = exposure_warnings(self._settings)
-        warnings = [*self._warnings.take(replicas), *disk, *clocks, *holds, *exposure]
+        room = self._outside.room
+        warnings = [*self._warnings.take(replicas), *disk, *room.warnings(), *clocks, *holds, *exposure]
         uptime_ms = self._outside.steady_ms() - self._started_ms
-        done(NodeDescribed(self.node, warnings, __version__, uptime_ms, *disk_room(self._settings.data_dir)))
+        done(NodeDescribed(self.node, warnings, __version__, uptime_ms, *room.now))
 
     def read_history(self, _: ReadHistory, done: Done) -> None:
         if self.history is None:

@@ -42,6 +42,7 @@ class ContainedOutside:
         self.is_time_set = outside.is_time_set
         self.is_time_trusted = outside.is_time_trusted
         self.hold = outside.hold
+        self.room = outside.room
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel:
         return self._outside.later(delay_ms, lambda: self._run(action))

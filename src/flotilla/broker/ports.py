@@ -5,6 +5,7 @@ from typing import Protocol, TypeAlias
 
 from flotilla.broker.backup_hold import BackupHold
 from flotilla.broker.cluster_clock import ClusterClock
+from flotilla.broker.disk.room import DiskRoom
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Configuration
 from flotilla.replica.ports import StateMachine
@@ -152,7 +153,7 @@ class Consensus(Protocol):
 
 
 class Outside(Protocol):
-    """Clocks, timers and links to other nodes."""
+    """Clocks, timers, links to other nodes, and the room on the disk."""
 
     @property
     def clock(self) -> ClusterClock:
@@ -164,6 +165,10 @@ class Outside(Protocol):
     @property
     def hold(self) -> BackupHold:
         """The hold of a backup."""
+
+    @property
+    def room(self) -> DiskRoom:
+        """On the disk of this node."""
 
     def after_hold(self, action: Callable[[], None]) -> None:
         """Runs what a backup holds: now, or when its hold ends."""

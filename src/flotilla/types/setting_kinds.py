@@ -10,7 +10,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from flotilla.types.address import PORT_MAX, Address, Peer, parse_address
-from flotilla.types.notation import DURATION_UNITS, SIZE_UNITS, format_duration, format_size, parse_duration, parse_size
+from flotilla.types.notation import (
+    DURATION_UNITS,
+    SIZE_UNITS,
+    Watermark,
+    format_duration,
+    format_size,
+    parse_duration,
+    parse_size,
+    parse_watermark,
+)
 from flotilla.types.slotted import frozen
 
 #: A value as JSON says it.
@@ -72,6 +81,21 @@ def duration(minimum: int, maximum: int) -> Kind:
 def size(minimum: int, maximum: int) -> Kind:
     """Bytes."""
     return _number(minimum, maximum, "a size", "SIZE", parse_size, format_size, SIZE_UNITS)
+
+
+def watermark() -> Kind:
+    """Room that is to stay free on a disk; 0: there is no watermark."""
+
+    def accepts(value: object) -> bool:
+        return isinstance(value, Watermark) and value.percent <= 50 and value.size_bytes <= UNBOUNDED
+
+    return Kind(
+        allowed=f"a size (units: {', '.join(SIZE_UNITS)}), or a share of the disk from 1% to 50%, or 0",
+        shape="SIZE|PERCENT",
+        parse=parse_watermark,
+        accepts=accepts,
+        adopt=lambda raw: Watermark(raw) if type(raw) is int and raw >= 0 else raw,
+    )
 
 
 def _number(

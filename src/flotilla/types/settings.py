@@ -21,6 +21,7 @@ from flotilla.types.address import Address, Peer
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import NodeId
 from flotilla.types.limits import KIB, MIB
+from flotilla.types.notation import Watermark
 from flotilla.types.setting_kinds import (
     NODE_ID_MAX,
     Kind,
@@ -35,6 +36,7 @@ from flotilla.types.setting_kinds import (
     size,
     switch,
     text,
+    watermark,
     whole,
 )
 from flotilla.types.setting_table import Scope, Setting, SettingTable
@@ -313,6 +315,19 @@ class NodeSettings:
         "A replica stores its state after this many entries, and starts from there instead of reading them again.",
     )
     open_files_max: int = _row(256, whole(16, 65_536), "Storage", "Segments kept open for reading.")
+    disk_warn_free: Watermark = _row(
+        Watermark(percent=5),
+        watermark(),
+        "Storage",
+        "With less free room than this on the disk of `data_dir`, the node warns; 0: never.",
+    )
+    disk_refuse_free: Watermark = _row(
+        Watermark(percent=1),
+        watermark(),
+        "Storage",
+        "With less free room than this, the node refuses new messages for the partitions that it leads, until there is "
+        "room again. Acknowledgements, trims and deletions go on; 0: it accepts messages until the disk is full.",
+    )
 
     proposal_bytes_max: int = _row(
         limits.PROPOSAL_BYTES_MAX,

@@ -14,6 +14,7 @@ from flotilla.broker.broker import Broker
 from flotilla.broker.catalog import METADATA_GROUP, Catalog, CatalogMachine
 from flotilla.broker.cluster.registration import Membership
 from flotilla.broker.cluster_clock import ClusterClock
+from flotilla.broker.disk.room import DiskRoom
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.codec.batch.facts import facts_of, span_of
 from flotilla.codec.batch.records import encode_batch
@@ -159,6 +160,7 @@ class Node:
         self.clock = ClusterClock(_Wall(self), self._cluster_size)
         self.hold = BackupHold(self.later)
         self.after_hold = self.hold.run
+        self.room = DiskRoom(self.node, "its-disk", self.settings.disk_warn_free, self.settings.disk_refuse_free)
         self.machine = CatalogMachine()
         if METADATA_GROUP in self.store.groups:
             self.driver.add_replica(METADATA_GROUP, self.machine)

@@ -9,6 +9,7 @@ import uvloop
 
 from flotilla.broker.catalog import METADATA_GROUP, Catalog, CatalogMachine
 from flotilla.broker.cluster_clock import ClusterClock
+from flotilla.broker.disk.room import DiskRoom, Room
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.status import NodeStatus
 from flotilla.broker.ports import Cancel, Done
@@ -26,6 +27,7 @@ from flotilla.storage.options import StoreOptions
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError, NotFoundError
 from flotilla.types.ids import GroupId
+from flotilla.types.notation import Watermark
 from flotilla.types.operations import Request
 from flotilla.types.operations.pipelines import Pipeline
 from flotilla.types.operations.quotas import Quota
@@ -95,6 +97,8 @@ class SingleNode:
         }
         self.hosts: dict[GroupId, Any] = {}
         self.is_registered = True
+        self.room = DiskRoom(NODE, "its-disk", Watermark(percent=5), Watermark(percent=1))
+        self.room.saw(Room(60_000, 100_000))
         self.status = NodeStatus(
             self.node.runtime,
             self.node.network,
@@ -103,11 +107,11 @@ class SingleNode:
             lambda: self.clients,
             self.hosts,
             self.clock,
+            self.room,
             lambda: self.is_registered,
             expires_s=lambda: 2_000_000_000,
             meters=lambda: [Meter(Quota(namespace="shop", stored_bytes=1), lambda: 0)],
             pipelines=lambda: [Pipeline("7a", "sums", ["orders"], "g", 1_200, 60_000, 400, 3, 500, 1_250)],
-            data_dir=".",
         )
 
     def _machine(self, group: GroupId) -> Any:

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from flotilla.broker.catalog import Catalog
 from flotilla.broker.cluster_clock import ClusterClock
+from flotilla.broker.disk.room import DiskRoom
 from flotilla.broker.group_names import UNASSIGNED_TOPIC, GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.replica_warnings import ReplicaWarnings, Trouble
@@ -106,13 +107,13 @@ class Build(NamedTuple):
     started_ms: int
     #: Other machines can connect.
     is_exposed: bool
+    room: DiskRoom
     #: When the certificate in use expires, in seconds since 1970; None: there is none.
     expires_s: Callable[[], int | None] = lambda: None
     #: Of users and namespaces with a quota.
     meters: Callable[[], Iterable[Meter]] = tuple
     #: That report to this node.
     pipelines: Callable[[], Iterable[Pipeline]] = tuple
-    data_dir: str = ""
 
 
 class Measurements:
@@ -273,10 +274,12 @@ class Measurements:
     def _add_storage(self, out: Exposition) -> None:
         runtime = self._runtime
         out.add(metrics.STORAGE_OK, int(runtime.driver.refusal is None))
-        free, size = usage.disk_room(self._build.data_dir)
-        if size:
-            out.add(metrics.DISK_FREE_BYTES, free)
-            out.add(metrics.DISK_SIZE_BYTES, size)
+        room = self._build.room
+        if room.now.total_bytes:
+            out.add(metrics.DISK_FREE_BYTES, room.now.free_bytes)
+            out.add(metrics.DISK_SIZE_BYTES, room.now.total_bytes)
+            out.add(metrics.DISK_WARN_FREE_BYTES, room.warn_bytes)
+            out.add(metrics.DISK_REFUSE_FREE_BYTES, room.refuse_bytes)
         out.add(metrics.STALLED_READS, len(runtime.driver.stalled))
         scrubbed = runtime.scrubbing.done
         out.add(metrics.SCRUBBED_BYTES, scrubbed.bytes)

@@ -12,6 +12,7 @@ from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.clock_warnings import clock_warnings
 from flotilla.broker.cluster.founding import Wait
 from flotilla.broker.cluster_clock import ClusterClock
+from flotilla.broker.disk.room import DiskRoom
 from flotilla.broker.group_names import GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.scrape import Build, Measurements, Peers, QueueMeter
@@ -59,13 +60,13 @@ class NodeStatus:
         clients: Callable[[], Mapping[str, int]],
         hosts: Mapping[GroupId, QueueMeter],
         clock: ClusterClock,
+        room: DiskRoom,
         is_registered: Callable[[], bool],
         entry: Callable[[], list[Wait]] = list,
         exposure: Sequence[NodeWarning] = (),
         expires_s: Callable[[], int | None] = lambda: None,
         meters: Callable[[], Iterable[Meter]] = tuple,
         pipelines: Callable[[], Iterable[Pipeline]] = tuple,
-        data_dir: str = "",
     ) -> None:
         """`clients` is TcpServer.statistics; `hosts` are the partitions with queue groups.
 
@@ -86,7 +87,8 @@ class NodeStatus:
         self._warnings = ReplicaWarnings(catalog, self._names, peers.is_up)
         python = platform.python_version()
         place = (__version__, python, runtime.node, self._started_ms, bool(exposure))
-        build = Build(*place, expires_s, meters, pipelines, data_dir)
+        self._room = room
+        build = Build(*place, room, expires_s, meters, pipelines)
         self._clock = clock
         self._hosts = hosts
         self._measurements = Measurements(
@@ -202,7 +204,8 @@ class NodeStatus:
         """Troubles that do not stop this node from serving."""
         clocks = clock_warnings(self._node, self._clock, self._hosts.values())
         holds = hold_warnings(self._node, self._hosts.items(), self._names)
-        return [*self._warnings.take(self._driver.replicas.values()), *clocks, *holds, *self._exposure]
+        replicas = self._warnings.take(self._driver.replicas.values())
+        return [*replicas, *self._room.warnings(), *clocks, *holds, *self._exposure]
 
     async def metrics(self) -> bytes:
         """In the text format of Prometheus."""

@@ -262,6 +262,9 @@ class PartitionHost:
         pending = PendingBatch(done, self._explain)
         admission = leader.admit(facts, pending)
         if isinstance(admission, Assigned):
+            if self._outside.room.is_refusing:
+                leader.retract(admission.base_offset)
+                self._outside.room.check()
             self._propose_batch(leader, batch, admission.base_offset, owned_id, pending)
         elif isinstance(admission, DuplicateInFlight):
             assert isinstance(admission.token, PendingBatch)
@@ -415,6 +418,7 @@ class PartitionHost:
 
         def opened(_: BatchView) -> None:
             self._serving()
+            self._outside.room.check()
             assert self._transactions is not None
             self._transactions.stage(request, done)
 

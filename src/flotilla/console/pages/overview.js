@@ -1,7 +1,7 @@
 // The overview: one sentence of state, alarms with what to do about them, rates and lag of the last hour.
 import { useApi } from "../lib/api.js";
 import { Chart } from "../lib/chart.js";
-import { bytes, compact, number, plural, rate } from "../lib/format.js";
+import { compact, number, plural, rate } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { Badge, Empty, Failure, Loading, Page, Section, Tiles } from "../lib/parts.js";
 
@@ -11,7 +11,8 @@ const FIXES = {
   NODE_SILENT: ["warn", "Look at the log and the load of the node.", "flotilla cluster status"],
   NO_LEADER: ["bad", "A partition needs a majority of its replicas. Start the nodes that are down.", "flotilla cluster status --wait"],
   STALE: ["bad", "The metadata need a majority of their nodes. Start the nodes that are down.", "flotilla cluster status --wait"],
-  DISK_LOW: ["warn", "Shorten the retention of large topics, or give the node more room, before it refuses to write.", "flotilla topic alter TOPIC --set retention_ms=1d"],
+  DISK_LOW: ["warn", "Shorten the retention of large topics, or give the node more room, before it refuses new messages.", "flotilla topic alter TOPIC --set retention_ms=1d"],
+  DISK_REFUSES: ["bad", "Make room: trim or shorten large topics, or give the node a larger disk. It accepts messages again by itself.", "flotilla topic trim TOPIC PARTITION=OFFSET"],
   UNDER_REPLICATED: ["bad", "Missing replicas are added on nodes that are up. Start or add nodes if there are too few.", "flotilla topic rebalance --dry-run"],
   REPLICA_DOWN: ["warn", "The replica catches up when its node is back.", "flotilla cluster status"],
   REPLICA_BEHIND: ["info", "The replica catches up by itself.", "flotilla cluster status"],
@@ -23,7 +24,6 @@ const FIXES = {
   RETENTION_HELD: ["warn", "Work for the group, move it ahead, or delete it if nobody needs it.", "flotilla group reset TOPIC GROUP --to latest --dry-run"],
   INSECURE: ["warn", "Switch authentication and TLS on, or keep everybody else out of this network.", "flotilla cert init"],
 };
-const DISK_FREE_MIN = 0.1;
 const ORDER = { bad: 0, warn: 1, info: 2 };
 
 export function alarmsOf(cluster, described) {
@@ -41,9 +41,6 @@ export function alarmsOf(cluster, described) {
       const text = warning.message.charAt(0).toUpperCase() + warning.message.slice(1).replace(/\.?$/, ".");
       if (!seen.has(warning.code + text)) found.push({ code: warning.code, message: text, partitions: warning.partitions });
       seen.add(warning.code + text);
-    }
-    if (node.disk_total_bytes && node.disk_free_bytes < DISK_FREE_MIN * node.disk_total_bytes) {
-      add("DISK_LOW", `Node ${node.node} has ${bytes(node.disk_free_bytes)} of ${bytes(node.disk_total_bytes)} left on its disk.`);
     }
   }
   for (const alarm of found) [alarm.tone, alarm.fix, alarm.command] = FIXES[alarm.code] ?? ["warn", "See the manual of operations.", ""];

@@ -236,6 +236,14 @@ STORAGE_OK = _storage(
 )
 DISK_FREE_BYTES = _storage(GAUGE, "flotilla_disk_free_bytes", "Free bytes of the file system of the data directory.")
 DISK_SIZE_BYTES = _storage(GAUGE, "flotilla_disk_size_bytes", "Bytes of the file system of the data directory.")
+DISK_WARN_FREE_BYTES = _storage(
+    GAUGE, "flotilla_disk_warn_free_bytes", "With fewer free bytes the node warns (disk_warn_free); 0: never."
+)
+DISK_REFUSE_FREE_BYTES = _storage(
+    GAUGE,
+    "flotilla_disk_refuse_free_bytes",
+    "With fewer free bytes the node refuses new messages for partitions that it leads (disk_refuse_free); 0: never.",
+)
 
 SCRUBBED_BYTES = _storage(
     COUNTER, "flotilla_scrubbed_bytes_total", "Stored bytes that were read again in the background and verified."

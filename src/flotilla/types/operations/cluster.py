@@ -223,6 +223,9 @@ REPLICA_BEHIND: Final = "REPLICA_BEHIND"
 REPLICA_FORGETFUL: Final = "REPLICA_FORGETFUL"
 #: The disk of a node does not return a read.
 DISK_STALLED: Final = "DISK_STALLED"
+#: The disk of a node has less room than one of its watermarks; below the second it refuses new messages.
+DISK_LOW: Final = "DISK_LOW"
+DISK_REFUSES: Final = "DISK_REFUSES"
 #: The wall clock of a node is wrong; no majority of wall clocks agrees; retention follows a step of time gradually.
 CLOCK_OFF: Final = "CLOCK_OFF"
 CLOCKS_DISAGREE: Final = "CLOCKS_DISAGREE"

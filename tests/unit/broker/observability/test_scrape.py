@@ -203,7 +203,9 @@ def test_disk_and_peers_are_measured(tmp_path: Path) -> None:
         families = await scrape(single)
         assert families["flotilla_fsync_seconds"].samples[("flotilla_fsync_seconds_count", ())] >= 2
         assert values(families, "flotilla_storage_ok") == {(): 1}
-        assert 0 < values(families, "flotilla_disk_free_bytes")[()] <= values(families, "flotilla_disk_size_bytes")[()]
+        disk = [values(families, f"flotilla_disk_{name}_bytes")[()] for name in ("free", "size")]
+        marks = [values(families, f"flotilla_disk_{name}_free_bytes")[()] for name in ("warn", "refuse")]
+        assert (disk, marks) == ([60_000, 100_000], [5_000, 1_000])
         assert values(families, "flotilla_storage_errors_total") == {("journal",): 0, ("background",): 0}
         assert values(families, "flotilla_peer_up") == {("2",): 0}
         single.driver.storage_error = DiskFullError("no room")

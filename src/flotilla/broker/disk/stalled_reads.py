@@ -1,9 +1,8 @@
 """Warnings about the disk of this node: replicas that wait for a read which it does not return."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from flotilla.broker.group_names import GroupNames
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.limits import WARNED_PARTITIONS_MAX
 from flotilla.types.operations.cluster import DISK_STALLED, NodeWarning
@@ -12,9 +11,11 @@ from flotilla.types.operations.cluster import DISK_STALLED, NodeWarning
 _NAMED_MAX: Final = 5
 
 
-def disk_warnings(node: NodeId, stalled: Mapping[GroupId, str], names: GroupNames) -> list[NodeWarning]:
+def disk_warnings(
+    node: NodeId, stalled: Mapping[GroupId, str], name_of: Callable[[GroupId], object]
+) -> list[NodeWarning]:
     """`stalled`: the file of each group whose reads do not return."""
-    files = sorted((str(names.of(group)), path) for group, path in stalled.items())
+    files = sorted((str(name_of(group)), path) for group, path in stalled.items())
     if not files:
         return []
     listed = ", ".join(f"{name} ({path})" for name, path in files[:_NAMED_MAX]) + (
