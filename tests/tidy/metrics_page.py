@@ -1,8 +1,9 @@
 """The reference page of metrics, generated from the table: `REWRITE=1 pytest tests/tidy/test_metrics_docs.py`."""
 
+from flotilla.client.handler_metrics import FAMILIES, LABELS
 from flotilla.raft.reasons import NAMES
 from flotilla.raft.roles import ROLE_NAMES
-from flotilla.runtime.observability.metrics import METRICS, STATE_DAMAGED, Metric
+from flotilla.runtime.observability.metrics import ALL_METRICS, STATE_DAMAGED, Metric
 from flotilla.types.operations import OPERATIONS
 
 PATH = "docs/reference/metrics.md"
@@ -141,20 +142,28 @@ _TAIL = """\
 """  # noqa: E501 - a row of a table is one line
 
 
+_TABLE_HEAD = "### {name}\n\n| metric | kind | labels | meaning |\n| --- | --- | --- | --- |\n"
+
+
 def render() -> str:
-    sections = [_section(name) for name in dict.fromkeys(metric.section for metric in METRICS)]
+    sections = [_section(name) for name in dict.fromkeys(metric.section for metric in ALL_METRICS)]
     states = {STATE_DAMAGED: "damaged", **ROLE_NAMES}
     tail = _TAIL.format(
         states="\n".join(["| number | role |", "| --- | --- |", *(f"| {n} | {name} |" for n, name in states.items())]),
         reasons=", ".join(f"`{name}`" for name in NAMES.values()) + ".",
         operations=", ".join(f"`{name}`" for name in sorted(OPERATIONS)) + ".",
     )
-    return "\n".join([_HEAD, _METRICS, *sections, tail])
+    return "\n".join([_HEAD, _METRICS, *sections, _workers(), tail])
+
+
+def _workers() -> str:
+    """Of `flotilla worker --metrics-listen`, which is a client: it has a table of its own."""
+    rows = [Metric(name, kind, "Workers", text, LABELS[name]) for name, (kind, text) in FAMILIES.items()]
+    return _TABLE_HEAD.format(name="Workers") + "".join(map(_row, rows))
 
 
 def _section(name: str) -> str:
-    head = f"### {name}\n\n| metric | kind | labels | meaning |\n| --- | --- | --- | --- |\n"
-    return head + "".join(_row(metric) for metric in METRICS if metric.section == name)
+    return _TABLE_HEAD.format(name=name) + "".join(_row(metric) for metric in ALL_METRICS if metric.section == name)
 
 
 def _row(metric: Metric) -> str:

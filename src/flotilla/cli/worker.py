@@ -22,8 +22,9 @@ from flotilla.cli.terminal.output import complain, note
 from flotilla.cli.terminal.pairs import WantedHeaders, read_pairs
 from flotilla.cli.terminal.reloading import run_reloading
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, Servers, read_duration, report_silence
-from flotilla.cli.terminal.worker_processes import FLAG, run_processes
+from flotilla.cli.terminal.worker_processes import FLAG, own_address, run_processes
 from flotilla.security.client_tls import tls_of_environment
+from flotilla.types.address import Address
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.tasks import DEFAULT_QUEUE, topic_of
 
@@ -78,6 +79,15 @@ def worker(
     processes: Annotated[
         int, typer.Option(FLAG, min=1, max=256, help="Processes, each of which handles --concurrency messages.")
     ] = 1,
+    metrics_listen: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-listen",
+            metavar="HOST:PORT",
+            help="Serve /metrics for Prometheus; with --processes, the next ports too.",
+            show_default="off",
+        ),
+    ] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Start again when a Python file here changes.")] = False,
 ) -> None:
     """Run a function or coroutine function for each message of a queue group, or the tasks of an App.
@@ -92,6 +102,7 @@ def worker(
         raise typer.Exit(run_reloading(Path.cwd(), sys.argv[1:]))
     if processes > 1:
         raise typer.Exit(run_processes(processes, sys.argv[1:]))
+    page = None if metrics_listen is None else own_address(metrics_listen)
     chosen = tuple(filter(None, (types or "").split(",")))
     headers = read_pairs(header, "--header")
     duration_ms = None if visibility is None else read_duration(visibility, "--visibility")
@@ -103,6 +114,7 @@ def worker(
         _run(
             _http_worker(http, queue, handler, chosen, concurrency, duration_ms),
             f"tasks of {queue}, {concurrency} at a time",
+            page,
         )
         return
     found = find_object(handler)
@@ -111,7 +123,7 @@ def worker(
     if isinstance(found, App):
         if group is not None or ordered or at_most_once or visibility is not None or chosen or headers:
             raise InvalidArgumentError("an App says itself how its messages are handled; --topic chooses some of them")
-        _run_app(found, topic, concurrency, read_duration(drain, "--drain"), servers, burst=burst)
+        _run_app(found, topic, concurrency, read_duration(drain, "--drain"), servers, page, burst=burst)
         return
     if topic is None or group is None or burst:
         raise InvalidArgumentError("a function needs --topic and --group, or --http; --burst goes with an App")
@@ -142,15 +154,17 @@ def worker(
     )
     with Client(servers, tls=tls_of_environment(), credentials=environment_credentials()) as client:
         report_silence(client, f"no answer from {servers} yet; trying until the worker is stopped")
-    _run(made, f"{topic} in group {group}, {concurrency} at a time")
+    _run(made, f"{topic} in group {group}, {concurrency} at a time", page)
 
 
-def _run_app(app: "App", topic: str | None, concurrency: int, drain_ms: int, servers: str, *, burst: bool) -> None:
+def _run_app(
+    app: "App", topic: str | None, concurrency: int, drain_ms: int, servers: str, page: Address | None, *, burst: bool
+) -> None:
     # An App that was made for some cluster keeps it unless another one is named.
     with app.use(servers) if servers != DEFAULT_SERVERS else app:
         topics = None if topic is None else [topic]
         made = app.worker(concurrency=concurrency, topics=topics, drain_ms=drain_ms, burst=burst)
-        _run(made, f"tasks of {', '.join(dict.fromkeys(made.topics))}, {concurrency} of each topic at a time")
+        _run(made, f"tasks of {', '.join(dict.fromkeys(made.topics))}, {concurrency} of each topic at a time", page)
 
 
 class _Runs(Protocol):
@@ -167,6 +181,8 @@ class _Runs(Protocol):
 
     @property
     def rejected_count(self) -> int: ...
+
+    def metrics(self) -> str: ...
 
     def run(self) -> None: ...
 
@@ -186,8 +202,8 @@ def _http_worker(
     return HttpWorker(urls, queue, found, types=types, concurrency=concurrency, visibility_ms=lasts_ms)
 
 
-def _run(made: "_Runs", what: str) -> None:
-    """Returns after a signal, when all handlers have finished."""
+def _run(made: "_Runs", what: str, page: Address | None) -> None:
+    """Returns after a signal, when all handlers have finished. `page` is where metrics are served."""
     # The worker logs failed handlers.
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     signals = 0
@@ -203,7 +219,14 @@ def _run(made: "_Runs", what: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     note(f"handling {what}")
-    made.run()
+    if page is None:
+        made.run()
+    else:
+        from flotilla.cli.terminal.metrics_page import metrics_page
+
+        with metrics_page(page, made.metrics) as address:
+            note(f"metrics at http://{address}/metrics")
+            made.run()
     note(f"{made.handled_count} handled, {made.failed_count} of them failed, {made.rejected_count} rejected")
 
 

@@ -24,6 +24,7 @@ from flotilla.client._core.loop_thread import new_loop
 from flotilla.client._duration import Duration, milliseconds
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.credentials import Credentials, CredentialsProvider
+from flotilla.client.handler_metrics import HandlerMetrics, render
 from flotilla.client.message import AnyMessage
 from flotilla.client.producer.receipt import Receipt
 from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
@@ -32,6 +33,7 @@ from flotilla.client.queue.message import with_owner
 from flotilla.client.queue.options import QueueSettings
 from flotilla.client.queue.outcome import Outcome, log_outcome, outcome_of, returned
 from flotilla.client.queue.sync import QueueMessage
+from flotilla.machine import here
 from flotilla.security.client_tls import Tls
 from flotilla.types.errors import FlotillaError, GroupModeError, InvalidArgumentError, NotFoundError
 from flotilla.types.limits import RESULT_BYTES_MAX
@@ -118,10 +120,7 @@ class Worker(BackgroundRun):
         self._is_stopped = False
         self._running: dict[asyncio.Task[None], None] = {}
         self._run_name = f"flotilla-worker-{topic}"
-        #: Messages whose handler has ended; of these, failed attempts (Retry included), and rejected messages.
-        self.handled_count = 0
-        self.failed_count = 0
-        self.rejected_count = 0
+        self._metrics = HandlerMetrics(topic, group)
 
     def run(self) -> None:
         """Handles messages until `stop` is called, from another thread or a signal handler; then drains."""
@@ -143,6 +142,23 @@ class Worker(BackgroundRun):
     def running_count(self) -> int:
         """Handlers that are running."""
         return len(self._running)
+
+    @property
+    def handled_count(self) -> int:
+        """Messages whose handler has ended; of these, failed attempts (Retry included), and rejected messages."""
+        return self._metrics.ended_count
+
+    @property
+    def failed_count(self) -> int:
+        return self._metrics.failed_count
+
+    @property
+    def rejected_count(self) -> int:
+        return self._metrics.rejected_count
+
+    def metrics(self) -> str:
+        """What the worker has counted, in the text format of Prometheus. Any thread may call it."""
+        return render([self._metrics])
 
     async def serve(self) -> None:
         """The same as `run`, on the running loop."""
@@ -239,11 +255,13 @@ class Worker(BackgroundRun):
     async def _handle(self, message: AsyncQueueMessage, work: Coroutine[None, None, object]) -> None:
         error: BaseException | None = None
         value: object = None
+        self._metrics.begin()
+        began_ns = here().elapsed_ns()
         try:
             value = await work
         except BaseException as raised:
             error = raised
-        self.handled_count += 1
+        self._metrics.end(error, (here().elapsed_ns() - began_ns) / 1e9)
         if error is not None:
             self._note_outcome(message, error)
         if not message.is_settled:
@@ -256,8 +274,6 @@ class Worker(BackgroundRun):
 
     def _note_outcome(self, message: AsyncQueueMessage, error: BaseException) -> None:
         outcome = outcome_of(error)
-        self.failed_count += outcome.kind == FAIL
-        self.rejected_count += outcome.kind == REJECT
         log_outcome(_LOG, f"{message.topic}/{message.partition}@{message.offset}", message.attempt, error)
         hook = {FAIL: self._on_error, REJECT: self._on_reject}.get(outcome.kind)
         if hook is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from flotilla.broker.observability.proxy_meter import ProxyMeter
 from flotilla.client.credentials import Credentials, Password, Token
 from flotilla.frontends.caller import read_basic
 from flotilla.gateway.caller_gateways import CallerGateways
@@ -19,6 +20,7 @@ _HEADER_CHARS_MAX: Final = 16 * 1024
 class ForwardedCallers:
     def __init__(self, gateways: CallerGateways) -> None:
         self._gateways = gateways
+        self.meter = ProxyMeter()
 
     @contextmanager
     def serving(self, authorization: str, address: Address | None, *, is_encrypted: bool) -> Iterator[None]:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from flotilla import Client
 from flotilla.testing import LocalBroker
 from tests.integration.cli.test_processes import SOURCE
+from tests.integration.ports import free_ports
 from tests.integration.testing.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -65,9 +67,14 @@ def arrived(folder: Path, name: str):
 
 
 def test_a_worker_of_an_app_works_and_drains(broker, folder):
-    with worker(broker, folder) as process:
+    (port,) = free_ports(1)
+    with worker(broker, folder, "--metrics-listen", f"127.0.0.1:{port}") as process:
         send(broker, "mail", "send_mail", "ann")
         assert eventually(arrived(folder, "ann")) == "one"
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            lines = answer.read().decode().splitlines()
+        assert 'flotilla_worker_messages_started_total{topic="mail",group="workers"} 1' in lines
+        assert 'flotilla_worker_messages_started_total{topic="fax",group="workers"} 0' in lines
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 0

@@ -21,6 +21,7 @@ from flotilla.gateway.caller_gateways import CallerGateways
 from flotilla.gateway.gateway import Gateway
 from flotilla.testing import LocalBroker
 from flotilla.types.address import parse_address
+from tests.unit.runtime.exposition import parse
 
 ADMIN = Password("root", "a long password")
 
@@ -88,6 +89,10 @@ def test_each_caller_has_its_own_rights() -> None:
                 request = pb.ProduceRequest(topic=topic, records=[pb.Record(payload=b"x")])
                 call = stub.Produce(request, metadata=metadata, timeout=20)
                 assert (await call.code() == grpc.StatusCode.OK) is is_allowed, topic
+        async with httpx.AsyncClient(base_url=http, timeout=20) as client:
+            counts = parse((await client.get("/metrics")).text)["flotilla_proxy_requests_total"].samples
+        by_grpc = {labels[1][1]: count for (_, labels), count in counts.items() if labels[0][1] == "grpc"}
+        assert by_grpc == {"OK": 1, "NOT_FOUND": 2}, "what a caller may not see is not there"
 
     played(scenario)
 

@@ -1,13 +1,17 @@
 """How `flotilla worker` finds a handler, and what it says of one that cannot work."""
 
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 import typer
 
-from flotilla.cli.terminal.worker_processes import without_flag
+from flotilla.cli.terminal.metrics_page import metrics_page
+from flotilla.cli.terminal.worker_processes import NUMBER_VARIABLE, own_address, without_flag
 from flotilla.cli.worker import find_handler
+from flotilla.types.address import Address
 from flotilla.types.errors import InvalidArgumentError
 
 MODULE = """
@@ -62,3 +66,23 @@ def test_a_module_that_fails_to_import_shows_its_own_frames_only(
 )
 def test_a_process_of_a_worker_is_a_worker_of_one_process(words):
     assert without_flag(words) == ["worker", "shop:app", "-c", "2"]
+
+
+def test_every_process_serves_metrics_at_a_port_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert own_address("127.0.0.1:9100") == Address("127.0.0.1", 9100)
+    monkeypatch.setenv(NUMBER_VARIABLE, "3")
+    assert own_address("127.0.0.1:9100") == Address("127.0.0.1", 9103)
+    assert own_address("127.0.0.1:0") == Address("127.0.0.1", 0)
+    with pytest.raises(InvalidArgumentError, match=r"write host:port"):
+        own_address("9100")
+
+
+def test_metrics_are_served_at_one_path_and_an_address_in_use_is_refused() -> None:
+    with metrics_page(Address("127.0.0.1", 0), lambda: "a 1\n") as address:
+        with urllib.request.urlopen(f"http://{address}/metrics?x=1", timeout=30) as answer:
+            assert (answer.status, answer.read()) == (200, b"a 1\n")
+            assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://{address}/", timeout=30)
+        with pytest.raises(InvalidArgumentError, match="in use"), metrics_page(address, str):
+            pass

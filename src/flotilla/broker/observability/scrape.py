@@ -336,13 +336,7 @@ class Measurements:
         if expires_s is not None:
             out.add(metrics.CERTIFICATE_EXPIRY_SECONDS, expires_s - now_ms() // 1000)
         out.add(metrics.UPTIME_SECONDS, (steady_ms() - build.started_ms) / 1000)
-        out.add(metrics.PROCESS_CPU_SECONDS, usage.cpu_seconds())
-        for metric, value in (
-            (metrics.PROCESS_RESIDENT_BYTES, usage.resident_bytes()),
-            (metrics.PROCESS_OPEN_FILES, usage.open_file_count()),
-        ):
-            if value is not None:
-                out.add(metric, value)
+        usage.add_usage(out)
         pauses = usage.GC_PAUSE_TIMER.pauses
         out.add_histogram(metrics.GC_PAUSE_SECONDS, pauses)
         out.add(metrics.GC_PAUSE_MAX_SECONDS, pauses.max_us / 1e6)

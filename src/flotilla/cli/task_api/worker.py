@@ -8,16 +8,19 @@ After `stop` running handlers finish, and nothing more is leased.
 import json
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from flotilla.cli.task_api.client import TaskClient, as_path
+from flotilla.client.handler_metrics import HandlerMetrics, render
 from flotilla.client.queue.outcome import Outcome, log_outcome, outcome_of
 from flotilla.types.errors import FlotillaError, LeaseExpiredError, NotFoundError
 from flotilla.types.limits import RESULT_BYTES_MAX
-from flotilla.types.operations.queue import BY_BACKOFF, FAIL, REJECT
+from flotilla.types.operations.queue import BY_BACKOFF, REJECT
+from flotilla.types.tasks import WORKER_GROUP, topic_of
 
 _LOG = logging.getLogger(__name__)
 #: The wait of one lease request: short, so that stopping is quick.
@@ -61,10 +64,7 @@ class HttpWorker:
         self._name = uuid.uuid4().hex[:12]
         self._stopping = threading.Event()
         self._counts = threading.Lock()
-        self.running_count = 0
-        self.handled_count = 0
-        self.failed_count = 0
-        self.rejected_count = 0
+        self._metrics = HandlerMetrics(topic_of(queue), WORKER_GROUP)
         # Raises InvalidArgumentError for a wrong URL before anything runs.
         TaskClient(urls, _TIMEOUT_MS).close()
 
@@ -79,6 +79,26 @@ class HttpWorker:
 
     def stop(self) -> None:
         self._stopping.set()
+
+    @property
+    def running_count(self) -> int:
+        return self._metrics.started - self._metrics.ended_count
+
+    @property
+    def handled_count(self) -> int:
+        return self._metrics.ended_count
+
+    @property
+    def failed_count(self) -> int:
+        return self._metrics.failed_count
+
+    @property
+    def rejected_count(self) -> int:
+        return self._metrics.rejected_count
+
+    def metrics(self) -> str:
+        with self._counts:
+            return render([self._metrics])
 
     def _work(self, number: int) -> None:
         client = TaskClient(self._urls, _TIMEOUT_MS)
@@ -99,32 +119,27 @@ class HttpWorker:
         given = {"payload": None, **leased}
         task = Task(**{each.name: given[each.name] for each in fields(Task)})
         proof = {"worker_id": worker_id, "lease": leased["lease"]}
-        self._count(running=1)
+        with self._counts:
+            self._metrics.begin()
+        began_s, failure = time.monotonic(), None
         renewal = _Renewal(self._urls, task.id, proof, self._visibility_ms)
         try:
             value = self._handler(task)
             verb, body = "ack", {**proof, **_ack_fields(task, value)}
         except Exception as error:
-            outcome = outcome_of(error)
+            failure, outcome = error, outcome_of(error)
             verb, body = "nack", {**proof, **_nack_fields(outcome)}
-            self._count(failed=int(outcome.kind == FAIL), rejected=int(outcome.kind == REJECT))
             log_outcome(_LOG, f"task {task.id} of type {task.type}", task.attempt, error)
         finally:
             renewal.stop()
-            self._count(running=-1, handled=1)
+            with self._counts:
+                self._metrics.end(failure, time.monotonic() - began_s)
         try:
             client.ask("POST", as_path("tasks", task.id, verb), body)
         except (LeaseExpiredError, NotFoundError) as error:
             _LOG.warning("task %s: its %s came too late: %s", task.id, verb, error)
         except FlotillaError as error:
             _LOG.warning("task %s: its %s failed: %s: %s", task.id, verb, error.code, error)
-
-    def _count(self, running: int = 0, handled: int = 0, failed: int = 0, rejected: int = 0) -> None:
-        with self._counts:
-            self.running_count += running
-            self.handled_count += handled
-            self.failed_count += failed
-            self.rejected_count += rejected
 
 
 class _Renewal:

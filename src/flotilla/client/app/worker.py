@@ -13,6 +13,7 @@ from flotilla.client._background_run import BackgroundRun
 from flotilla.client._core.loop_thread import new_loop
 from flotilla.client.app.declarations import CURRENT, DONE, ERROR, REJECTED, START, AnyTask, Declarations
 from flotilla.client.async_client import AsyncClient
+from flotilla.client.handler_metrics import render
 from flotilla.client.message import AnyMessage
 from flotilla.client.queue.aio import AsyncQueueMessage
 from flotilla.client.queue.outcome import ACKED_UNKEPT, Reject, is_decision, outcome_of
@@ -79,6 +80,10 @@ class AppWorker(BackgroundRun):
     @property
     def rejected_count(self) -> int:
         return sum([worker.rejected_count for worker in self._workers])
+
+    def metrics(self) -> str:
+        """What the worker has counted, in the text format of Prometheus. Any thread may call it."""
+        return render([worker._metrics for worker in self._workers])
 
     def run(self) -> None:
         """Runs tasks until `stop` is called, from another thread or a signal handler; then drains."""

@@ -5,13 +5,14 @@ The metadata `authorization` is the header of HTTP: `Basic` with user and passwo
 
 import inspect
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from urllib.parse import unquote
 
 import grpc
 
+from flotilla.broker.observability.proxy_meter import GRPC
 from flotilla.broker.security.guard import Session
 from flotilla.frontends.caller import Callers
 from flotilla.frontends.forwarded_callers import ForwardedCallers
@@ -59,18 +60,30 @@ class ForwardingInterceptor(_Interceptor):
 
     def _call(self, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         async def call(request: Any, context: Context) -> Any:
-            try:
-                with self._serving(context):
-                    return await inner(request, context)
-            except FlotillaError as error:
-                await fail(context, error)
+            with self._metered(context):
+                try:
+                    with self._serving(context):
+                        return await inner(request, context)
+                except FlotillaError as error:
+                    await fail(context, error)
 
         async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
-            with self._serving(context):
+            with self._metered(context), self._serving(context):
                 async for reply in inner(request, context):
                     yield reply
 
         return stream if inspect.isasyncgenfunction(inner) else call
+
+    @contextmanager
+    def _metered(self, context: Context) -> Iterator[None]:
+        with self._callers.meter.passing(GRPC) as passed:
+            try:
+                yield
+                passed.status = grpc.StatusCode.OK.name
+            except Exception:
+                # A call that is refused ends by an exception, and has its code then; one that fails has a number.
+                passed.status = getattr(context.code(), "name", grpc.StatusCode.UNKNOWN.name)
+                raise
 
     def _serving(self, context: Context) -> AbstractContextManager[None]:
         is_encrypted = _is_encrypted(context)

@@ -2,7 +2,7 @@
 
 GET /health          200 while the node works, 503 while its disk fails; of a proxy: 200
 GET /ready           200 when the node can take requests, else 503 with the reasons
-GET /metrics         Prometheus' text format, of a node
+GET /metrics         Prometheus' text format
 GET /openapi.json    the description of all operations
 GET /docs            the same as a page, which loads nothing from other sites
 GET /console         the web console, whose files are below it
@@ -14,6 +14,7 @@ The answers come from the node's status, or from the cluster through a gateway.
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
+from flotilla.broker.observability.proxy_meter import ProxyMeter
 from flotilla.broker.observability.status import METRICS_TYPE, NodeStatus, Reason
 from flotilla.frontends.caller import Callers
 from flotilla.frontends.forwarded_callers import ForwardedCallers
@@ -44,6 +45,7 @@ from flotilla.frontends.http.framework.site_guard import SiteGuard
 from flotilla.frontends.http.http1.asgi import App
 from flotilla.frontends.http.log_in_pages import no_session
 from flotilla.frontends.http.metadata_index import MetadataIndexHeader
+from flotilla.frontends.http.metering_layer import MeteringLayer
 from flotilla.frontends.http.pages import file_page
 from flotilla.gateway.gateway import Gateway
 from flotilla.gateway.guarded import GuardedGateway
@@ -60,11 +62,12 @@ def make_app(
 
     `callers` asks clients who they are; then `gateway` is a guarded one.
     """
+    meter = callers.meter if isinstance(callers, ForwardedCallers) else ProxyMeter()
     rows: list[Operation] = []
     if status is not None:
         rows += _status_pages(status)
     elif gateway is not None:
-        rows += _proxy_pages(ProxyStatus(gateway))
+        rows += _proxy_pages(ProxyStatus(gateway), meter)
     if gateway is not None:
         table = operations(gateway)
         rows += [*table, *_description_pages(table), *console_pages()]
@@ -74,6 +77,8 @@ def make_app(
         app = ForwardingLayer(app, callers)
     elif callers is not None:
         app = AuthenticationLayer(app, callers, gateway.reconsider if isinstance(gateway, GuardedGateway) else None)
+    if status is None:
+        app = MeteringLayer(app, meter)
     return Guard(SiteGuard(app, hosts))
 
 
@@ -111,14 +116,17 @@ def _status_pages(status: NodeStatus) -> list[Operation]:
     return [page("/health", health), page("/ready", ready), page("/metrics", metrics)]
 
 
-def _proxy_pages(status: ProxyStatus) -> list[Operation]:
+def _proxy_pages(status: ProxyStatus, meter: ProxyMeter) -> list[Operation]:
     async def health(_: Call) -> Answer:
         return Answer(status.facts())
 
     async def ready(_: Call) -> Answer:
         return _readiness(await status.reasons())
 
-    return [page("/health", health), page("/ready", ready)]
+    async def metrics(_: Call) -> Response:
+        return Response(meter.render(), METRICS_TYPE)
+
+    return [page("/health", health), page("/ready", ready), page("/metrics", metrics)]
 
 
 def _readiness(reasons: Sequence[Reason], warnings: Sequence[NodeWarning] = ()) -> Answer:

@@ -5,6 +5,7 @@ from it. Units are base units (seconds, bytes), and labels are few: partitions h
 never histograms, so that a thousand partitions stay cheap to scrape.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flotilla.raft.roles import ROLE_NAMES
@@ -70,6 +71,10 @@ def _network(kind: str, name: str, text: str, *labels: str) -> Metric:
 
 def _process(kind: str, name: str, text: str, *labels: str) -> Metric:
     return _row("Process", kind, name, text, *labels)
+
+
+def _proxy(kind: str, name: str, text: str, *labels: str) -> Metric:
+    return _row("Proxies", kind, name, text, *labels)
 
 
 MESSAGES_PRODUCED = _messages(
@@ -340,7 +345,7 @@ CERTIFICATE_EXPIRY_SECONDS = _process(
     "flotilla_certificate_expiry_seconds",
     "Time until the certificate that the node uses expires; below 0: it has. Only with TLS.",
 )
-UPTIME_SECONDS = _process(GAUGE, "flotilla_uptime_seconds", "Time since the node was started.")
+UPTIME_SECONDS = _process(GAUGE, "flotilla_uptime_seconds", "Time since the node or the proxy was started.")
 PROCESS_CPU_SECONDS = _process(
     COUNTER, "process_cpu_seconds_total", "Processor time of the process, user and system together."
 )
@@ -366,8 +371,36 @@ GC_PAUSE_MAX_SECONDS = _process(
     GAUGE, "flotilla_gc_pause_max_seconds", "The longest run of the garbage collector since the node was started."
 )
 
-#: The whole table, in the order of the page and of the text.
+#: Of a node, in the order of the page and of the text.
 METRICS: tuple[Metric, ...] = tuple(_TABLE)
+
+PROXY_REQUESTS = _proxy(
+    COUNTER,
+    "flotilla_proxy_requests_total",
+    "Requests that the proxy has answered: http or grpc, and the status of the answer; none: the client went away.",
+    "interface",
+    "status",
+)
+PROXY_REQUEST_SECONDS = _proxy(
+    HISTOGRAM,
+    "flotilla_proxy_request_seconds",
+    "From a request's arrival at the proxy to the end of its answer, long polls and streams included.",
+    "interface",
+)
+PROXY_REQUESTS_IN_FLIGHT = _proxy(
+    GAUGE, "flotilla_proxy_requests_in_flight", "Requests that are being answered.", "interface"
+)
+
+#: The whole table.
+ALL_METRICS: tuple[Metric, ...] = tuple(_TABLE)
+#: Of a proxy.
+PROXY_METRICS: tuple[Metric, ...] = (
+    *ALL_METRICS[len(METRICS) :],
+    UPTIME_SECONDS,
+    PROCESS_CPU_SECONDS,
+    PROCESS_RESIDENT_BYTES,
+    PROCESS_OPEN_FILES,
+)
 
 
 def label(name: str, value: object) -> str:
@@ -379,10 +412,11 @@ def label(name: str, value: object) -> str:
 class Exposition:
     """Collects samples in any order; `render` groups them by metric, as the format demands."""
 
-    __slots__ = ("_samples",)
+    __slots__ = ("_metrics", "_samples")
 
-    def __init__(self) -> None:
-        self._samples: dict[str, list[str]] = {metric.name: [] for metric in METRICS}
+    def __init__(self, table: Sequence[Metric] = METRICS) -> None:
+        self._metrics = table
+        self._samples: dict[str, list[str]] = {metric.name: [] for metric in table}
 
     def add(self, metric: Metric, value: float, labels: str = "") -> None:
         """`labels` are results of `label` joined by commas, in the order of the metric's labels."""
@@ -404,7 +438,7 @@ class Exposition:
 
     def render(self) -> bytes:
         lines: list[str] = []
-        for metric in METRICS:
+        for metric in self._metrics:
             text = metric.help.replace("\\", "\\\\").replace("\n", "\\n")
             lines.append(f"# HELP {metric.name} {text}\n# TYPE {metric.name} {metric.kind}\n")
             lines += self._samples[metric.name]

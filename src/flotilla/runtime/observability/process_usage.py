@@ -7,7 +7,9 @@ import sys
 from time import perf_counter_ns, process_time
 from typing import Final
 
+from flotilla.runtime.observability import metrics
 from flotilla.runtime.observability.histogram import DurationHistogram
+from flotilla.runtime.observability.metrics import Exposition
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if sys.platform != "win32" else 0
 
@@ -41,6 +43,17 @@ def disk_room(folder: str) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return room.free, room.total
+
+
+def add_usage(out: Exposition) -> None:
+    """Processor time, memory and open files."""
+    out.add(metrics.PROCESS_CPU_SECONDS, cpu_seconds())
+    for metric, value in (
+        (metrics.PROCESS_RESIDENT_BYTES, resident_bytes()),
+        (metrics.PROCESS_OPEN_FILES, open_file_count()),
+    ):
+        if value is not None:
+            out.add(metric, value)
 
 
 class GcPauseTimer:

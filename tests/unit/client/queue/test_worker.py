@@ -25,6 +25,7 @@ from flotilla.types.operations.queue import Extend
 from tests.unit.client.queue.test_shells import many, until
 from tests.unit.client.queue_servers import queue_servers
 from tests.unit.client.shells import TcpServers
+from tests.unit.runtime.exposition import parse
 
 GROUP = "workers"
 
@@ -114,6 +115,21 @@ def test_the_exception_of_a_handler_decides_the_outcome(client, servers, caplog)
         until(lambda: client.groups("orders") != {} and client.describe_group("orders", GROUP).acked_total == 3)
         assert attempts == {b"fails": 3, b"rejected": 1, b"again": 2, b"fine": 1}
         assert (running.worker.failed_count, running.worker.rejected_count) == (3, 1)
+        measured = parse(running.worker.metrics())
+        ended = measured["flotilla_worker_messages_ended_total"].samples
+        assert {labels[2][1]: count for (_, labels), count in ended.items()} == {
+            "done": 3,
+            "failed": 2,
+            "retried": 1,
+            "rejected": 1,
+            "released": 0,
+        }
+        place = (("topic", "orders"), ("group", GROUP))
+        assert measured["flotilla_worker_messages_started_total"].samples == {
+            ("flotilla_worker_messages_started_total", place): 7
+        }
+        assert set(measured["flotilla_worker_messages_running"].samples.values()) == {0}
+        assert measured["flotilla_worker_handler_seconds"].samples["flotilla_worker_handler_seconds_count", place] == 7
     assert client.describe_group("orders", GROUP).dead_total == 1
     assert 'raise ValueError("not yet")' in caplog.text, "the traceback"
     assert "attempt 1, is rejected: garbage" in caplog.text

@@ -13,6 +13,7 @@ from flotilla.gateway.gateway import Gateway
 from flotilla.server import Server
 from flotilla.types.address import Address, parse_address
 from flotilla.types.settings import NodeSettings
+from tests.unit.runtime.exposition import parse
 
 ANY_PORT = Address("127.0.0.1", 0)
 _SECONDS_MAX = 60
@@ -56,7 +57,15 @@ def test_a_proxy_is_ready_while_a_broker_of_a_cluster_answers(tmp_path: Path) ->
                 assert "no broker that is part of a cluster answers" in gone["reasons"][0]["message"]
                 health = await client.get("/health")
                 assert (health.status_code, health.json()["status"]) == (200, "ok")
-                assert (await client.get("/metrics")).status_code == 404
+                measured = parse((await client.get("/metrics")).text)
+                counts = measured["flotilla_proxy_requests_total"].samples
+                assert {labels[1][1] for _, labels in counts} == {"200", "503"}
+                assert (
+                    measured["flotilla_proxy_requests_in_flight"].samples[
+                        "flotilla_proxy_requests_in_flight", (("interface", "http"),)
+                    ]
+                    == 1
+                ), "this one"
         finally:
             await server.close()
             await gateway.close()
