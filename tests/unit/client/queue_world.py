@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from flotilla.client._core.session_options import SessionOptions
-from flotilla.client.queue._core import QueueCore
+from flotilla.client.queue._core import PendingSettlement, QueueCore
 from flotilla.client.queue.message import Leased, masks_of
 from flotilla.client.queue.options import QueueOptions
 from flotilla.client.queue.outcome import ACKED, Outcome
@@ -96,7 +96,7 @@ class Member:
     def settle(self, messages: Iterable[Leased[str]], outcome: Outcome = ACKED) -> list[FlotillaError | None]:
         """Settles with the next turn; the outcome will be in the list."""
         results: list[FlotillaError | None] = []
-        self.reader.settle(masks_of(messages), outcome, results.append)
+        self.reader.settle(masks_of(messages), outcome, _Recorded(self.reader, results))
         return results
 
     def pump(self) -> None:
@@ -112,3 +112,12 @@ class Member:
 
 def payloads(messages: Iterable[Leased[str]]) -> list[bytes]:
     return [message.payload for message in messages]
+
+
+class _Recorded(PendingSettlement):
+    def __init__(self, reader: QueueCore[Any], results: list[FlotillaError | None]) -> None:
+        super().__init__(reader)
+        self._results = results
+
+    def done(self, error: FlotillaError | None) -> None:
+        self._results.append(error)

@@ -77,7 +77,7 @@ class QueueCore(Generic[Message]):
             options.timeout_ms,
             # The next message of a key waits until the last one is settled.
             linger_ms=0 if options.is_ordered_by_key else LINGER_MS,
-            answered=self._answered,
+            answered=self._settled,
             lingered=self._lingered,
         )
         self._polls = Polls(
@@ -203,30 +203,23 @@ class QueueCore(Generic[Message]):
         self,
         masks: dict[Lease, int],
         outcome: Outcome,
-        ended: Callable[[FlotillaError | None], None] | None,
+        pending: "PendingSettlement | None",
     ) -> None:
         """Settles messages with the next `pump`.
 
-        `ended` is called once, when all are settled or refused. Without it the settlement is unawaited: it may linger,
-        and a refusal becomes an error of the consumer. Messages that were settled before are skipped.
+        Without `pending` the settlement is unawaited: it may linger, and a refusal becomes an error of the consumer.
+        Messages that were settled before are skipped.
         """
-        if ended is None:
-            pending: _PendingSettlement | _UnawaitedSettlements = self._unawaited
-        elif masks:
-            pending = _PendingSettlement(self, ended, len(masks))
-        else:
-            ended(None)
-            self.notify()
-            return
-        is_awaited = ended is not None
+        settler = pending or self._unawaited
+        settler.begin(len(masks))
         for lease, mask in masks.items():
             if lease.lost & mask:
-                pending.note(lease_expired(lease, lease.lost & mask))
+                settler.note(lease_expired(lease, lease.lost & mask))
             closed = self.leases.close(lease, mask)
             if closed:
-                self._settlements.add(lease, closed, outcome, pending.ended, is_awaited=is_awaited)
+                self._settlements.add(lease, closed, outcome, settler)
             else:
-                pending.finish()
+                settler.finish()
 
     def extend(
         self, lease: Lease, mask: int, visibility_ms: int, ended: Callable[[FlotillaError | None], None]
@@ -279,9 +272,9 @@ class QueueCore(Generic[Message]):
         for _, lease, mask in self._let_go_of:
             dropped[lease] = dropped.get(lease, 0) | mask
         self._let_go_of.clear()
-        self.settle(dropped, RELEASED, _ignore)
+        self.settle(dropped, RELEASED, PendingSettlement(self))
         for lease in self.leases:
-            self.settle({lease: lease.unsettled}, RELEASED, _ignore)
+            self.settle({lease: lease.unsettled}, RELEASED, PendingSettlement(self))
         self._settlements.hurry()
         self._alarm.set(None)
         if self._link_lost in self._session.watchers:
@@ -381,6 +374,11 @@ class QueueCore(Generic[Message]):
     def _answered(self, number: int) -> None:
         self._presentations.answered(number)
 
+    def _settled(self, number: int) -> None:
+        self._presentations.answered(number)
+        # Also without an error: `flush` may wait for the last answer.
+        self.notify()
+
     def _moved(self, number: int) -> None:
         self._presentations.present(number)
 
@@ -408,7 +406,7 @@ class QueueCore(Generic[Message]):
         if lease.unsettled:
             self._renewal.add(lease)
         if self.is_closed:
-            self.settle({lease: lease.unsettled}, RELEASED, _ignore)
+            self.settle({lease: lease.unsettled}, RELEASED, PendingSettlement(self))
             return
         try:
             view = BatchView(delivery.batch)
@@ -420,7 +418,8 @@ class QueueCore(Generic[Message]):
         except InvalidArgumentError as error:
             place = f"partition {delivery.partition} of {self._topic} at offset {delivery.first}"
             self.errors.append(CorruptionError(f"malformed delivery from {place}: {error}"))
-            self.settle({lease: lease.unsettled}, Outcome(FAIL, "damaged in transit to a consumer"), _ignore)
+            damaged = Outcome(FAIL, "damaged in transit to a consumer")
+            self.settle({lease: lease.unsettled}, damaged, PendingSettlement(self))
 
     # Leases.
 
@@ -461,25 +460,34 @@ class QueueCore(Generic[Message]):
         return found
 
     def _release(self, messages: list[Message]) -> None:
-        self.settle(masks_of(messages), RELEASED, _ignore)
+        self.settle(masks_of(messages), RELEASED, PendingSettlement(self))
 
     def _set_timer(self, is_asking: bool) -> None:
         due_ms = earliest_ms(self.leases.next_ms, self._polls.next_ms if is_asking else None)
         self._alarm.set(None if self._session.is_closed else due_ms)
 
 
-class _PendingSettlement:
-    """One awaited settlement, which may have gone to several partitions."""
+class PendingSettlement:
+    """One settlement, which may go to several partitions. The caller of this class itself ignores the end of it."""
 
-    __slots__ = ("_callback", "_error", "_left", "_reader")
+    __slots__ = ("_error", "_left", "_reader")
 
-    def __init__(self, reader: QueueCore[Message], callback: Callable[[FlotillaError | None], None], left: int) -> None:
+    is_awaited = True
+
+    def __init__(self, reader: QueueCore[Any]) -> None:
         self._reader = reader
-        self._callback = callback
         #: The first error.
         self._error: FlotillaError | None = None
         #: Outstanding answers.
-        self._left = left
+        self._left = 0
+
+    def done(self, error: FlotillaError | None) -> None:
+        """Called once, when all messages are settled or refused."""
+
+    def begin(self, leases: int) -> None:
+        self._left = leases
+        if not leases:
+            self.done(None)
 
     def note(self, error: FlotillaError) -> None:
         if self._error is None:
@@ -497,19 +505,19 @@ class _PendingSettlement:
 
     def finish(self) -> None:
         self._left -= 1
-        if self._left:
-            return
-        self._callback(self._error)
-        self._reader.notify()
+        if not self._left:
+            self.done(self._error)
 
 
-class _UnawaitedSettlements:
+class _UnawaitedSettlements(PendingSettlement):
     """All unawaited settlements of a consumer: their errors are raised by its next call."""
 
-    __slots__ = ("_reader",)
+    __slots__ = ()
 
-    def __init__(self, reader: QueueCore[Message]) -> None:
-        self._reader = reader
+    is_awaited = False
+
+    def begin(self, leases: int) -> None:
+        """Nobody waits for the end."""
 
     def note(self, error: FlotillaError) -> None:
         self._reader.errors.append(error)
@@ -520,8 +528,6 @@ class _UnawaitedSettlements:
             error = lease_expired(lease, expired)
         if error is not None:
             self._reader.errors.append(error)
-        # Also without an error: `flush` may wait for the last answer.
-        self._reader.notify()
 
     def finish(self) -> None:
         """The messages were settled before: there is nothing to wait for."""
@@ -529,7 +535,3 @@ class _UnawaitedSettlements:
 
 def _nothing() -> None:
     """No other thread settles messages."""
-
-
-def _ignore(error: FlotillaError | None) -> None:
-    """A release that fails is no error: the lease expires by itself."""

@@ -7,12 +7,12 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Generic
+from typing import Any, Generic
 
 from flotilla.client._core.answer import Answer
 from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.positions import chosen_partitions, find_topic
-from flotilla.client.queue._core import QueueCore
+from flotilla.client.queue._core import PendingSettlement, QueueCore
 from flotilla.client.queue._leases import Lease
 from flotilla.client.queue._polls import LEAVE_MS_MAX
 from flotilla.client.queue.message import Message
@@ -108,10 +108,10 @@ class QueueLoop(Generic[Message]):
     def settle(self, masks: dict[Lease, int], outcome: Outcome) -> "asyncio.Future[FlotillaError | None]":
         """Completes when a majority has it on disk: with None, LeaseExpiredError, or an error without an answer."""
         self.check_open()
-        answer: Answer[None] = Answer()
-        self.reader.settle(masks, outcome, answer.set)
+        pending = _AwaitedSettlement(self.reader)
+        self.reader.settle(masks, outcome, pending)
         self.schedule()
-        return answer.future
+        return pending.future
 
     async def extend(self, lease: Lease, mask: int, visibility_ms: int) -> None:
         self.check_open()
@@ -207,6 +207,21 @@ class QueueLoop(Generic[Message]):
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_ms / 1000):
                 await self._news.wait()
+
+
+class _AwaitedSettlement(PendingSettlement):
+    """A settlement that a coroutine awaits."""
+
+    __slots__ = ("future",)
+
+    def __init__(self, reader: QueueCore[Any]) -> None:
+        super().__init__(reader)
+        self.future: asyncio.Future[FlotillaError | None] = asyncio.get_running_loop().create_future()
+
+    def done(self, error: FlotillaError | None) -> None:
+        # Cancelled: nobody awaits it any more.
+        if not self.future.done():
+            self.future.set_result(error)
 
 
 def consumer_closed() -> ConnectionClosedError:

@@ -14,7 +14,7 @@ an acknowledgement of those is done, whoever did it. The others came to another 
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.session import Session
@@ -39,10 +39,19 @@ RUNS_MAX = 4096
 RESULTS_BYTES_MAX = 64 * KIB
 RESULTS_MAX = 256
 
-#: Called with a lease, the bits of the settled messages, the bits that were refused, and an error without an answer.
-Ended: TypeAlias = Callable[[Lease, int, int, FlotillaError | None], None]
 #: A topic's id and a partition: leases of a deleted topic are not mixed with those of the next one of its name.
 _Place: TypeAlias = tuple[int, int]
+
+
+class Settler(Protocol):
+    """The caller that settles messages."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """False: the settlement may linger."""
+
+    def ended(self, lease: Lease, mask: int, expired: int, error: FlotillaError | None) -> None:
+        """Called once per request: the settled messages of a lease, those that were refused, and a missing answer."""
 
 
 class _PendingOutcome:
@@ -54,7 +63,7 @@ class _PendingOutcome:
         self.lease = lease
         self.mask = 0
         #: The bits that each caller has settled.
-        self.waiting: dict[Ended, int] = {}
+        self.waiting: dict[Settler, int] = {}
         self.results: list[MessageResult] = []
         self.results_bytes = 0
 
@@ -101,8 +110,8 @@ class Settlements:
         #: Messages that were settled otherwise than by a release.
         self.handled = 0
 
-    def add(self, lease: Lease, mask: int, outcome: Outcome, ended: Ended, *, is_awaited: bool = True) -> None:
-        """Settles messages with the next `flush`, or after lingering. `ended` is called once per request."""
+    def add(self, lease: Lease, mask: int, outcome: Outcome, settler: Settler) -> None:
+        """Settles messages with the next `flush`, or after lingering."""
         assert mask
         count = mask.bit_count()
         self.count += count
@@ -123,8 +132,9 @@ class Settlements:
         pending.mask |= mask
         if result is not None:
             pending.add_results(mask, result, is_kept=outcome.is_result_kept)
-        pending.waiting[ended] = pending.waiting.get(ended, 0) | mask
-        if is_awaited or self.count >= LINGER_COUNT_MAX:
+        waiting = pending.waiting
+        waiting[settler] = waiting.get(settler, 0) | mask
+        if settler.is_awaited or self.count >= LINGER_COUNT_MAX:
             self._leave_ms[place] = 0
 
     def flush(self) -> None:
@@ -230,8 +240,8 @@ class Settlements:
             lease = pending.lease
             expired = _bits_of(lease, refused) & pending.mask if refused else 0
             lease.lost |= expired
-            for ended, mask in pending.waiting.items():
-                ended(lease, mask, expired & mask, error)
+            for settler, mask in pending.waiting.items():
+                settler.ended(lease, mask, expired & mask, error)
         self._answered(place[1])
         if place in self._held and place not in self._in_flight:
             self._held[place]()

@@ -79,7 +79,8 @@ class Leased(_Fields, AnyMessage, Generic[Owner]):
     def __del__(self) -> None:
         """Nobody can settle it any more: its lease is not renewed. A tuple has no weak references."""
         lease = self._lease
-        if lease.unsettled and not self.is_settled and tuple.__len__(cast("tuple[object, ...]", self)) == _FIELD_COUNT:
+        is_held = lease.unsettled >> (self.offset - lease.first) & 1
+        if is_held and tuple.__len__(cast("tuple[object, ...]", self)) == _FIELD_COUNT:
             lease.dropped((lease, self.offset))
 
     @property

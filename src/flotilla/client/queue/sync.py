@@ -18,6 +18,7 @@ from flotilla.client._duration import Duration, milliseconds
 from flotilla.client._options import Subscription
 from flotilla.client.producer.receipt import Receipt
 from flotilla.client.producer.record_fields import RecordFields
+from flotilla.client.queue._core import PendingSettlement, QueueCore
 from flotilla.client.queue._loop import QueueLoop, consumer_closed
 from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
 from flotilla.client.queue.following import Follow, Next
@@ -110,7 +111,7 @@ class QueueConsumer:
         self._ready = self._feed.reader.ready
         self._errors = self._feed.reader.errors
         #: Outcomes that the loop has not taken yet, in order, because the first outcome of a message counts.
-        self._outbox: deque[tuple[tuple[QueueMessage, ...], Outcome, _Answer | None]] = deque()
+        self._outbox: deque[tuple[tuple[QueueMessage, ...], Outcome, _AwaitedSettlement | None]] = deque()
         self._outbox_count = 0
         #: The loop will take them, under the lock; it need not be told again before it does.
         self._is_posted = False
@@ -227,26 +228,26 @@ class QueueConsumer:
 
     def settle(self, messages: Iterable[QueueMessage], outcome: Outcome, *, wait: bool = True) -> None:
         self._thread.check()
-        answer = _Answer() if wait else None
-        entry = (tuple(messages), outcome, answer)
         reader = self._feed.reader
+        pending = _AwaitedSettlement(reader) if wait else None
+        entry = (tuple(messages), outcome, pending)
         with self._lock:
             # Outcomes gathered until the loop takes them cost one switch of threads. While earlier ones linger it takes
             # them soon, and is told only when a caller waits, or when half of the prefetch window is free again. The
             # loop is told first, and sees what is there when the lock is free: an interrupt comes either before the
             # outcome, or after all of this.
             count = self._outbox_count + len(entry[0])
-            is_urgent = answer is not None or 2 * count >= reader.prefetch
+            is_urgent = pending is not None or 2 * count >= reader.prefetch
             is_first = not self._is_posted and (is_urgent or not reader.is_lingering)
             if is_first:
                 self._thread.post(self._feed.pump)
             self._outbox_count = count
             self._outbox.append(entry)
             self._is_posted = self._is_posted or is_first
-        if answer is not None:
-            self._thread.wait(answer.gate)
-            if answer.error is not None:
-                raise answer.error
+        if pending is not None:
+            self._thread.wait(pending.gate)
+            if pending.error is not None:
+                raise pending.error
         elif is_first and self._feed.is_crowded:
             self._thread.run(self._feed.make_room())
 
@@ -275,14 +276,14 @@ class QueueConsumer:
         gathered: list[QueueMessage] = []
         last = ACKED
         while outbox:
-            messages, outcome, answer = outbox.popleft()
-            if gathered and (outcome != last or answer is not None):
+            messages, outcome, pending = outbox.popleft()
+            if gathered and (outcome != last or pending is not None):
                 reader.settle(masks_of(gathered), last, None)
                 gathered = []
-            if answer is not None and reader.is_closed:
-                answer.come(consumer_closed())
-            elif answer is not None:
-                reader.settle(masks_of(messages), outcome, answer.come)
+            if pending is not None and reader.is_closed:
+                pending.done(consumer_closed())
+            elif pending is not None:
+                reader.settle(masks_of(messages), outcome, pending)
             else:
                 gathered += messages
                 last = outcome
@@ -305,15 +306,16 @@ class QueueConsumer:
         await self._feed.close(drain_ms, timeout_ms)
 
 
-class _Answer:
-    """The answer that a thread waits for: None, or the error."""
+class _AwaitedSettlement(PendingSettlement):
+    """A settlement that a thread waits for."""
 
     __slots__ = ("error", "gate")
 
-    def __init__(self) -> None:
+    def __init__(self, reader: QueueCore[Any]) -> None:
+        super().__init__(reader)
         self.gate = Gate()
         self.error: FlotillaError | None = None
 
-    def come(self, error: FlotillaError | None) -> None:
+    def done(self, error: FlotillaError | None) -> None:
         self.error = error
         self.gate.open()
