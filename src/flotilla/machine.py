@@ -10,12 +10,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from random import Random, SystemRandom
 from typing import Protocol
 
-#: Linux counts suspended time in a clock of its own, and macOS in this one, unlike `time.monotonic`.
-_UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 #: Connections that wait in the system to be accepted.
 _BACKLOG = 1_024
 #: Where the system has no limit.
@@ -31,6 +30,13 @@ class Lane(Protocol):
         """Ends the thread after the actions that it has, and waits for that."""
 
 
+def _uptime_ns() -> Callable[[], int]:
+    """Linux counts suspended time in a clock of its own, and macOS in this one, unlike `time.monotonic`."""
+    if not hasattr(time, "clock_gettime_ns"):
+        return time.monotonic_ns
+    return partial(time.clock_gettime_ns, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class Machine:
     """The real one; the simulator overrides every method."""
 
@@ -42,10 +48,8 @@ class Machine:
         """The monotonic clock: it is never set."""
         return time.monotonic_ns() // 1_000_000
 
-    def uptime_ns(self) -> int:
-        """Monotonic time, with the time in which the machine was suspended where the system counts it."""
-        return time.clock_gettime_ns(_UPTIME)
-
+    #: Monotonic time, with the time in which the machine was suspended where the system counts it.
+    uptime_ns: Callable[[], int] = staticmethod(_uptime_ns())
     #: For durations.
     elapsed_ns: Callable[[], int] = staticmethod(time.perf_counter_ns)
 

@@ -241,6 +241,8 @@ class RaftNode(RaftState):
 
     def _intact_to(self) -> Index:
         """The last entry that may be applied: the one before all damage, and before what the store has yet to get."""
+        if not self.damaged and not self.repaired:
+            return self.log.last_index
         first = self.damaged[0][0] if self.damaged else self.log.last_index + 1
         return min([first, *(entry.index for entry in self.repaired)]) - 1
 

@@ -32,6 +32,7 @@ class Clock(Protocol):
 class LoopClock:
     def __init__(self) -> None:
         self._machine = here()
+        self._uptime_ns = self._machine.uptime_ns
 
     def now_ms(self) -> int:
         return self._machine.now_ms()
@@ -40,7 +41,7 @@ class LoopClock:
         return self._machine.steady_ms()
 
     def uptime_ms(self) -> int:
-        return self._machine.uptime_ns() // 1_000_000
+        return self._uptime_ns() // 1_000_000
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Callable[[], None]:
         loop = asyncio.get_running_loop()

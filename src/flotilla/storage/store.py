@@ -264,6 +264,8 @@ class NodeStore:
         ]
 
     def take_loads(self) -> Sequence[Load]:
+        if not self._loads.wanted and not self._collector.searches:
+            return ()
         loads: list[Load] = self._loads.take()
         if self._collector.searches:
             loads += self._searches.plan(self._logs)

@@ -99,11 +99,8 @@ class QueueRequests:
     def settle(self, request: Settle, done: Done) -> None:
         if request.kind not in _KINDS:
             raise InvalidArgumentError(f"{request.kind} is not an outcome of a lease")
-        delay_max_ms = self._queue.topic.settings.delay_max_ms
-        if request.delay_ms != BY_BACKOFF and not 0 <= request.delay_ms <= delay_max_ms:
-            raise InvalidArgumentError(
-                f"delay_ms is 0 to {delay_max_ms} (topic setting delay_max_ms), or {BY_BACKOFF} for the group's backoff"
-            )
+        if request.delay_ms != BY_BACKOFF:
+            self._check_delay(request.delay_ms)
         if request.members and len(request.members) != len(request.leases):
             raise InvalidArgumentError("name a member for every run or for none")
         queue = self._queue
@@ -188,6 +185,13 @@ class QueueRequests:
             leader.present(request.group, request.member, request.presented_term, queue.now_ms())
         queue.changed(request.group)
         done(Settled(expired, term=leader.term))
+
+    def _check_delay(self, delay_ms: int) -> None:
+        delay_max_ms = self._queue.topic.settings.delay_max_ms
+        if not 0 <= delay_ms <= delay_max_ms:
+            raise InvalidArgumentError(
+                f"delay_ms is 0 to {delay_max_ms} (topic setting delay_max_ms), or {BY_BACKOFF} for the group's backoff"
+            )
 
     def _check(self, group: str, leases: list[LeaseRange]) -> None:
         self._check_open(group)

@@ -84,14 +84,15 @@ class SettlementLog:
         return not any(shipment.is_refused for shipment in self._in_flight)
 
     def _ship(self) -> None:
+        waiting, self._gathered = self._gathered, []
+        if not self._leader.has_outbox:
+            if waiting:
+                self._answer_idle(waiting)
+            return
         now_ms = self._now_ms()
         commands: list[SettleRuns] = []
         while (command := self._leader.take_outbox(now_ms)) is not None:
             commands.append(command)
-        waiting, self._gathered = self._gathered, []
-        if not commands:
-            self._answer_idle(waiting)
-            return
         shipment = _Shipment(waiting, len(commands))
         self._in_flight.append(shipment)
         for command in commands:

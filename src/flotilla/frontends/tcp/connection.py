@@ -85,6 +85,8 @@ _STEERING = (AddCredit, Unsubscribe)
 _READING = (Fetch, Poll)
 #: Requests that name the member whose leases and transactions they are about.
 _OF_MEMBERS = (Poll, Subscribe, Extend, StageSettlement)
+#: All requests without a batch that mean something for the connection.
+_CONCERNING = frozenset((*_STEERING, Ping, Withdraw, *_READING, *_OF_MEMBERS, LeaveQueue))
 #: Members that are remembered for one connection. The leases of further ones are not released early; they expire.
 _MEMBER_COUNT_MAX = 1_024
 #: `retry_after_ms` of OVERLOADED.
@@ -398,7 +400,7 @@ class Connection:
             # Nothing of the frame is kept.
             self._release(held)
             held = 0
-            if self.state == OPEN and self._is_settled_here(correlation_id, request):
+            if self.state == OPEN and type(request) in _CONCERNING and self._is_settled_here(correlation_id, request):
                 return None
         elif isinstance(request, Stage) and (self.entrance is None or self.entrance.allows(request)):
             self._note(request.member)

@@ -53,13 +53,13 @@ class ByteReader:
         return self.take(_COUNT)[0]
 
     def bytes(self, size: int) -> bytes:
-        if size > self.left_bytes:
-            raise StructError("cut short")
         start = self._at
         end = start + size
         if end <= len(self._piece):
             self._at = end
             return self._piece[start:end]
+        if size > self.left_bytes:
+            raise StructError("cut short")
         return b"".join(self._parts(size))
 
     def _parts(self, size: int) -> Iterator[memoryview]:
@@ -82,19 +82,8 @@ class ByteReader:
         return self.numbers(1)[0]
 
     def numbers(self, count: int) -> "array[int]":
-        if count * _NUMBER_BYTES > self.left_bytes:
-            raise StructError("cut short")
         values = array("Q")
-        while count:
-            # As many as the piece has whole; one that lies across its end alone.
-            here = min((len(self._piece) - self._at) // _NUMBER_BYTES, count) or 1
-            if here * _NUMBER_BYTES > len(self._piece) - self._at:
-                values.frombytes(self.bytes(_NUMBER_BYTES))
-            else:
-                end = self._at + here * _NUMBER_BYTES
-                values.frombytes(memoryview(self._piece)[self._at : end])
-                self._at = end
-            count -= here
+        values.frombytes(self.bytes(count * _NUMBER_BYTES))
         if sys.byteorder == "big":
             values.byteswap()
         return values

@@ -611,6 +611,11 @@ class QueueLeader:
 
     # The log.
 
+    @property
+    def has_outbox(self) -> bool:
+        """Whether `take_outbox` has a command to propose."""
+        return bool(self._posting)
+
     def take_outbox(self, now_ms: int) -> SettleRuns | None:
         """The next command to propose. Commands are bounded: take until None comes."""
         self._clock(now_ms)

@@ -185,13 +185,13 @@ class CachedFile:
 class Loads:
     """The open files, the requested loads and the loaded parts of a store. Belongs to the loop."""
 
-    __slots__ = ("_by_path", "_disk", "_files", "_parts", "_pending", "_size_bytes", "_wanted")
+    __slots__ = ("_by_path", "_disk", "_files", "_parts", "_pending", "_size_bytes", "wanted")
 
     def __init__(self, disk: Disk, files_max: int) -> None:
         self._disk = disk
         self._files = OpenFiles(disk, files_max)
         #: Requested and not started; then those that run as well.
-        self._wanted: list[Load] = []
+        self.wanted: list[Load] = []
         self._pending: dict[tuple[str, int], Load] = {}
         #: The least recently used first.
         self._parts: dict[LoadedPart, None] = {}
@@ -255,11 +255,11 @@ class Loads:
             # The reader tries again when one of them has ended.
             return
         self._pending[key] = load
-        self._wanted.append(load)
+        self.wanted.append(load)
 
     def take(self) -> list[Load]:
         """The loads requested since the last call."""
-        wanted, self._wanted = self._wanted, []
+        wanted, self.wanted = self.wanted, []
         return wanted
 
     def finish(self, load: Load, *, is_current: bool) -> None:
