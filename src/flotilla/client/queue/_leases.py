@@ -120,10 +120,10 @@ class Leases:
     def close(self, lease: Lease, mask: int) -> int:
         """Marks messages as settled; returns the bits of those that were unsettled or failed until now."""
         failed = lease.failed & mask
-        lease.failed &= ~mask
+        lease.failed ^= failed
         closed = lease.unsettled & mask
         if closed:
-            lease.unsettled &= ~mask
+            lease.unsettled ^= closed
             self.unsettled_count -= closed.bit_count()
             if not lease.unsettled:
                 leases = self._by_partition[lease.partition]
