@@ -85,7 +85,7 @@ class SettlementLog:
 
     def _ship(self) -> None:
         waiting, self._gathered = self._gathered, []
-        if not self._leader.has_outbox:
+        if not self._leader.posting:
             if waiting:
                 self._answer_idle(waiting)
             return

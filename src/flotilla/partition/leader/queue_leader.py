@@ -97,7 +97,7 @@ class QueueLeader:
         #: Groups with resets on their way, and how many.
         self._resetting: dict[str, int] = {}
         #: Groups with something in their outbox, and groups that may want tokens.
-        self._posting: dict[str, GroupDelivery] = {}
+        self.posting: dict[str, GroupDelivery] = {}
         self._token_seekers: dict[str, GroupDelivery] = {}
         #: Groups with a change of their holders to propose.
         self._changing: dict[str, GroupDelivery] = {}
@@ -137,7 +137,7 @@ class QueueLeader:
             return group
         if group is not None:
             del self._groups[name]
-            self._posting.pop(name, None)
+            self.posting.pop(name, None)
             self._token_seekers.pop(name, None)
             self._changing.pop(name, None)
             self._reading.pop(name, None)
@@ -171,7 +171,7 @@ class QueueLeader:
             group.timer_ms = event_ms
             heappush(self._timers, (event_ms, group.name))
         if group.outbox:
-            self._posting[group.name] = group
+            self.posting[group.name] = group
         if group.due.is_reading:
             self._reading[group.name] = group
         if group.holders.has_change:
@@ -210,7 +210,7 @@ class QueueLeader:
         """
         now_ms = self._clock(now_ms)
         groups = [(name, found) for name in list(self._groups) if (found := self._find(name)) is not None]
-        if self._posting or (now_ms < self._opens_ms and self._has_closed_groups()):
+        if self.posting or (now_ms < self._opens_ms and self._has_closed_groups()):
             return None
         held = [HeldGroup(name, found.generation, found.leases.held(now_ms)) for name, found in groups]
         # These are staged when the next leader begins, or the log refused them and they are leased again.
@@ -611,11 +611,6 @@ class QueueLeader:
 
     # The log.
 
-    @property
-    def has_outbox(self) -> bool:
-        """Whether `take_outbox` has a command to propose."""
-        return bool(self._posting)
-
     def take_outbox(self, now_ms: int) -> SettleRuns | None:
         """The next command to propose. Commands are bounded: take until None comes."""
         self._clock(now_ms)
@@ -623,14 +618,14 @@ class QueueLeader:
         parts: list[tuple[GroupDelivery, list[Piece]]] = []
         room = _PIECES_MAX
         bytes_room = _RESULTS_BYTES_MAX
-        for group in list(self._posting.values()):
+        for group in list(self.posting.values()):
             pieces = group.outbox.take(room, bytes_room)
             room -= len(pieces)
             bytes_room -= sum([piece.results_bytes for piece in pieces if piece.results])
             settlements.append(settlement_of(group.name, group.generation, pieces))
             parts.append((group, pieces))
             if not group.outbox:
-                del self._posting[group.name]
+                del self.posting[group.name]
             if not room or bytes_room <= 0:
                 break
         if not parts:
