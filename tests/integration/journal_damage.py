@@ -6,6 +6,8 @@ from typing import NamedTuple
 from flotilla.storage.block import find_directory
 from flotilla.storage.framing import SECTOR_BYTES
 from flotilla.storage.journal_scan import JournalScan
+from flotilla.storage.posix import PosixDisk
+from flotilla.storage.store_format import read_salt
 
 
 def tear_journal(data: Path) -> None:
@@ -40,12 +42,15 @@ class _End(NamedTuple):
 
 def _find_end(data: Path) -> _End:
     """Of the newest file that something was written to. Behind that may be what the file held in an earlier life."""
+    disk = PosixDisk(str(data))
+    salt = read_salt(disk)
+    disk.close()
     for path in sorted((data / "journal").glob("*.wal"), reverse=True):
         number, content = int(path.stem), path.read_bytes()
-        scan = JournalScan()
+        scan = JournalScan(salt)
         scan.add_file(number, content)
         if scan.images:
             end = max(image.end for image in scan.images.values())
-            mark = find_directory(memoryview(content), end, number)
+            mark = find_directory(memoryview(content), end, number, salt)
             return _End(path, end, end if mark is None else mark.end)
     raise AssertionError(f"nothing was ever written to the journal in {data}")

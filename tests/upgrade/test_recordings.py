@@ -49,7 +49,7 @@ def test_a_backup_is_restored(recording: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "now", "later", "complaint"),
     [
-        ("format", b"flotilla store 2\n", b"flotilla store 3\n", "is of store version 3, and this version"),
+        ("format", b"flotilla store 2\n", b"flotilla store 4\n", "is of store version 4, and this version"),
         ("identity.json", b'"version": 1', b'"version": 2', "is of version 2, and this version"),
     ],
 )

@@ -17,6 +17,7 @@ from flotilla.sim.ledger.watched import describe
 from flotilla.sim.node import SimNode
 from flotilla.storage.journal_scan import JournalScan, list_journal
 from flotilla.storage.store import NodeStore
+from flotilla.storage.store_format import read_salt
 from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import GroupId, Index, NodeId, Term
 from flotilla.types.limits import MIB
@@ -67,7 +68,7 @@ def last_block(node: SimNode) -> int:
     synced. Then it is dropped, which is not promised to be noticed.
     """
     disk = _copy_disk(node)
-    chain = JournalScan.of(disk, list_journal(disk)).chain()
+    chain = JournalScan.of(disk, list_journal(disk), read_salt(disk)).chain()
     return chain[-1].sequence if chain else 0
 
 

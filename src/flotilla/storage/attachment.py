@@ -89,7 +89,9 @@ class Attachment:
         for segment in log.segments:
             if segment.number in found:
                 segment.index = found[segment.number].index
-                segment.is_closed = found[segment.number].is_closed or segment is not log.segments[-1]
+                # Nothing is appended to a segment of before the store had a salt.
+                is_last = segment is log.segments[-1] and segment.salt == log.salt.value
+                segment.is_closed = found[segment.number].is_closed or not is_last
         usable = {snapshot.number for snapshot in self._usable}
         for snapshot in log.snapshots:
             if snapshot.number not in usable:

@@ -6,13 +6,13 @@ The directory lists the content of the block: frame heads of entries, hard state
 Its second copy lies in other sectors, so that one bad sector loses neither a vote nor the list of entries;
 only bodies are stored once. Directory layout (64 bytes, then the records):
 
-    magic 8, crc32c 4 (over the records, then bytes 12..64), version 2, copy 1, flags 1, file number 8,
+    magic 8, crc32c 4 (over the records, then bytes 12..64; salted), version 2, copy 1, flags 1, file number 8,
     position of the block 8, sequence 8, size of the block 8, size of the directory 4, records 4, size of bodies 8
 
 A block with PROOF_FLAG proves that the block before it was durable: that one was synced before this one was written.
 A *mark* proves the same of the last block when none follows soon. It is a directory of copy MARK without records, in a
 sector of its own. A missing proof proves nothing. The checksum covers file number and position, so that bytes from
-another place are never valid.
+another place are never valid. Blocks of version 1 have no salt.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,12 +29,16 @@ from flotilla.storage.framing import (
     is_intact,
     parse_frame,
     parse_record,
+    salted,
+    sealed_again,
     sectors,
 )
 from flotilla.storage.ports import Buffer
+from flotilla.storage.store_format import Salt
 
 MAGIC: Final = b"FLTBLOCK"
-VERSION: Final = 1
+VERSION: Final = 2
+_UNSALTED: Final = 1
 FIRST: Final = 0
 TWIN: Final = 1
 MARK: Final = 2
@@ -50,7 +54,6 @@ HEADER_BYTES: Final = _PREFIX.size + _REST.size
 assert HEADER_BYTES == 64
 #: The size of a mark.
 MARK_BYTES: Final = SECTOR_BYTES
-_NO_RECORDS_CRC = crc32c(b"")
 
 
 class PendingBlock:
@@ -92,11 +95,10 @@ class PendingBlock:
         self.body_bytes = sum(map(len, self.bodies))
         self.size_bytes = sectors(self.directory_bytes + self.body_bytes) + sectors(self.directory_bytes)
 
-    def encode(self, file_number: int, position: int) -> list[Buffer]:
+    def encode(self, file_number: int, position: int, salt: Salt) -> list[Buffer]:
         """The block's bytes for this position of the journal; bodies are not copied."""
         directory_bytes, body_bytes = self.directory_bytes, self.body_bytes
         records = b"".join(self.records)
-        checksum = crc32c(records)
         fields = (
             self.flags,
             file_number,
@@ -108,35 +110,39 @@ class PendingBlock:
             body_bytes,
         )
         return [
-            _header(FIRST, fields, checksum),
+            _header(FIRST, fields, records, salt),
             records,
             *self.bodies,
             _ZEROS[: -(directory_bytes + body_bytes) % SECTOR_BYTES],
-            _header(TWIN, fields, checksum),
+            _header(TWIN, fields, records, salt),
             records,
             _ZEROS[: -directory_bytes % SECTOR_BYTES],
         ]
 
 
-def encode_mark(file_number: int, position: int, sequence: int) -> bytes:
+def encode_mark(file_number: int, position: int, sequence: int, salt: Salt) -> bytes:
     """The mark at `position`, which proves that block `sequence` is durable."""
     fields = (0, file_number, position, sequence, MARK_BYTES, HEADER_BYTES, 0, 0)
-    return _header(MARK, fields, _NO_RECORDS_CRC) + _ZEROS[HEADER_BYTES:]
+    return _header(MARK, fields, b"", salt) + _ZEROS[HEADER_BYTES:]
 
 
-def _header(copy: int, fields: tuple[int, ...], records_crc: int) -> bytes:
-    rest = _REST.pack(VERSION, copy, *fields)
-    return _PREFIX.pack(MAGIC, crc32c(rest, records_crc)) + rest
+def _header(copy: int, fields: tuple[int, ...], records: bytes, salt: Salt) -> bytes:
+    rest = _REST.pack(VERSION if salt.value else _UNSALTED, copy, *fields)
+    return _PREFIX.pack(MAGIC, _checksum(rest, records, salt.value)) + rest
+
+
+def _checksum(rest: Buffer, records: Buffer, salt: int) -> int:
+    return crc32c(rest, crc32c(records, salted(salt, len(records))))
 
 
 class BlockImage:
     """A directory found in a journal file, and the position of its bodies."""
 
-    __slots__ = ("bodies_at", "copy", "data", "end", "file_number", "flags", "position", "records", "sequence")
+    __slots__ = ("bodies_at", "copy", "data", "end", "file_number", "flags", "position", "records", "salt", "sequence")
 
     def __init__(
         self, *, data: memoryview, copy: int, flags: int, file_number: int, position: int, sequence: int, end: int,
-        records: memoryview,
+        records: memoryview, salt: int,
     ) -> None:  # fmt: skip
         self.data = data
         self.copy = copy
@@ -147,6 +153,8 @@ class BlockImage:
         #: Where the block ends in the file.
         self.end = end
         self.records = records
+        #: Of the checksums of its frames; 0: they have none.
+        self.salt = salt
         #: Where the first body begins.
         self.bodies_at = position + HEADER_BYTES + len(records)
 
@@ -173,7 +181,7 @@ class BlockImage:
         return self.data[start : start + length]
 
 
-def find_directory(data: memoryview, at: int, file_number: int, start: int = 0) -> BlockImage | None:
+def find_directory(data: memoryview, at: int, file_number: int, salt: Salt, start: int = 0) -> BlockImage | None:
     """The directory or mark at `at`; None when there is no valid one. `data` begins at `start` in the file."""
     if at + HEADER_BYTES > len(data) or bytes(data[at : at + len(MAGIC)]) != MAGIC:
         return None
@@ -182,7 +190,9 @@ def find_directory(data: memoryview, at: int, file_number: int, start: int = 0) 
     fields = _REST.unpack_from(data, rest_at)
     version, copy, flags, number, position, sequence, size_bytes, directory_bytes, _, _ = fields
     position -= start
-    if version != VERSION or number != file_number or copy not in (FIRST, TWIN, MARK):
+    if number != file_number or copy not in (FIRST, TWIN, MARK):
+        return None
+    if version != VERSION and not (version == _UNSALTED and salt.may_be_missing_in(number)):
         return None
     if not HEADER_BYTES <= directory_bytes <= len(data) - at:
         return None
@@ -190,12 +200,21 @@ def find_directory(data: memoryview, at: int, file_number: int, start: int = 0) 
     if home != at:
         return None
     records = data[at + HEADER_BYTES : at + directory_bytes]
-    if crc32c(data[rest_at : at + HEADER_BYTES], crc32c(records)) != checksum:
+    value = salt.value if version == VERSION else 0
+    if _checksum(data[rest_at : at + HEADER_BYTES], records, value) != checksum:
         return None
     return BlockImage(
         data=data, copy=copy, flags=flags, file_number=number, position=position, sequence=sequence,
-        end=position + size_bytes, records=records,
+        end=position + size_bytes, records=records, salt=value,
     )  # fmt: skip
+
+
+def is_salted(header: bytes, file_number: int) -> bool:
+    """Whether these bytes look like the header of a salted block of this file. They are not verified."""
+    if len(header) < HEADER_BYTES or not header.startswith(MAGIC):
+        return False
+    version, _, _, number, *_ = _REST.unpack_from(header, _PREFIX.size)
+    return bool(version == VERSION and number == file_number)
 
 
 def records_of(image: BlockImage) -> Iterator[tuple[int, memoryview, Frame | None, memoryview | None]]:
@@ -211,10 +230,15 @@ def records_of(image: BlockImage) -> Iterator[tuple[int, memoryview, Frame | Non
             frame = parse_frame(payload, 0)
             body = image.body(body_offset, frame.length)
             body_offset += frame.length
-            yield tag, payload, frame, body if is_intact(frame.crc, payload, body) else None
+            yield tag, payload, frame, body if is_intact(frame.crc, payload, body, image.salt) else None
         else:
             yield tag, payload[RECORD_BYTES:], None, None
     assert position == len(records)
+
+
+def head_of(image: BlockImage, payload: memoryview, frame: Frame, body: memoryview, salt: int) -> bytes:
+    """The head of an entry in a block as a store with this salt has it, which wrote the block or got the salt later."""
+    return bytes(payload) if image.salt == salt else sealed_again(frame, body, salt)
 
 
 def has_all_bodies(image: BlockImage) -> bool:

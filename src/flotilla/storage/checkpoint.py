@@ -12,12 +12,12 @@ from flotilla.raft.messages import CONFIG, Configuration, Entry, HardState
 from flotilla.storage.damage.ranges import IndexRanges
 from flotilla.storage.framing import CHECKPOINT_GROUP, CHECKPOINT_NODE, PAIR, TRIPLE, decode_meta, encode_meta, record
 from flotilla.storage.group_log import SegmentedLog
+from flotilla.storage.in_memory.tail import Tail
+from flotilla.storage.in_memory.term_runs import TermRuns
 from flotilla.storage.ports import Buffer
 from flotilla.storage.segment import Segment
 from flotilla.storage.segment_index import SparseIndex
 from flotilla.storage.snapshots import SnapshotFile
-from flotilla.storage.tail import Tail
-from flotilla.storage.term_runs import TermRuns
 from flotilla.types.ids import GroupId, Index, Term
 
 _FIXED = Struct("<QQQQQQIIIIIII")
@@ -131,7 +131,7 @@ class GroupState:
         log.tail = Tail(self.durable_index + 1)
         log.segments = []
         for first, last_index, number in self.segments:
-            segment = Segment(self.group, number, SparseIndex(first))
+            segment = Segment(self.group, number, SparseIndex(first), log.salt.of_segment(number))
             segment.last_index = last_index
             log.segments.append(segment)
 

@@ -4,7 +4,7 @@ A *frame head* describes one entry. The same 56 bytes go into the journal's dire
 before the body in a segment, so that a flush copies buffers and computes no checksum again:
 
     offset size field
-         0   4  crc32c over bytes 4..56 and the body
+         0   4  crc32c over bytes 4..56 and the body, from a start value on that depends on the store's salt
          4   1  tag: ENTRY, REPAIRED (journal only), ABSENT (segments only: the body was lost)
          5   1  kind of the entry
          6   2  zero
@@ -81,8 +81,22 @@ class Frame:
     base_offset: int
     timestamp_ms: int
 
+    @property
+    def span(self) -> Span | None:
+        """Its records."""
+        return Span(self.base_offset, self.count, self.timestamp_ms) if self.count else None
 
-def seal(tag: int, group: GroupId, entry: Entry, span: Span | None) -> bytes:
+
+def salted(salt: int, length: int) -> int:
+    """The start value of a checksum over a body or a list of records of `length` bytes; 0 without a salt.
+
+    CRCs are linear: over bytes that hold another checksum with the same start value, at the right distance, the salt
+    would cancel out. A frame around another one is longer, so another length gives another start value.
+    """
+    return salt * (length + (1 << 32)) >> 32 & 0xFFFFFFFF
+
+
+def seal(tag: int, group: GroupId, entry: Entry, span: Span | None, salt: int) -> bytes:
     """The frame head of an entry."""
     data = entry.data
     if span is None:
@@ -100,20 +114,25 @@ def seal(tag: int, group: GroupId, entry: Entry, span: Span | None) -> bytes:
             span.base_offset,
             span.timestamp_ms,
         )
-    return _CRC.pack(crc32c(data, crc32c(rest))) + rest
+    return _CRC.pack(crc32c(data, crc32c(rest, salted(salt, len(data))))) + rest
 
 
-def seal_absent(group: GroupId, index: Index, term: Term, span: Span | None = None) -> bytes:
+def seal_absent(group: GroupId, index: Index, term: Term, salt: int, span: Span | None = None) -> bytes:
     """The frame head of a placeholder in a segment, for an entry whose body was lost and is not repaired yet."""
-    return seal(ABSENT, group, Entry(index, term, 0, b""), span)
+    return seal(ABSENT, group, Entry(index, term, 0, b""), span, salt)
+
+
+def sealed_again(frame: Frame, body: memoryview, salt: int) -> bytes:
+    """The frame head of an intact entry with a checksum of this salt."""
+    return seal(frame.tag, frame.group, Entry(frame.index, frame.term, frame.kind, body), frame.span, salt)
 
 
 def parse_frame(buffer: Buffer, position: int) -> Frame:
     return Frame(*_FRAME.unpack_from(buffer, position))
 
 
-def is_intact(crc: int, head: Buffer, body: Buffer) -> bool:
-    return crc32c(body, crc32c(head[4:])) == crc
+def is_intact(crc: int, head: Buffer, body: Buffer, salt: int) -> bool:
+    return crc32c(body, crc32c(head[4:], salted(salt, len(body)))) == crc
 
 
 def padded(size: int) -> int:

@@ -27,14 +27,15 @@ from flotilla.storage.block import PendingBlock
 from flotilla.storage.damage.ranges import IndexRanges
 from flotilla.storage.damage.repairs import Overlay, RepairedEntry, UnsavedRepairs
 from flotilla.storage.framing import PAIR, START, TRIPLE, TRUNCATE, record
+from flotilla.storage.in_memory.tail import Tail
+from flotilla.storage.in_memory.term_runs import TermRuns
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
 from flotilla.storage.reads.loads import Loads
 from flotilla.storage.segment import Segment
 from flotilla.storage.segment_index import NO_OFFSET
 from flotilla.storage.snapshots import SnapshotFile
-from flotilla.storage.tail import Tail
-from flotilla.storage.term_runs import TermRuns
+from flotilla.storage.store_format import Salt
 from flotilla.types.errors import CorruptionError, NotLoadedError
 from flotilla.types.ids import GroupId, Index, Term
 from flotilla.types.records import Span
@@ -86,6 +87,7 @@ class SegmentedLog:
         "is_attached",
         "is_flushing",
         "overlay",
+        "salt",
         "segments",
         "snapshots",
         "tail",
@@ -102,12 +104,14 @@ class SegmentedLog:
         disk: Disk,
         loads: Loads,
         options: StoreOptions,
+        salt: Salt,
         collector: Collector,
         generations: Iterator[int],
     ) -> None:
         self._disk = disk
         self._loads = loads
         self._options = options
+        self.salt = salt
         self._collector = collector
         self.group = group
         #: A new number, unique in the node, whenever the log is reset: the result of a job planned before that
@@ -362,10 +366,8 @@ class SegmentedLog:
                     yield Step(max(low, found.index), found.next_index, None, None)
                     return
                 frame = found.stored.frame
-                span = Span(frame.base_offset, frame.count, frame.timestamp_ms) if frame.count else None
-                yield Step(
-                    found.index, found.next_index, Entry(frame.index, frame.term, frame.kind, found.stored.body), span
-                )
+                entry = Entry(frame.index, frame.term, frame.kind, found.stored.body)
+                yield Step(found.index, found.next_index, entry, frame.span)
         for index in range(max(low, tail.first_index), min(high, tail.last_index + 1)):
             at = index - tail.first_index
             yield Step(index, index + 1, tail.entries[at], tail.span(at))

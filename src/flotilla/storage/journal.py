@@ -19,6 +19,7 @@ from itertools import count
 from flotilla.storage.block import MARK_BYTES, PROOF_FLAG, PendingBlock, encode_mark
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk, File
+from flotilla.storage.store_format import Salt
 from flotilla.types.errors import DiskFullError, StorageFailedError
 
 FOLDER = "journal"
@@ -49,6 +50,7 @@ class Journal:
         "_next_number",
         "_options",
         "_position",
+        "_salt",
         "_unmarked",
         "ends",
         "full",
@@ -60,9 +62,10 @@ class Journal:
         "spare",
     )
 
-    def __init__(self, disk: Disk, options: StoreOptions, next_number: int, numbers: list[int]) -> None:
+    def __init__(self, disk: Disk, options: StoreOptions, salt: Salt, next_number: int, numbers: list[int]) -> None:
         self._disk = disk
         self._options = options
+        self._salt = salt
         self._next_number = count(next_number)
         #: None: the next block opens a new file (at the start, and after a failure).
         self._file: File | None = None
@@ -112,7 +115,7 @@ class Journal:
         if self._has_synced:
             block.flags |= PROOF_FLAG
         try:
-            file.write_synced(self._position, block.encode(self.number, self._position))
+            file.write_synced(self._position, block.encode(self.number, self._position, self._salt))
         except (StorageFailedError, DiskFullError):
             # The kernel may have dropped the pages and marked them clean: a second sync would falsely succeed.
             self._abandon()
@@ -134,7 +137,8 @@ class Journal:
         if self._file is None or not self._unmarked:
             return
         try:
-            self._file.write(self._position, (encode_mark(self.number, self._position, self._unmarked),))
+            mark = encode_mark(self.number, self._position, self._unmarked, self._salt)
+            self._file.write(self._position, (mark,))
         except (StorageFailedError, DiskFullError):
             # What the failed write left there is no place for a block, nor is there room for another mark.
             pass

@@ -15,7 +15,16 @@ of a file is not kept in memory.
 
 from collections.abc import Iterator
 
-from flotilla.storage.block import MAGIC, MARK, BlockImage, find_directory, has_all_bodies, records_of
+from flotilla.storage.block import (
+    HEADER_BYTES,
+    MAGIC,
+    MARK,
+    BlockImage,
+    find_directory,
+    has_all_bodies,
+    is_salted,
+    records_of,
+)
 from flotilla.storage.checkpoint import parse_keep_from
 from flotilla.storage.framing import (
     CHECKPOINT_NODE,
@@ -23,6 +32,7 @@ from flotilla.storage.framing import (
 )
 from flotilla.storage.journal import FOLDER, SUFFIX, journal_path
 from flotilla.storage.ports import Disk, File
+from flotilla.storage.store_format import Salt
 from flotilla.types.errors import CorruptionError
 from flotilla.types.limits import MIB
 
@@ -37,12 +47,25 @@ def list_journal(disk: Disk) -> list[int]:
     return sorted(int(name) for name in names if name.isdigit())
 
 
+def has_salted_blocks(disk: Disk, numbers: list[int]) -> bool:
+    """Whether a file begins with a block that cannot be verified without a salt."""
+    for number in numbers:
+        file = disk.open(journal_path(number))
+        try:
+            if is_salted(file.read(0, HEADER_BYTES), number):
+                return True
+        finally:
+            file.close()
+    return False
+
+
 class JournalScan:
     """All readable blocks by sequence, and the highest sequence that is known to have been durable."""
 
-    __slots__ = ("ends", "images", "proven", "torn")
+    __slots__ = ("_salt", "ends", "images", "proven", "torn")
 
-    def __init__(self) -> None:
+    def __init__(self, salt: Salt) -> None:
+        self._salt = salt
         self.images: dict[int, BlockImage] = {}
         self.proven = 0
         #: The last block was torn and is dropped.
@@ -51,8 +74,8 @@ class JournalScan:
         self.ends: dict[int, int] = {}
 
     @classmethod
-    def of(cls, disk: Disk, numbers: list[int]) -> "JournalScan":
-        scan = cls()
+    def of(cls, disk: Disk, numbers: list[int], salt: Salt) -> "JournalScan":
+        scan = cls(salt)
         keep_from = 0
         for number in reversed(numbers):
             if number < keep_from:
@@ -76,7 +99,7 @@ class JournalScan:
         return 0
 
     def add_file(self, number: int, content: bytes) -> None:
-        for image in _directories(number, content):
+        for image in _directories(number, content, self._salt):
             self.ends[number] = max(image.end, self.ends.get(number, 0))
             if image.copy == MARK:
                 self.proven = max(self.proven, image.sequence)
@@ -94,7 +117,8 @@ class JournalScan:
         """
         images = self.images
         last = max(images, default=0)
-        if last and last > self.proven and not has_all_bodies(images[last]) and not _may_be_one_sector(images[last]):
+        newest = images.get(last)
+        if newest is not None and last > self.proven and not self._may_be_durable(newest):
             self.torn = images.pop(last)
             last = max(images, default=0)
         if self.proven > last:
@@ -111,15 +135,19 @@ class JournalScan:
                 raise CorruptionError(f"journal block {sequence} was durable and is unreadable in {place}")
         return [images[sequence] for sequence in sorted(images)]
 
+    def _may_be_durable(self, image: BlockImage) -> bool:
+        """Whether a block without a proof is whole, or one bad sector explains what is bad in it."""
+        return has_all_bodies(image) or _may_be_one_sector(image, self._salt)
+
 
 def _worth(image: BlockImage) -> tuple[bool, int, int]:
     return has_all_bodies(image), image.file_number, image.position
 
 
-def _may_be_one_sector(image: BlockImage) -> bool:
+def _may_be_one_sector(image: BlockImage, salt: Salt) -> bool:
     """Whether one bad sector explains all that is bad in the block; each bad part has at least one bad sector."""
     parts = [(image.position, image.directory_bytes), (image.twin_position, image.directory_bytes)]
-    bad = [part for part in parts if find_directory(image.data, part[0], image.file_number) is None]
+    bad = [part for part in parts if find_directory(image.data, part[0], image.file_number, salt) is None]
     start = image.bodies_at
     for _, _, frame, body in records_of(image):
         if frame is not None:
@@ -142,12 +170,12 @@ def _written_bytes(file: File) -> int:
     return end
 
 
-def _directories(number: int, content: bytes) -> Iterator[BlockImage]:
+def _directories(number: int, content: bytes, salt: Salt) -> Iterator[BlockImage]:
     """Walks a file from block to block; after a bad place it goes on at the next valid directory."""
     data = memoryview(content)
     at = 0
     while at < len(content):
-        image = find_directory(data, at, number)
+        image = find_directory(data, at, number, salt)
         if image is None:
             # A bad place, or the sector of a mark that was not written.
             at = _next_candidate(content, at + 1)

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 
 from flotilla.storage.damage.repairs import RepairedEntry
-from flotilla.storage.framing import FRAME_BYTES, seal_absent
+from flotilla.storage.framing import FRAME_BYTES, seal_absent, sealed_again
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.journal import Journal, SpareFile
 from flotilla.storage.options import StoreOptions
@@ -27,8 +27,8 @@ class GroupFlush:
 
     __slots__ = (
         "_active", "_base", "_bodies", "_created", "_disk", "_had_segments", "_heads", "_is_done", "_is_second_run",
-        "_numbers", "_options", "_rewrites", "_terms", "appended", "first_index", "generation", "last_index", "log",
-        "overlay", "replaced",
+        "_numbers", "_options", "_rewrites", "_salt", "_terms", "appended", "first_index", "generation", "last_index",
+        "log", "overlay", "replaced",
     )  # fmt: skip
 
     def __init__(
@@ -37,6 +37,7 @@ class GroupFlush:
         """Without `rewrites` segments stay as they are, and the job reads nothing."""
         self._disk = disk
         self._options = options
+        self._salt = log.salt.value
         self._numbers = numbers
         self.log = log
         self.generation = log.generation
@@ -154,7 +155,7 @@ class GroupFlush:
             finally:
                 file.close()
         return [
-            frames.get(index) or (seal_absent(self.log.group, index, self._terms.term(index)), b"")
+            frames.get(index) or (seal_absent(self.log.group, index, self._terms.term(index), self._salt), b"")
             for index in range(low, old.last_index + 1)
         ]
 
@@ -170,15 +171,18 @@ class GroupFlush:
             place = old.index.before_index(low)
             _, end = next(old.index.points_after(high - 1), (high, old.index.end_position))
             want_bytes = min(max(end - place[1], FRAME_BYTES), self._options.transfer_bytes)
-            part = Segment(old.group, old.number, old.index)
+            part = Segment(old.group, old.number, old.index, old.salt)
             part.last_index = high - 1
             for _, found in walk_file(file, part, file.size(), *place, low, want_bytes):
-                if found.stored is not None:
-                    frames[found.index] = found.stored.head, found.stored.body
+                stored = found.stored
+                if stored is not None and old.salt == self._salt:
+                    frames[found.index] = stored.head, stored.body
+                elif stored is not None:
+                    frames[found.index] = sealed_again(stored.frame, stored.body, self._salt), stored.body
             low = high
 
     def _create(self, first_index: Index) -> SegmentWriter:
-        segment = Segment(self.log.group, next(self._numbers), SparseIndex(first_index))
+        segment = Segment(self.log.group, next(self._numbers), SparseIndex(first_index), self._salt)
         self._created.append(segment)
         return SegmentWriter(self._disk, self._options, segment, create=True)
 

@@ -115,3 +115,6 @@ class OverlayDisk:
         self._files[path] = None
 
     def sync_directory(self, path: str) -> None: ...
+
+    def secret(self, count: int) -> bytes:
+        return self._below.secret(count)

@@ -66,3 +66,6 @@ class Disk(Protocol):
         """Removes a file or an empty folder; an absent one is fine."""
 
     def sync_directory(self, path: str) -> None: ...
+
+    def secret(self, count: int) -> bytes:
+        """Random bytes that nobody can guess."""

@@ -264,6 +264,9 @@ class PosixDisk:
             finally:
                 os.close(descriptor)
 
+    def secret(self, count: int) -> bytes:
+        return os.urandom(count)
+
     def close(self) -> None:
         """Releases the lock of the directory."""
         if self._lock >= 0:

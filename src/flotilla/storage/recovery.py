@@ -12,7 +12,7 @@ from struct import Struct
 
 from flotilla.codec.log import decode_configuration
 from flotilla.raft.messages import CONFIG, Configuration, Entry
-from flotilla.storage.block import BlockImage, records_of
+from flotilla.storage.block import BlockImage, head_of, records_of
 from flotilla.storage.checkpoint import GroupState, parse_keep_from
 from flotilla.storage.damage.repairs import RepairedEntry
 from flotilla.storage.framing import (
@@ -38,7 +38,6 @@ from flotilla.storage.framing import (
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.snapshots import SnapshotFile
 from flotilla.types.ids import GroupId, Index
-from flotilla.types.records import Span
 
 #: The front of a RESET record: group, file number, log index, log term.
 RESET_FRONT = Struct("<QQQQ")
@@ -59,10 +58,12 @@ class Body:
 class Replay:
     """Builds the logs of all groups from a chain of blocks."""
 
-    __slots__ = ("_bodies", "_make_log", "_repairs", "keep_from", "logs")
+    __slots__ = ("_bodies", "_make_log", "_repairs", "_salt", "keep_from", "logs")
 
-    def __init__(self, make_log: Callable[[GroupId, Configuration], SegmentedLog]) -> None:
+    def __init__(self, make_log: Callable[[GroupId, Configuration], SegmentedLog], salt: int) -> None:
+        """`salt`: of the heads in the logs."""
         self._make_log = make_log
+        self._salt = salt
         self.logs: dict[GroupId, SegmentedLog] = {}
         #: The oldest journal file that the logs still need.
         self.keep_from = 0
@@ -98,7 +99,8 @@ class Replay:
             if frame is not None:
                 if body is not None:
                     known = self._bodies if tag == ENTRY else self._repairs
-                    known.setdefault(frame.group, {})[frame.index] = Body(frame, bytes(payload), body)
+                    head = head_of(image, payload, frame, body, self._salt)
+                    known.setdefault(frame.group, {})[frame.index] = Body(frame, head, body)
             elif tag in (CREATE, REMOVE):
                 # A group with this id begins or ends here: bodies of an earlier group do not belong to it.
                 (group,) = GROUP_FRONT.unpack_from(payload)
@@ -123,13 +125,13 @@ class Replay:
             term = log.terms.term(index)
             body = bodies.get(index)
             if body is not None and body.frame.term == term:
-                log.tail.append(_entry(body.frame, body.data), body.head, _span(body.frame))
+                log.tail.append(_entry(body.frame, body.data), body.head, body.frame.span)
             else:
-                log.tail.append(Entry(index, term, 0, b""), seal_absent(log.group, index, term), None)
+                log.tail.append(Entry(index, term, 0, b""), seal_absent(log.group, index, term, self._salt), None)
                 log.mark_damaged(index, index + 1)
         log.repair_in_memory(
             [
-                _repaired(body.frame, body.data)
+                _repaired(body.frame, body.data, self._salt)
                 for index, body in repairs.items()
                 if log.base < index and log.contains(index, body.frame.term)
             ]
@@ -138,7 +140,8 @@ class Replay:
     def _apply(self, image: BlockImage) -> None:
         for tag, payload, frame, body in records_of(image):
             if frame is not None:
-                self._apply_entry(tag, bytes(payload), frame, body)
+                head = b"" if body is None else head_of(image, payload, frame, body, self._salt)
+                self._apply_entry(tag, head, frame, body)
             elif tag == HARD_STATE:
                 group, hard_state = parse_hard_state(payload)
                 self.logs[group].hard_state = hard_state
@@ -169,13 +172,13 @@ class Replay:
         log = self.logs[frame.group]
         if tag == REPAIRED:
             if body is not None:
-                log.repair_in_memory([_repaired(frame, body)])
+                log.repair_in_memory([_repaired(frame, body, self._salt)])
         elif body is not None:
-            log.append_in_memory(_entry(frame, body), head, _span(frame))
+            log.append_in_memory(_entry(frame, body), head, frame.span)
         else:
-            absent = seal_absent(frame.group, frame.index, frame.term, _span(frame))
+            absent = seal_absent(frame.group, frame.index, frame.term, self._salt, frame.span)
             # A placeholder without a kind: a lost configuration must not be listed.
-            log.append_in_memory(Entry(frame.index, frame.term, 0, b""), absent, _span(frame))
+            log.append_in_memory(Entry(frame.index, frame.term, 0, b""), absent, frame.span)
             log.mark_damaged(frame.index, frame.index + 1)
 
 
@@ -184,11 +187,6 @@ def _entry(frame: Frame, body: memoryview) -> Entry:
     return Entry(frame.index, frame.term, frame.kind, bytes(body) if frame.kind == CONFIG else body)
 
 
-def _span(frame: Frame) -> Span | None:
-    return Span(frame.base_offset, frame.count, frame.timestamp_ms) if frame.count else None
-
-
-def _repaired(frame: Frame, body: memoryview) -> RepairedEntry:
+def _repaired(frame: Frame, body: memoryview, salt: int) -> RepairedEntry:
     entry = _entry(frame, body)
-    span = _span(frame)
-    return RepairedEntry(entry, seal(ENTRY, frame.group, entry, span), span)
+    return RepairedEntry(entry, seal(ENTRY, frame.group, entry, frame.span, salt), frame.span)

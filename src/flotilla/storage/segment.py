@@ -7,7 +7,8 @@ So a truncation only lowers `last_index`; the frames after it are dead, and the 
 segment never changes.
 
 A frame that fails its checksum is never returned: the walk yields the range of damaged indexes instead
-and goes on at the next intact frame, found by the group's id in its head.
+and goes on at the next intact frame, found by the group's id in its head. The search goes through payloads, so that
+only the salt in the checksum distinguishes a frame from an imitation.
 """
 
 from collections.abc import Iterator
@@ -81,12 +82,14 @@ class LongSearchError(Exception):
 class Segment:
     """One file of a group's log. Belongs to the loop; jobs work on copies."""
 
-    __slots__ = ("_hint_index", "_hint_position", "group", "index", "is_closed", "last_index", "number")
+    __slots__ = ("_hint_index", "_hint_position", "group", "index", "is_closed", "last_index", "number", "salt")
 
-    def __init__(self, group: GroupId, number: int, index: SparseIndex) -> None:
+    def __init__(self, group: GroupId, number: int, index: SparseIndex, salt: int) -> None:
         self.group = group
         #: Unique in the node, so that a path is never used twice.
         self.number = number
+        #: Of the checksums of its frames; 0: they have none.
+        self.salt = salt
         self.index = index
         #: The last valid frame.
         self.last_index: Index = index.last_index
@@ -113,7 +116,7 @@ class Segment:
         return self.index.end_position
 
     def copy(self) -> "Segment":
-        twin = Segment(self.group, self.number, self.index.copy())
+        twin = Segment(self.group, self.number, self.index.copy(), self.salt)
         twin.last_index = self.last_index
         twin.is_closed = self.is_closed
         return twin
@@ -175,7 +178,7 @@ def walk_file(
             if index < verify_from:
                 index, position = index + 1, stop
                 continue
-            stored = window.verified(position, frame)
+            stored = window.verified(position, frame, segment.salt)
             if stored is not None and frame.tag in (ENTRY, ABSENT):
                 if index >= low:
                     yield stop, Found(index, index + 1, stored if frame.tag == ENTRY else None)
@@ -211,14 +214,14 @@ class _Window:
             return None
         return parse_frame(self._bytes, position - self._start)
 
-    def verified(self, position: int, frame: Frame) -> StoredFrame | None:
+    def verified(self, position: int, frame: Frame, salt: int) -> StoredFrame | None:
         """Head and body; None when the checksum does not match."""
         if frame.length > ENTRY_BYTES_MAX or not self._load(position, FRAME_BYTES + frame.length):
             return None
         at = position - self._start
         head = self._view[at : at + FRAME_BYTES]
         body = self._view[at + FRAME_BYTES : at + FRAME_BYTES + frame.length]
-        return StoredFrame(frame, head, body) if is_intact(frame.crc, head, body) else None
+        return StoredFrame(frame, head, body) if is_intact(frame.crc, head, body, salt) else None
 
     def _load(self, position: int, length: int) -> bool:
         if self._start <= position and position + length <= self._start + len(self._bytes):
@@ -267,7 +270,7 @@ def _is_frame_at(file: Readable, segment: Segment, index: Index, position: int, 
         return False
     frame = parse_frame(head, 0)
     is_expected = frame.index == index and frame.group == segment.group and frame.tag in (ENTRY, ABSENT)
-    return is_expected and _is_intact_at(file, position, frame, end)
+    return is_expected and _is_intact_at(file, position, frame, end, segment.salt)
 
 
 def _search(file: Readable, segment: Segment, index: Index, low: int, high: int, end: int) -> tuple[Index, int] | None:
@@ -284,18 +287,18 @@ def _search(file: Readable, segment: Segment, index: Index, low: int, high: int,
         if start % FRAME_ALIGN_BYTES == 0 and start + FRAME_BYTES <= len(content):
             frame = parse_frame(content, start)
             is_expected = index < frame.index <= segment.last_index and frame.tag in (ENTRY, ABSENT)
-            if is_expected and _is_intact_at(file, low + start, frame, end):
+            if is_expected and _is_intact_at(file, low + start, frame, end, segment.salt):
                 return frame.index, low + start
         at = content.find(needle, at + 1)
     return None
 
 
-def _is_intact_at(file: Readable, position: int, frame: Frame, end: int) -> bool:
+def _is_intact_at(file: Readable, position: int, frame: Frame, end: int, salt: int) -> bool:
     size = FRAME_BYTES + frame.length
     if position + size > end:
         return False
     view = memoryview(file.read(position, size))
-    return len(view) == size and is_intact(frame.crc, view[:FRAME_BYTES], view[FRAME_BYTES:])
+    return len(view) == size and is_intact(frame.crc, view[:FRAME_BYTES], view[FRAME_BYTES:], salt)
 
 
 def attach(disk: Disk, options: StoreOptions, segment: Segment) -> list[tuple[Index, Index]]:

@@ -2,7 +2,7 @@
 
     journal/   numbered files of blocks: everything saved, once, in the order of saving
     groups/    a folder per group: segments with their indexes, snapshots
-    format     marks the directory as a store and tells its version; written last when a directory is new
+    format     marks the directory as a store, tells its version, and keeps the salt of its checksums
 
 Saving collects a block in memory; writing it is one write and one sync. Maintenance moves tails into segments;
 the checkpoint in the next block releases old journal files. A path is never used twice (numbers only rise),
@@ -14,14 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from types import MappingProxyType
-from typing import Final
 
 from flotilla.codec.log import encode_configuration
 from flotilla.raft.messages import Configuration, Entry, HardState, SnapshotMeta
 from flotilla.replica import ports
 from flotilla.replica.ports import Block, Job, PendingSnapshot, Scrubbed, UnstorableError
 from flotilla.storage.attachment import Attachment, attach_all
-from flotilla.storage.block import CHECKPOINT_FLAG, BlockImage, PendingBlock, records_of
+from flotilla.storage.block import CHECKPOINT_FLAG, BlockImage, PendingBlock, head_of, records_of
 from flotilla.storage.checkpoint import group_record, node_record
 from flotilla.storage.damage.repairs import RepairedEntry
 from flotilla.storage.framing import (
@@ -41,7 +40,7 @@ from flotilla.storage.framing import (
 )
 from flotilla.storage.group_log import Collector, SegmentedLog
 from flotilla.storage.journal import FOLDER, Journal, journal_path
-from flotilla.storage.journal_scan import JournalScan, list_journal
+from flotilla.storage.journal_scan import JournalScan, has_salted_blocks, list_journal
 from flotilla.storage.maintenance import GroupFlush, MaintenanceJob
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
@@ -51,33 +50,28 @@ from flotilla.storage.reads.loads import Load, Loads, SegmentLoad, SnapshotLoad
 from flotilla.storage.reads.scrubber import Scrubber
 from flotilla.storage.recovery import GROUP_FRONT, RESET_FRONT, Replay
 from flotilla.storage.snapshots import SnapshotFile, SnapshotJob
-from flotilla.types.errors import CorruptionError, DiskFullError, InvalidArgumentError
+from flotilla.storage.store_format import Salt, StoreFormat
+from flotilla.types.errors import CorruptionError, DiskFullError
 from flotilla.types.ids import GroupId, Index
 from flotilla.types.records import Span
-
-#: Of everything in a data directory but the identity (`docs/reference/formats.md`).
-STORE_VERSION: Final = 2
-
-_FORMAT_PATH = "format"
-_FORMAT_NAME = b"flotilla store "
-_FORMAT = _FORMAT_NAME + b"%d\n" % STORE_VERSION
 
 
 class NodeStore:
     """Implements replica.ports.Store. Every method belongs to the loop, except write_block, mark_block and Job.run."""
 
-    def __init__(self, disk: Disk, options: StoreOptions, describe: Callable[[Entry], Span | None]) -> None:
+    def __init__(self, disk: Disk, options: StoreOptions, describe: Callable[[Entry], Span | None], salt: Salt) -> None:
         """Use `open`: without recovery a store is empty."""
         self._disk = disk
         self._options = options
+        self._salt = salt
         self._describe = describe
         self._loads = Loads(disk, options.open_files_max)
-        self._scrubber = Scrubber(disk)
+        self._scrubber = Scrubber(disk, salt)
         self._collector = Collector(PendingBlock(1))
         self._searches = DamageSearches(disk, self._collector.searches)
         self._logs: dict[GroupId, SegmentedLog] = {}
         self._groups: Mapping[GroupId, SegmentedLog] = MappingProxyType(self._logs)
-        self._journal = Journal(disk, options, 1, [])
+        self._journal = Journal(disk, options, salt, 1, [])
         self._generations = count(1)
         # Numbers of segments and snapshots; unique over all groups and restarts.
         self._file_numbers = count(1)
@@ -136,19 +130,27 @@ class NodeStore:
         *,
         may_flush: bool,
     ) -> "NodeStore":
-        store = cls(disk, options, describe)
-        is_new = not _has_format(disk)
+        found = StoreFormat.read(disk)
+        is_new = found is None or not found.is_complete
         disk.make_directory(FOLDER)
         disk.make_directory("groups")
         disk.sync_directory("")
         numbers = list_journal(disk)
-        scan = JournalScan.of(disk, numbers)
+        if found is None and has_salted_blocks(disk, numbers):
+            raise CorruptionError("the file `format` is lost, and nothing can be read without it")
+        file_number = _highest_file_number(disk) + 1
+        salt = Salt() if found is None else found.salt
+        if not salt.value:
+            salt = _introduce_salt(disk, is_new=is_new, first_segment=file_number, first_journal=_after(numbers))
+        store = cls(disk, options, describe, salt)
+        store._file_numbers = count(max(file_number, salt.first_segment))
+        scan = JournalScan.of(disk, numbers, salt)
         chain = scan.chain()
         if not chain and not is_new:
             raise CorruptionError("the journal is lost: no block of it is readable")
         store._recover(numbers, scan, chain_sequence=chain[-1].sequence if chain else 0)
         if chain:
-            replay = Replay(store._make_log)
+            replay = Replay(store._make_log, salt.value)
             replay.run(chain, scan.proven)
             store._logs.update(replay.logs)
             store._keep_from = replay.keep_from
@@ -164,7 +166,9 @@ class NodeStore:
         store._journal.limit_reserve()
         store._remove_unnamed()
         if is_new:
-            store._write_format()
+            StoreFormat(salt, is_complete=True).write(disk)
+        elif found is not None and found.is_damaged:
+            _write_if_room(disk, StoreFormat(salt, is_complete=True))
         return store
 
     @property
@@ -247,9 +251,9 @@ class NodeStore:
 
     def _seal(self, tag: int, group: GroupId, entries: list[Entry]) -> list[tuple[Entry, bytes, Span | None]]:
         """The entries with their frame heads. Raises UnstorableError."""
-        describe = self._describe
+        describe, salt = self._describe, self._salt.value
         try:
-            return [(entry, seal(tag, group, entry, span := describe(entry)), span) for entry in entries]
+            return [(entry, seal(tag, group, entry, span := describe(entry), salt), span) for entry in entries]
         except Exception as failure:
             raise UnstorableError(f"an entry of group {group} cannot be described: {failure!r}") from failure
 
@@ -454,6 +458,7 @@ class NodeStore:
             disk=self._disk,
             loads=self._loads,
             options=self._options,
+            salt=self._salt,
             collector=self._collector,
             generations=self._generations,
         )
@@ -497,21 +502,15 @@ class NodeStore:
                 self._append_repaired(log.group, repaired.entry, repaired.span)
 
     def _append_repaired(self, group: GroupId, entry: Entry, span: Span | None) -> None:
-        self._collector.block.records.append(seal(REPAIRED, group, entry, span))
+        self._collector.block.records.append(seal(REPAIRED, group, entry, span, self._salt.value))
         self._collector.block.bodies.append(entry.data)
 
     # Opening.
 
     def _recover(self, journal_numbers: list[int], scan: JournalScan, chain_sequence: int) -> None:
-        """Continues all numbers after the highest ones on the disk, with a journal file that exists if possible."""
-        highest = 0
-        for folder in self._disk.list("groups"):
-            for name in self._disk.list(f"groups/{folder}"):
-                number = name.partition(".")[0].rpartition("-")[2]
-                highest = max(highest, int(number)) if number.isdigit() else highest
-        self._file_numbers = count(highest + 1)
-        next_journal = max(journal_numbers, default=0) + 1
-        journal = self._journal = Journal(self._disk, self._options, next_journal, list(journal_numbers))
+        """Continues the journal after the highest number on the disk, with a file that exists if possible."""
+        next_number = max(_after(journal_numbers), self._salt.first_journal)
+        journal = self._journal = Journal(self._disk, self._options, self._salt, next_number, list(journal_numbers))
         journal.ends.update(scan.ends)
         last_used = max(scan.ends, default=0)
         keep_from = scan.keep_from(is_proven=True)
@@ -541,8 +540,8 @@ class NodeStore:
                 if frame is not None and body is None:
                     # The checkpoint lists the entry as damaged.
                     continue
-                if body is not None:
-                    block.records.append(bytes(payload))
+                if frame is not None and body is not None:
+                    block.records.append(head_of(unproven, payload, frame, body, self._salt.value))
                     block.bodies.append(body)
                 elif tag not in (CHECKPOINT_NODE, CHECKPOINT_GROUP):
                     block.records.append(record(tag, bytes(payload)))
@@ -577,32 +576,31 @@ class NodeStore:
             disk.remove(path)
         self._garbage.clear()
 
-    def _write_format(self) -> None:
-        file = self._disk.open(_FORMAT_PATH, create=True)
-        try:
-            file.write(0, (_FORMAT,))
-            file.sync()
-        finally:
-            file.close()
-        self._disk.sync_directory("")
+
+def _introduce_salt(disk: Disk, *, is_new: bool, first_segment: int, first_journal: int) -> Salt:
+    """Draws the salt of a store that has none, and makes it durable. On a full disk an old store goes on without."""
+    salt = Salt.draw(disk.secret, first_segment, first_journal)
+    introduced = StoreFormat(salt, is_complete=not is_new)
+    if is_new:
+        introduced.write(disk)
+        return salt
+    return salt if _write_if_room(disk, introduced) else Salt()
 
 
-def _has_format(disk: Disk) -> bool:
-    """Whether the directory is a store. Raises InvalidArgumentError for a store of another version.
-
-    A format file that is rotten tells no version, but it is there.
-    """
-    if not disk.exists(_FORMAT_PATH):
-        return False
-    file = disk.open(_FORMAT_PATH)
+def _write_if_room(disk: Disk, content: StoreFormat) -> bool:
     try:
-        content = file.read(0, file.size())
-    finally:
-        file.close()
-    if content.startswith(_FORMAT_NAME) and content != _FORMAT:
-        found = content.removeprefix(_FORMAT_NAME).decode("ascii", "replace").strip()
-        raise InvalidArgumentError(
-            f"the data directory is of store version {found}, and this version of flotilla reads {STORE_VERSION}: "
-            "start it with the version that wrote it"
-        )
+        content.write(disk)
+    except DiskFullError:
+        return False
     return True
+
+
+def _highest_file_number(disk: Disk) -> int:
+    """Of segments and snapshots; 0 when there are none."""
+    names = (name for folder in disk.list("groups") for name in disk.list(f"groups/{folder}"))
+    numbers = (name.partition(".")[0].rpartition("-")[2] for name in names)
+    return max((int(number) for number in numbers if number.isdigit()), default=0)
+
+
+def _after(numbers: Sequence[int]) -> int:
+    return max(numbers, default=0) + 1

@@ -28,6 +28,7 @@ from flotilla.storage.ports import Buffer, File
 from flotilla.storage.posix import PosixDisk
 from flotilla.storage.snapshots import SnapshotJob
 from flotilla.storage.store import NodeStore
+from flotilla.storage.store_format import read_salt
 from flotilla.types.errors import (
     DiskFullError,
     FlotillaError,
@@ -245,7 +246,7 @@ def test_blocks_are_written_on_the_chosen_thread(tmp_path: Path, written: str) -
 def unproven_count(folder: Path) -> int:
     """Blocks of a node's journal that nothing proves to have been durable."""
     disk = PosixDisk(str(folder))
-    scan = JournalScan.of(disk, list_journal(disk))
+    scan = JournalScan.of(disk, list_journal(disk), read_salt(disk))
     disk.close()
     return len([sequence for sequence in scan.images if sequence > scan.proven])
 

@@ -12,6 +12,7 @@ from flotilla.sim.run import Run
 from flotilla.storage.block import HEADER_BYTES
 from flotilla.storage.framing import SECTOR_BYTES
 from flotilla.storage.journal_scan import JournalScan, list_journal
+from flotilla.storage.store_format import read_salt
 from flotilla.types.limits import MIB
 
 
@@ -148,7 +149,7 @@ def test_rot_spares_the_second_directory_of_a_last_block_that_only_unsynced_byte
     run = working_run(journal_bytes=MIB)
     node = run.cluster.nodes[2]
     before = last_block(node)
-    scan = JournalScan.of(node.disk, list_journal(node.disk))
+    scan = JournalScan.of(node.disk, list_journal(node.disk), read_salt(node.disk))
     image = scan.images[before]
     assert not image.is_checkpoint
     assert scan.proven == before, "the mark is in the cache of the system"

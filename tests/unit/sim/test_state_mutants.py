@@ -21,6 +21,7 @@ from flotilla.partition.state.transactions import Part, Staging
 from flotilla.runtime.confirmations import Confirmations
 from flotilla.runtime.pause_detector import PauseDetector
 from flotilla.sim.mutants.replacement import Replacement, replaced
+from flotilla.storage import block, framing
 from tests.unit.broker.partition import test_transactions as transactions
 from tests.unit.metadata import test_stream_groups as stream_groups
 from tests.unit.partition.batches import new_log
@@ -28,6 +29,7 @@ from tests.unit.partition.leader import test_key_order as key_order
 from tests.unit.partition.leader import test_queue_leader as queue_leader
 from tests.unit.partition.state import test_fences as fences
 from tests.unit.runtime import test_node as node
+from tests.unit.storage import test_salt as salt
 
 
 def _take_late_commits(original: Any) -> Any:
@@ -112,6 +114,16 @@ def _ignore_pauses(original: Any) -> Any:
     return lambda self: 0
 
 
+def _ignore_salt(original: Any) -> Any:
+    """Checksums have no salt."""
+    return lambda salt, length: 0
+
+
+def _begin_all_alike(original: Any) -> Any:
+    """Checksums of every length begin with the same value."""
+    return lambda salt, length: original(salt, 0)
+
+
 def _log() -> Any:
     log = new_log()
     log.append(count=10)
@@ -151,6 +163,18 @@ MUTANTS: dict[str, tuple[Replacement, Callable[[], None]]] = {
     "settle-after-reset": (
         (GroupTable, "_settle", _settle_after_reset),
         queue_leader.test_a_reset_drops_leases_and_settlements_in_flight,
+    ),
+    "frames-without-salt": (
+        (framing, "salted", _ignore_salt),
+        lambda: salt.test_a_value_that_holds_a_frame_never_passes_for_an_entry(4, salt.GUESS, has_index=True),
+    ),
+    "blocks-without-salt": (
+        (block, "salted", _ignore_salt),
+        lambda: salt.test_a_value_that_holds_a_block_never_passes_for_one(salt.GUESS),
+    ),
+    "salt-cancels-out": (
+        (framing, "salted", _begin_all_alike),
+        salt.test_a_frame_around_a_checksum_cannot_be_computed_without_the_salt,
     ),
     "start-over": (
         (Staging, "rest", _start_over),

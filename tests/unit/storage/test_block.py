@@ -8,15 +8,18 @@ from flotilla.raft.messages import DATA, Entry, HardState
 from flotilla.storage.block import FIRST, MARK, MARK_BYTES, TWIN, PendingBlock, encode_mark, find_directory, records_of
 from flotilla.storage.framing import ENTRY, HARD_STATE, hard_state_record, parse_hard_state, seal, sectors
 from flotilla.storage.journal_scan import JournalScan
+from flotilla.storage.store_format import Salt
 from flotilla.types.errors import CorruptionError
 from flotilla.types.records import Span
+
+SALT = Salt(0x9E3779B97F4A7C15)
 
 
 def _block(sequence: int, sizes: list[int], *, checkpoint: bool = False) -> PendingBlock:
     block = PendingBlock(sequence)
     for index, size in enumerate(sizes, 1):
         entry = Entry(index, 3, DATA, bytes([index % 256]) * size)
-        block.records.append(seal(ENTRY, 5, entry, Span(index, 1, 7)))
+        block.records.append(seal(ENTRY, 5, entry, Span(index, 1, 7), SALT.value))
         block.bodies.append(entry.data)
     block.records.append(hard_state_record(5, HardState(3, 1, 2)))
     block.flags = int(checkpoint)
@@ -27,22 +30,22 @@ def _block(sequence: int, sizes: list[int], *, checkpoint: bool = False) -> Pend
 def _file(*blocks: PendingBlock, number: int = 1, marked: bool = True) -> bytearray:
     content = bytearray()
     for block in blocks:
-        content += b"".join(block.encode(number, len(content)))
-        content += encode_mark(number, len(content), block.sequence) if marked else bytes(MARK_BYTES)
+        content += b"".join(block.encode(number, len(content), SALT))
+        content += encode_mark(number, len(content), block.sequence, SALT) if marked else bytes(MARK_BYTES)
     return content + bytes(4096)
 
 
 @given(st.lists(st.integers(0, 1500), max_size=12), st.integers(1, 9))
 def test_a_block_is_found_as_it_was_written(sizes: list[int], number: int) -> None:
     block = _block(8, sizes)
-    content = b"".join(block.encode(number, 1024))
+    content = b"".join(block.encode(number, 1024, SALT))
     assert len(content) == block.size_bytes == sectors(len(content))
     data = memoryview(bytes(1024) + content)
-    first = find_directory(data, 1024, number)
+    first = find_directory(data, 1024, number, SALT)
     assert first is not None
     assert (first.copy, first.sequence, first.end) == (FIRST, 8, 1024 + len(content))
     twin_at = 1024 + len(content) - sectors(64 + len(first.records))
-    twin = find_directory(data, twin_at, number)
+    twin = find_directory(data, twin_at, number, SALT)
     assert twin is not None
     assert (twin.copy, twin.position, bytes(twin.records)) == (TWIN, 1024, bytes(first.records))
     # No sector holds bytes of both copies.
@@ -58,28 +61,28 @@ def test_a_block_is_found_as_it_was_written(sizes: list[int], number: int) -> No
 
 @pytest.mark.parametrize(("at", "number"), [(0, 1), (1024, 2), (512, 1)])
 def test_bytes_from_another_place_are_not_valid(at: int, number: int) -> None:
-    content = b"".join(_block(8, [10]).encode(1, 1024))
-    assert find_directory(memoryview(bytes(at) + content), at, number) is None
+    content = b"".join(_block(8, [10]).encode(1, 1024, SALT))
+    assert find_directory(memoryview(bytes(at) + content), at, number, SALT) is None
 
 
 @given(st.data())
 def test_a_directory_with_a_flipped_bit_is_not_valid(data: st.DataObject) -> None:
-    content = bytearray(b"".join(_block(8, [10, 20]).encode(1, 0)))
+    content = bytearray(b"".join(_block(8, [10, 20]).encode(1, 0, SALT)))
     bit = data.draw(st.integers(0, (64 + 2 * 56 + 40) * 8 - 1))
     content[bit // 8] ^= 1 << bit % 8
-    assert find_directory(memoryview(bytes(content)), 0, 1) is None
+    assert find_directory(memoryview(bytes(content)), 0, 1, SALT) is None
 
 
 def test_a_mark_is_a_sector_of_its_own() -> None:
-    mark = encode_mark(3, 512, 9)
+    mark = encode_mark(3, 512, 9, SALT)
     assert len(mark) == MARK_BYTES
-    image = find_directory(memoryview(bytes(512) + mark), 512, 3)
+    image = find_directory(memoryview(bytes(512) + mark), 512, 3, SALT)
     assert image is not None
     assert (image.copy, image.sequence) == (MARK, 9)
 
 
 def _scan(*files: bytearray) -> JournalScan:
-    scan = JournalScan()
+    scan = JournalScan(SALT)
     for number, content in enumerate(files, 1):
         scan.add_file(number, bytes(content))
     return scan

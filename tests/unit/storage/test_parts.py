@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from flotilla.raft.messages import DATA, Entry
 from flotilla.storage.damage.ranges import IndexRanges
+from flotilla.storage.in_memory.tail import Tail
+from flotilla.storage.in_memory.term_runs import TermRuns
 from flotilla.storage.segment_index import NO_OFFSET, SparseIndex, decode_index
-from flotilla.storage.tail import Tail
-from flotilla.storage.term_runs import TermRuns
 from flotilla.types.records import Span
 
 _PAIRS = st.tuples(st.booleans(), st.integers(0, 30), st.integers(0, 30))

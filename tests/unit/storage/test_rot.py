@@ -9,7 +9,7 @@ from flotilla.codec.log import encode_configuration
 from flotilla.raft.messages import CONFIG, Configuration, Entry, HardState, SnapshotMeta
 from flotilla.sim.devices.disk import SimDisk
 from flotilla.storage import segment as segment_module
-from flotilla.storage.framing import ENTRY, FRAME_BYTES, FRAME_GROUP_AT, SECTOR_BYTES, seal
+from flotilla.storage.framing import FRAME_BYTES, FRAME_GROUP_AT, SECTOR_BYTES
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.segment import walk_file
@@ -608,40 +608,3 @@ def test_a_truncated_repair_is_not_waited_for() -> None:
     _flush(store)
     assert log.unsaved_repair_bytes() == 0
     _check_all(store, 4)
-
-
-def _forged(index: int, size: int) -> bytes:
-    """A frame, as a producer may store it in the value of a record."""
-    entry = Entry(index, 1, 1, b"%d 1 %d." % (index, index) + b"forged " * size)
-    return seal(ENTRY, 7, entry, describe(entry)) + bytes(entry.data)
-
-
-@pytest.mark.parametrize("has_index", [True, False])
-def test_a_value_that_holds_a_frame_never_takes_the_place_of_its_entry(has_index: bool) -> None:
-    """The head of the entry around it is lost, so the search for the next frame goes through the value."""
-    disk = SimDisk(Random(1))
-    store = NodeStore.open(disk, replace(TINY, index_interval_bytes=1 << 20), describe)
-    store.create_group(7, VOTERS)
-    start = b"3 1 3."
-    padding = bytes(-(FRAME_BYTES + len(start)) % 8)
-    carrier = Entry(3, 1, 1, start + padding + _forged(3, 10) + bytes(7))
-    entries = [_entry(1), _entry(2), carrier, _entry(4), _entry(5), _entry(6)]
-    store.save(7, entries=entries)
-    _flush(store)
-    _, image = _image(disk, ".seg")
-    at = bytes(image).index(start) - FRAME_BYTES
-    assert bytes(image).index(_forged(3, 10)) % 8 == 0, "where frames may begin"
-    image[at + FRAME_GROUP_AT : at + FRAME_GROUP_AT + 8] = bytes(8)
-    if not has_index:
-        disk.remove(_image(disk, ".idx")[0])
-    disk.stop()
-    store = NodeStore.open(disk, TINY, describe)
-    log = store.groups[7]
-    found: dict[int, bytes] = {}
-    for index in range(1, 7):
-        try:
-            [entry] = loaded(store, lambda index=index: log.entries(index, index + 1, 1 << 20))  # type: ignore[misc]
-        except CorruptionError:
-            continue
-        found[index] = bytes(entry.data)
-    assert found == {entry.index: bytes(entry.data) for entry in entries if entry.index != 3}

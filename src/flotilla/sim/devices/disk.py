@@ -402,6 +402,12 @@ class SimDisk:
         directory = self._directories.get(_normal(path))
         return sorted(directory.entries) if directory is not None else []
 
+    def secret(self, count: int) -> bytes:
+        """Another one on each disk. It is drawn beside the generator, so that the faults of a seed stay the same."""
+        twin = Random()
+        twin.setstate(self.random.getstate())
+        return twin.randbytes(count)
+
     # Faults.
 
     def crash(self) -> None:

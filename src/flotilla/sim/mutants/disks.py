@@ -40,7 +40,7 @@ def _withhold_votes(original: Any) -> Any:
 
 
 def _take_damage_for_torn(original: Any) -> Any:
-    return lambda image: False
+    return lambda image, salt: False
 
 
 def _step_down_unnoticed(original: Any) -> Any:

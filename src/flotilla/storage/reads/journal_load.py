@@ -8,6 +8,7 @@ from flotilla.storage.block import MARK, MARK_BYTES, TWIN, find_directory, has_a
 from flotilla.storage.journal import journal_path
 from flotilla.storage.ports import Disk, File
 from flotilla.storage.reads.loads import LoadedPart
+from flotilla.storage.store_format import Salt
 from flotilla.types.ids import GroupId
 from flotilla.types.limits import KIB
 
@@ -18,11 +19,14 @@ _PIECE_BYTES = 1024 * KIB
 class JournalLoad:
     """Verifies the blocks of one file from `low` on, about a piece of them and at least one."""
 
-    __slots__ = ("_disk", "end", "file", "is_background", "is_damaged", "low", "next_position", "number", "part")
+    __slots__ = (
+        "_disk", "_salt", "end", "file", "is_background", "is_damaged", "low", "next_position", "number", "part",
+    )  # fmt: skip
 
-    def __init__(self, disk: Disk, number: int, low: int, end: int) -> None:
+    def __init__(self, disk: Disk, salt: Salt, number: int, low: int, end: int) -> None:
         """The bytes up to `end` were written, and no write touches them again."""
         self._disk = disk
+        self._salt = salt
         self.number = number
         self.low = low
         self.end = end
@@ -62,19 +66,19 @@ class JournalLoad:
         content = memoryview(file.read(self.low, length))
         done = 0
         while done < len(content):
-            size_bytes = _intact_bytes(content[done:], self.number, self.low + done)
+            size_bytes = _intact_bytes(content[done:], self.number, self.low + done, self._salt)
             if not size_bytes:
                 break
             done += size_bytes
         return done
 
 
-def _intact_bytes(content: memoryview, number: int, position: int) -> int:
+def _intact_bytes(content: memoryview, number: int, position: int, salt: Salt) -> int:
     """The size of the block or mark at the start of `content`; 0 if it is damaged or not all there."""
-    image = find_directory(content, 0, number, position)
+    image = find_directory(content, 0, number, salt, position)
     if image is None or image.copy == TWIN:
         return 0
     if image.copy == MARK:
         return MARK_BYTES if len(content) >= MARK_BYTES else 0
-    twin = find_directory(content, image.twin_position, number, position)
+    twin = find_directory(content, image.twin_position, number, salt, position)
     return image.end if twin is not None and has_all_bodies(image) and image.end <= len(content) else 0

@@ -71,7 +71,7 @@ class SegmentRead:
     def __init__(self, disk: Disk, segment: Segment, low: Index, *, is_background: bool) -> None:
         self._disk = disk
         # The loop may cut or extend its own; the index is never changed, only replaced.
-        self._segment = Segment(segment.group, segment.number, segment.index)
+        self._segment = Segment(segment.group, segment.number, segment.index, segment.salt)
         self._segment.last_index = segment.last_index
         self._end = segment.index.end_position
         self._place = segment.place_before(low)

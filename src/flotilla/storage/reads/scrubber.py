@@ -16,6 +16,7 @@ from flotilla.storage.reads.journal_load import JournalLoad
 from flotilla.storage.reads.loads import SegmentLoad, SnapshotLoad
 from flotilla.storage.segment import Segment
 from flotilla.storage.snapshots import SnapshotFile
+from flotilla.storage.store_format import Salt
 from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import GroupId, Index
 from flotilla.types.limits import KIB
@@ -47,10 +48,11 @@ class AnyLog(Protocol):
 class Scrubber:
     """Belongs to the loop."""
 
-    __slots__ = ("_disk", "_group", "_journal", "_low", "_offset", "_snapshot", "bytes", "damage", "passes")
+    __slots__ = ("_disk", "_group", "_journal", "_low", "_offset", "_salt", "_snapshot", "bytes", "damage", "passes")
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, salt: Salt) -> None:
         self._disk = disk
+        self._salt = salt
         #: Verified bytes, damaged places, and passes that have ended.
         self.bytes = 0
         self.damage = 0
@@ -82,7 +84,7 @@ class Scrubber:
         for number, end in journal:
             low = self._journal[1] if number == self._journal[0] else 0
             if number >= self._journal[0] and low < end:
-                return JournalLoad(self._disk, number, low, end)
+                return JournalLoad(self._disk, self._salt, number, low, end)
         self.passes += 1
         self._journal = (0, 0)
         self._begin(0)
