@@ -22,7 +22,7 @@ from tests.integration.ports import LOOPBACK
 _GARBAGE_COUNT: Final = 64
 _BODY_COUNT: Final = 40
 _BODY_BYTES: Final = 17 * MIB
-_CALL_COUNT: Final = 100
+_CALL_COUNT: Final = 400
 _CHANNEL_COUNT: Final = 25
 _BOMB_THREADS: Final = 8
 #: Of a bomb: what it opens to, in records of a MiB, and how many times that is what is sent.

@@ -143,12 +143,17 @@ def decoder(name: str) -> Callable[[bytes], Any]:
     def read(data: bytes) -> Any:
         if len(data) > bytes_max:
             raise InvalidArgumentError(f"a request of {name} has at most {bytes_max} bytes, not {len(data)}")
-        try:
-            return kind.FromString(data)
-        except DecodeError as error:
-            raise InvalidArgumentError(f"the bytes are no {kind_name}") from error
+        return decode(kind.FromString, data, kind_name)
 
     return read
+
+
+def decode(reading: Callable[[bytes], Any], data: bytes, kind_name: str = "message of this call") -> Any:
+    """Raises InvalidArgumentError."""
+    try:
+        return reading(data)
+    except DecodeError as error:
+        raise InvalidArgumentError(f"the bytes are no {kind_name}") from error
 
 
 def encoder(name: str) -> Callable[[Any], bytes]:

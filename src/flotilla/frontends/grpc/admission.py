@@ -1,36 +1,81 @@
-"""The bound on the memory of all calls that produce records.
+"""The bound on the memory of messages that gRPC calls have sent.
 
-A unary call that finds no room is refused with a time to retry after: waiting would keep its records in memory. A
-stream waits, because nothing more is read from it meanwhile.
+The library receives a message as soon as it is asked for one, and tells nobody its size before it has all of it. So a
+message is asked for when there is room for the largest one, and what it does not take is given back as soon as it is
+there. Calls wait for room, their connections in turn; meanwhile a message must come quickly, or its call is refused.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final
+from weakref import WeakValueDictionary
 
 from flotilla.frontends.tcp.budget import ByteBudget
 from flotilla.types.errors import OverloadedError
-from flotilla.types.limits import SERVER_REQUEST_BYTES_MAX
+from flotilla.types.limits import (
+    GRPC_BYTES_MAX,
+    GRPC_MESSAGE_BYTES_MAX,
+    TRANSFER_BYTES_PER_SECOND_MIN,
+    TRANSFER_MS_MAX,
+)
 
 _RETRY_MS: Final = 100
+#: How long a message may take, and how long while others wait for its room.
+_RECEIVE_S_MAX: Final = TRANSFER_MS_MAX / 1000 + GRPC_MESSAGE_BYTES_MAX / TRANSFER_BYTES_PER_SECOND_MIN
+_HURRIED_S_MAX: Final = 1.0
 
 
 class Admission:
-    def __init__(self, bytes_max: int = SERVER_REQUEST_BYTES_MAX) -> None:
+    def __init__(self, bytes_max: int = GRPC_BYTES_MAX, message_bytes_max: int = GRPC_MESSAGE_BYTES_MAX) -> None:
         self._budget = ByteBudget(bytes_max)
+        self._message_bytes_max = message_bytes_max
+        #: Messages that are being received, by the time at which they began.
+        self._receiving: dict[asyncio.Timeout, float] = {}
+        #: Of each connection one call waits for room, and the others for that one.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
     def used_bytes(self) -> int:
         return self._budget.used_bytes
 
-    def take(self, size_bytes: int) -> None:
-        """Raises OverloadedError."""
-        if not self._budget.take(size_bytes):
-            error = OverloadedError("too many records are in flight at this node")
-            error.retry_after_ms = _RETRY_MS
-            raise error
+    async def receive(self, read: Callable[[], Awaitable[bytes]], peer: str) -> bytes:
+        """What `read` receives, whose bytes stay taken until they are given back. Raises OverloadedError."""
+        taken, kept = self._message_bytes_max, 0
+        await self.wait(taken, peer)
+        try:
+            data = await self._read(read)
+            kept = len(data)
+        except TimeoutError as error:
+            refusal = OverloadedError("the message came too slowly")
+            refusal.retry_after_ms = _RETRY_MS
+            raise refusal from error
+        finally:
+            self.give(taken - kept)
+        return data
 
-    async def wait(self, size_bytes: int) -> None:
-        """Takes the bytes as soon as there is room."""
+    async def _read(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
+        async with asyncio.timeout(_HURRIED_S_MAX if self._budget.waiting_count else _RECEIVE_S_MAX) as limit:
+            self._receiving[limit] = asyncio.get_running_loop().time()
+            try:
+                return await read()
+            finally:
+                del self._receiving[limit]
+
+    async def wait(self, size_bytes: int, peer: str) -> None:
+        """Takes the bytes as soon as there is room; `peer` is the connection that they come from."""
+        if self._budget.take(size_bytes):
+            return
+        self._hurry()
+        turn = self._turns.setdefault(peer, asyncio.Lock())
+        async with turn:
+            await self._granted(size_bytes)
+
+    def _hurry(self) -> None:
+        for limit, begun in self._receiving.items():
+            if not limit.expired():
+                limit.reschedule(min(limit.when() or begun, begun + _HURRIED_S_MAX))
+
+    async def _granted(self, size_bytes: int) -> None:
         if self._budget.take(size_bytes):
             return
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()

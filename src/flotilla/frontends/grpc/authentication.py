@@ -3,9 +3,8 @@
 The metadata `authorization` is the header of HTTP: `Basic` with user and password, or `Bearer` with a token.
 """
 
-import inspect
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from urllib.parse import unquote
@@ -27,7 +26,7 @@ _PEER = re.compile(r"ipv[46]:\[?(?P<host>[^\]]+?)\]?:(?P<port>[0-9]+)")
 
 
 class _Interceptor(grpc.aio.ServerInterceptor):
-    """Wraps every method of every service but health's by `_call`."""
+    """Wraps every method of every service but health's by `_call`. All of them are streams by then."""
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
         handler = await continuation(handler_call_details)
@@ -40,13 +39,9 @@ class _Interceptor(grpc.aio.ServerInterceptor):
             "request_deserializer": handler.request_deserializer,
             "response_serializer": handler.response_serializer,
         }
-        if not handler.request_streaming and not handler.response_streaming:
-            return grpc.unary_unary_rpc_method_handler(self._call(handler.unary_unary), **codec)
-        if handler.request_streaming and handler.response_streaming:
+        if handler.response_streaming:
             return grpc.stream_stream_rpc_method_handler(self._call(handler.stream_stream), **codec)
-        if handler.request_streaming:
-            return grpc.stream_unary_rpc_method_handler(self._call(handler.stream_unary), **codec)
-        return grpc.unary_stream_rpc_method_handler(self._call(handler.unary_stream), **codec)
+        return grpc.stream_unary_rpc_method_handler(self._call(handler.stream_unary), **codec)
 
     def _call(self, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         raise NotImplementedError
@@ -67,12 +62,7 @@ class ForwardingInterceptor(_Interceptor):
                 except FlotillaError as error:
                     await fail(context, error)
 
-        async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
-            with self._metered(context), self._serving(context):
-                async for reply in inner(request, context):
-                    yield reply
-
-        return stream if inspect.isasyncgenfunction(inner) else call
+        return call
 
     @contextmanager
     def _metered(self, context: Context) -> Iterator[None]:
@@ -104,15 +94,7 @@ class AuthenticationInterceptor(_Interceptor):
             finally:
                 session.leave(caller)
 
-        async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
-            session, caller = await self._enter(context)
-            try:
-                async for reply in inner(request, context):
-                    yield reply
-            finally:
-                session.leave(caller)
-
-        return stream if inspect.isasyncgenfunction(inner) else call
+        return call
 
     async def _enter(self, context: Context) -> tuple[Session, Principal]:
         """Ends the call of a caller who cannot prove who it is, or who has as many calls in flight as it may."""

@@ -22,7 +22,6 @@ from flotilla.codec.grpc.values import (
     TopicTrim,
 )
 from flotilla.frontends.grpc import metadata_index
-from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.dead_letters import DeadLetterCalls
 from flotilla.frontends.grpc.errors import Context, fail, time_left_ms
 from flotilla.gateway.gateway import Gateway
@@ -39,9 +38,8 @@ LEASE_COUNT_MAX = 10_000
 
 
 class Calls:
-    def __init__(self, gateway: Gateway, admission: Admission) -> None:
+    def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._admission = admission
 
     def handlers(self) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
         """Every unary call of the contract, by name."""
@@ -134,13 +132,8 @@ class Calls:
         return await self._gateway.poll(asked.request, timeout_ms=timeout_ms)
 
     async def _produce(self, message: Any, context: Context) -> Any:
-        size_bytes: int = message.ByteSize()
         try:
-            self._admission.take(size_bytes)
-            try:
-                return await self._store(message, context)
-            finally:
-                self._admission.give(size_bytes)
+            return await self._store(message, context)
         except FlotillaError as error:
             await fail(context, error)
 

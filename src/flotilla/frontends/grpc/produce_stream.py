@@ -51,7 +51,7 @@ class ProduceStream:
         self._room = asyncio.Event()
 
     async def handle(self, requests: AsyncIterator[bytes], context: Context) -> None:
-        reading = asyncio.create_task(self._read(requests))
+        reading = asyncio.create_task(self._read(requests, context.peer()))
         try:
             while True:
                 while not self._pending:
@@ -69,11 +69,11 @@ class ProduceStream:
                     each[0].cancel()
                     self._admission.give(each[1])
 
-    async def _read(self, requests: AsyncIterator[bytes]) -> None:
+    async def _read(self, requests: AsyncIterator[bytes], peer: str) -> None:
         try:
             async for data in requests:
                 size_bytes = len(data)
-                await self._admission.wait(size_bytes)
+                await self._admission.wait(size_bytes, peer)
                 try:
                     started = await self._start(data)
                 except BaseException:

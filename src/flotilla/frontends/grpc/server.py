@@ -21,6 +21,7 @@ from flotilla.frontends.grpc.authentication import AuthenticationInterceptor, Fo
 from flotilla.frontends.grpc.calls import Calls
 from flotilla.frontends.grpc.errors import Context
 from flotilla.frontends.grpc.produce_stream import ProduceStream
+from flotilla.frontends.grpc.reception import ReceptionInterceptor
 from flotilla.frontends.grpc.subscribe import SubscribeStream
 from flotilla.frontends.grpc.tls import listen, principal_of
 from flotilla.gateway.gateway import Gateway
@@ -43,6 +44,8 @@ _OPTIONS: Final = (
     ("grpc.max_receive_message_length", GRPC_MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", _REPLY_BYTES_MAX),
     ("grpc.max_concurrent_streams", GRPC_CONNECTION_CALL_COUNT_MAX),
+    # Otherwise the library receives megabytes ahead of every call, by how fast the connection is.
+    ("grpc.http2.bdp_probe", 0),
     # Another process at the same port must fail, not share it.
     ("grpc.so_reuseport", 0),
     # Detects clients that vanished, and allows clients to ping as often.
@@ -112,16 +115,18 @@ class GrpcServer:
         return int(bound)
 
     def _interceptors(self) -> list[grpc.aio.ServerInterceptor]:
+        """A caller is asked who it is before its message is received."""
+        receiving = ReceptionInterceptor(self.admission)
         if self._callers is None:
-            return []
+            return [receiving]
         if isinstance(self._callers, ForwardedCallers):
-            return [ForwardingInterceptor(self._callers)]
+            return [ForwardingInterceptor(self._callers), receiving]
         tls = self._tls
 
         def certified(context: Context) -> Principal | None:
             return None if tls is None else principal_of(context, tls.cluster)
 
-        return [AuthenticationInterceptor(self._callers, certified)]
+        return [AuthenticationInterceptor(self._callers, certified), receiving]
 
     async def _wait_member(self, is_member: Callable[[], bool]) -> None:
         while not is_member():
@@ -144,7 +149,7 @@ class GrpcServer:
             self._server = None
 
     def _handlers(self) -> dict[str, Any]:
-        calls = Calls(self._gateway, self.admission)
+        calls = Calls(self._gateway)
 
         async def produce_stream(requests: Any, context: Context) -> None:
             await metadata_index.reach(self._gateway, context)
