@@ -215,6 +215,8 @@ class Replica:
     def quicker_heir(self) -> NodeId:
         """An heir that has on its disk what is still to be written here; NO_NODE if there is none."""
         raft = self.raft
+        if raft.log.durable == raft.log.last_index:
+            return NO_NODE
         heir = self.heir()
         is_quicker = heir != NO_NODE and raft.progress[heir].match > raft.log.durable
         return heir if is_quicker and raft.transferee == NO_NODE else NO_NODE

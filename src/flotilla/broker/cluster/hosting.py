@@ -20,6 +20,7 @@ from flotilla.broker.partition.opening import BatchOpener
 from flotilla.broker.partition.transactions import Decisions
 from flotilla.broker.ports import Consensus, Outside
 from flotilla.broker.queue.groups import QueuePorts
+from flotilla.broker.slices import in_slices
 from flotilla.metadata.commands import ConfirmRemoved
 from flotilla.metadata.queries import DescribeCluster
 from flotilla.metadata.values import Assignment, Topic
@@ -38,10 +39,6 @@ CAMPAIGNS_MAX = 20
 INFORMED_MS = 10_000
 #: Between two reminders of transactions that partitions have to confirm to the metadata.
 CONFIRM_MS = 2_000
-#: New groups that begin before other work gets its turn: each takes a millisecond or more.
-BEGUN_AT_ONCE = 8
-#: Groups that are checked before other work gets its turn.
-CHECKED_AT_ONCE = 256
 
 
 class Hosting:
@@ -78,8 +75,8 @@ class Hosting:
         self._is_learning = False
         #: Dropped since the last check: not confirmed yet.
         self._just_dropped: dict[GroupId, None] = {}
-        #: What the last round of checks has not come to yet.
-        self._unchecked: list[GroupId] = []
+        #: Whether a round of checks is under way.
+        self._is_checking = False
 
     def reconcile(self) -> None:
         """Follows the metadata, after a change or to retry what failed before."""
@@ -114,16 +111,16 @@ class Hosting:
             # Retried at the next check.
             self._is_asking = False
             return
-        assignments = self._catalog.machine.state.assignments
-        for group in asked[:BEGUN_AT_ONCE]:
-            assignment = assignments.get(group)
-            if assignment is None or group in self.hosts or self._consensus.has_failed(group):
-                continue
-            if self._node in assignment.place.hosts and self._node not in assignment.place.lost:
-                self._host(group, assignment)
-        if len(asked) > BEGUN_AT_ONCE:
-            self._outside.later(0, lambda: self._answered(asked[BEGUN_AT_ONCE:], result))
+        in_slices(self._outside, asked, self._host_new, self._all_begun)
+
+    def _host_new(self, group: GroupId) -> None:
+        assignment = self._catalog.machine.state.assignments.get(group)
+        if assignment is None or group in self.hosts or self._consensus.has_failed(group):
             return
+        if self._node in assignment.place.hosts and self._node not in assignment.place.lost:
+            self._host(group, assignment)
+
+    def _all_begun(self) -> None:
         self._is_asking = False
         self.reconcile()
 
@@ -225,7 +222,7 @@ class Hosting:
         """Confirms what was dropped before the last check (it is durable by now); retries what could not begin."""
         self._confirm_removed(now_ms)
         self._just_dropped.clear()
-        if self._missing:
+        if self._missing and not self._is_asking:
             self.reconcile()
         self._check_all()
         # Not by cluster time, which a node that has just started may still have to put right.
@@ -256,19 +253,17 @@ class Hosting:
 
     def _check_all(self) -> None:
         """A round that is under way goes on instead."""
-        if not self._unchecked:
-            self._unchecked = list(self.hosts)
-            self._check_some()
+        if not self._is_checking:
+            self._is_checking = True
+            in_slices(self._outside, list(self.hosts), self._check_host, self._all_checked)
 
-    def _check_some(self) -> None:
-        now_ms = self._outside.now_ms()
-        groups, self._unchecked = self._unchecked[:CHECKED_AT_ONCE], self._unchecked[CHECKED_AT_ONCE:]
-        for group in groups:
-            host = self.hosts.get(group)
-            if host is not None:
-                Containment(self._consensus, group).run(partial(host.check, now_ms))
-        if self._unchecked:
-            self._outside.later(0, self._check_some)
+    def _check_host(self, group: GroupId) -> None:
+        host = self.hosts.get(group)
+        if host is not None:
+            Containment(self._consensus, group).run(partial(host.check, self._outside.now_ms()))
+
+    def _all_checked(self) -> None:
+        self._is_checking = False
 
     def _confirm_transactions(self) -> None:
         """Reminds partitions: a confirmation may be lost, and a partition without a part does not look for it."""

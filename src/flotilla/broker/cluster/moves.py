@@ -32,6 +32,7 @@ from functools import partial
 from flotilla.broker.catalog import Catalog
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.broker.ports import Cancel, Consensus, Outside
+from flotilla.broker.slices import in_slices
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove
 from flotilla.metadata.values import Partition
 from flotilla.raft import reasons
@@ -146,21 +147,31 @@ class ReplicaMoves:
         #: Groups led here that have learners, with the size of their log at the last refill.
         self._limited: dict[GroupId, int] = {}
         self._stop_refills: Cancel | None = None
+        self._is_checking = False
 
     def close(self) -> None:
         if self._stop_refills is not None:
             self._stop_refills()
 
     def check(self) -> None:
-        """Takes the next step for every partition that is led here."""
-        assignments = self._catalog.machine.state.assignments
-        for group, host in list(self._hosts.items()):
-            replica = host.replica
-            assignment = assignments.get(group)
-            if replica.raft.role == LEADER and assignment is not None and replica.is_serving():
-                self._look(replica, assignment.place)
-            elif group in self._limited:
-                self._stop_limiting(group, replica.raft)
+        """Takes the next step for every partition that is led here. A round that is under way goes on instead."""
+        if not self._is_checking:
+            self._is_checking = True
+            in_slices(self._outside, list(self._hosts), self._check_one, self._all_checked)
+
+    def _all_checked(self) -> None:
+        self._is_checking = False
+
+    def _check_one(self, group: GroupId) -> None:
+        host = self._hosts.get(group)
+        if host is None:
+            return
+        replica = host.replica
+        assignment = self._catalog.machine.state.assignments.get(group)
+        if replica.raft.role == LEADER and assignment is not None and replica.is_serving():
+            self._look(replica, assignment.place)
+        elif group in self._limited:
+            self._stop_limiting(group, replica.raft)
 
     def _look(self, replica: Replica, place: Partition) -> None:
         raft = replica.raft

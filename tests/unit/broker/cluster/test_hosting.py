@@ -1,12 +1,13 @@
 """What a node hosts follows the metadata: new, altered, deleted, after restarts and from snapshots."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from flotilla.broker import slices
 from flotilla.broker.catalog import METADATA_GROUP
-from flotilla.broker.cluster import hosting as hosting_module
-from flotilla.broker.cluster.hosting import BEGUN_AT_ONCE, CONFIRM_MS, Hosting
+from flotilla.broker.cluster.hosting import CONFIRM_MS
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.types.errors import CorruptionError, UnavailableError
 from flotilla.types.ids import GroupId
@@ -48,25 +49,25 @@ def test_every_replica_of_a_topic_is_hosted_and_more_partitions_follow() -> None
 
 def test_a_wide_topic_begins_a_few_partitions_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other requests get their turn in between."""
+    monkeypatch.setattr(slices, "_SLICE_COUNT_MAX", 8)
     counts: list[int] = []
-    answered = Hosting._answered
-
-    def counted(hosting: Hosting, asked: tuple[GroupId, ...], result: object) -> None:
-        before = len(hosting.hosts)
-        answered(hosting, asked, result)
-        counts.append(len(hosting.hosts) - before)
-
-    monkeypatch.setattr(Hosting, "_answered", counted)
+    slice_of = slices._slice
     node = single_node()
-    wide = 3 * BEGUN_AT_ONCE + 1
-    node.call(CreateTopic("wide", wide))
+
+    def counted(*work: Any) -> None:
+        before = len(node.membership.hosts)
+        slice_of(*work)
+        counts.append(len(node.membership.hosts) - before)
+
+    monkeypatch.setattr(slices, "_slice", counted)
+    node.call(CreateTopic("wide", 25))
     node.fleet.advance(1000)
-    assert len(node.membership.hosts) == wide
-    assert [count for count in counts if count] == [BEGUN_AT_ONCE] * 3 + [1]
+    assert len(node.membership.hosts) == 25
+    assert [count for count in counts if count] == [8, 8, 8, 1]
 
 
 def test_many_partitions_are_checked_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosting_module, "CHECKED_AT_ONCE", 3)
+    monkeypatch.setattr(slices, "_SLICE_COUNT_MAX", 3)
     checked: list[int] = []
     check = PartitionHost.check
 
