@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
+from flotilla.storage.reads.scrubber import unrepaired
 from flotilla.storage.segment import attach
 from flotilla.storage.snapshots import SnapshotFile
 from flotilla.types.errors import CorruptionError
@@ -98,9 +99,8 @@ class Attachment:
                 log.release(snapshot.path)
         log.snapshots = [snapshot for snapshot in log.snapshots if snapshot.number in usable]
         for low, high in self._damaged:
-            for index in range(low, high):
-                if index not in log.overlay:
-                    log.mark_damaged(index, index + 1)
+            for start, stop in unrepaired(log, low, high):
+                log.mark_damaged(start, stop)
         log.mark_damaged(log.base + 1, self._lost_state + 1)
         log.is_attached = True
 

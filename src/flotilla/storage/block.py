@@ -35,6 +35,7 @@ from flotilla.storage.framing import (
 )
 from flotilla.storage.ports import Buffer
 from flotilla.storage.store_format import Salt
+from flotilla.types.errors import CorruptionError
 
 MAGIC: Final = b"FLTBLOCK"
 VERSION: Final = 2
@@ -93,7 +94,7 @@ class PendingBlock:
         """The block is complete."""
         self.directory_bytes = HEADER_BYTES + sum(map(len, self.records))
         self.body_bytes = sum(map(len, self.bodies))
-        self.size_bytes = sectors(self.directory_bytes + self.body_bytes) + sectors(self.directory_bytes)
+        self.size_bytes = _size_bytes(self.directory_bytes, self.body_bytes)
 
     def encode(self, file_number: int, position: int, salt: Salt) -> list[Buffer]:
         """The block's bytes for this position of the journal; bodies are not copied."""
@@ -118,6 +119,10 @@ class PendingBlock:
             records,
             _ZEROS[: -directory_bytes % SECTOR_BYTES],
         ]
+
+
+def _size_bytes(directory_bytes: int, body_bytes: int) -> int:
+    return sectors(directory_bytes + body_bytes) + sectors(directory_bytes)
 
 
 def encode_mark(file_number: int, position: int, sequence: int, salt: Salt) -> bytes:
@@ -175,6 +180,10 @@ class BlockImage:
         """Where the second copy of the directory begins."""
         return self.end - sectors(self.directory_bytes)
 
+    def senseless(self, what: object) -> CorruptionError:
+        """The error for content that no version of this program has written, although its checksum is right."""
+        return CorruptionError(f"journal block {self.sequence} in file {self.file_number} makes no sense: {what}")
+
     def body(self, offset: int, length: int) -> memoryview:
         """The body that starts `offset` bytes after the first one; cut at the end of the file."""
         start = self.bodies_at + offset
@@ -182,13 +191,16 @@ class BlockImage:
 
 
 def find_directory(data: memoryview, at: int, file_number: int, salt: Salt, start: int = 0) -> BlockImage | None:
-    """The directory or mark at `at`; None when there is no valid one. `data` begins at `start` in the file."""
+    """The directory or mark at `at`; None when there is no valid one. `data` begins at `start` in the file.
+
+    Raises CorruptionError if it is valid and makes no sense.
+    """
     if at + HEADER_BYTES > len(data) or bytes(data[at : at + len(MAGIC)]) != MAGIC:
         return None
     _, checksum = _PREFIX.unpack_from(data, at)
     rest_at = at + _PREFIX.size
     fields = _REST.unpack_from(data, rest_at)
-    version, copy, flags, number, position, sequence, size_bytes, directory_bytes, _, _ = fields
+    version, copy, flags, number, position, sequence, size_bytes, directory_bytes, _, body_bytes = fields
     position -= start
     if number != file_number or copy not in (FIRST, TWIN, MARK):
         return None
@@ -203,6 +215,8 @@ def find_directory(data: memoryview, at: int, file_number: int, salt: Salt, star
     value = salt.value if version == VERSION else 0
     if _checksum(data[rest_at : at + HEADER_BYTES], records, value) != checksum:
         return None
+    if size_bytes != (MARK_BYTES if copy == MARK else _size_bytes(directory_bytes, body_bytes)):
+        raise CorruptionError(f"a block of {size_bytes} bytes in journal file {number} makes no sense")
     return BlockImage(
         data=data, copy=copy, flags=flags, file_number=number, position=position, sequence=sequence,
         end=position + size_bytes, records=records, salt=value,
@@ -218,12 +232,18 @@ def is_salted(header: bytes, file_number: int) -> bool:
 
 
 def records_of(image: BlockImage) -> Iterator[tuple[int, memoryview, Frame | None, memoryview | None]]:
-    """Each record as (tag, payload, head, body); for entries the payload is the head's bytes, the body None if bad."""
+    """Each record as (tag, payload, head, body); for entries the payload is the head's bytes, the body None if bad.
+
+    Raises CorruptionError where the list of records makes no sense.
+    """
     records = image.records
     position = 0
     body_offset = 0
     while position < len(records):
-        tag, size = parse_record(records, position)
+        left_bytes = len(records) - position
+        tag, size = parse_record(records, position) if left_bytes >= RECORD_BYTES else (0, RECORD_BYTES)
+        if size > left_bytes:
+            raise image.senseless("a record is cut off")
         payload = records[position : position + size]
         position += size
         if tag in (ENTRY, REPAIRED):
@@ -233,7 +253,6 @@ def records_of(image: BlockImage) -> Iterator[tuple[int, memoryview, Frame | Non
             yield tag, payload, frame, body if is_intact(frame.crc, payload, body, image.salt) else None
         else:
             yield tag, payload[RECORD_BYTES:], None, None
-    assert position == len(records)
 
 
 def head_of(image: BlockImage, payload: memoryview, frame: Frame, body: memoryview, salt: int) -> bytes:

@@ -5,10 +5,12 @@ the last index durable in them, and damaged and doubtful entries. With it and th
 nothing older is needed. Layout of a group: fixed numbers, seven counts, then the lists.
 """
 
+from itertools import pairwise
 from struct import Struct
 
 from flotilla.codec.log import decode_configuration, encode_configuration
 from flotilla.raft.messages import CONFIG, Configuration, Entry, HardState
+from flotilla.storage.block import BlockImage, records_of
 from flotilla.storage.damage.ranges import IndexRanges
 from flotilla.storage.framing import CHECKPOINT_GROUP, CHECKPOINT_NODE, PAIR, TRIPLE, decode_meta, encode_meta, record
 from flotilla.storage.group_log import SegmentedLog
@@ -18,7 +20,7 @@ from flotilla.storage.ports import Buffer
 from flotilla.storage.segment import Segment
 from flotilla.storage.segment_index import SparseIndex
 from flotilla.storage.snapshots import SnapshotFile
-from flotilla.types.ids import GroupId, Index, Term
+from flotilla.types.ids import NUMBER_MAX, GroupId, Index, Term
 
 _FIXED = Struct("<QQQQQQIIIIIII")
 _KEEP_FROM = Struct("<Q")
@@ -30,11 +32,14 @@ def node_record(keep_from: int) -> bytes:
     return record(CHECKPOINT_NODE, _KEEP_FROM.pack(keep_from))
 
 
-def parse_keep_from(payload: Buffer) -> int:
-    """The oldest journal file that a checkpoint needs."""
-    (keep_from,) = _KEEP_FROM.unpack_from(payload)
-    assert isinstance(keep_from, int)
-    return keep_from
+def checkpoint_keep_from(image: BlockImage) -> int:
+    """The oldest journal file that the checkpoint in a block needs. Raises CorruptionError if it names none."""
+    for tag, payload, _, _ in records_of(image):
+        if tag == CHECKPOINT_NODE and len(payload) == _KEEP_FROM.size:
+            (keep_from,) = _KEEP_FROM.unpack(payload)
+            if keep_from <= image.file_number:
+                return int(keep_from)
+    raise image.senseless("its checkpoint names no file to begin with")
 
 
 def group_record(log: SegmentedLog) -> bytes:
@@ -70,7 +75,7 @@ def group_record(log: SegmentedLog) -> bytes:
 
 
 class GroupState:
-    """A parsed group record."""
+    """A parsed group record. Raises ValueError, or what parsing raises, for one that makes no sense."""
 
     __slots__ = (
         "configuration",
@@ -114,7 +119,30 @@ class GroupState:
             at += _ENTRY.size
             self.configuration_entries.append(Entry(index, term, CONFIG, bytes(payload[at : at + length])))
             at += length
-        assert at == len(payload)
+        if at != len(payload):
+            raise ValueError(f"group {self.group} takes {at} of {len(payload)} bytes")
+        self._check()
+
+    def _check(self) -> None:
+        """The log must be without gaps: segments up to the durable index, then the tail."""
+        if not self.runs or not self.base <= self.durable_index <= self.last_index <= NUMBER_MAX:
+            raise ValueError(f"the log of group {self.group} ends before it begins")
+        if any(low[0] >= high[0] or low[1] >= high[1] for low, high in pairwise(self.runs)) or self.runs[-1][0] > max(
+            self.base, self.last_index
+        ):
+            raise ValueError(f"the terms of group {self.group} are {self.runs}")
+        covered = self.base
+        previous = 0
+        for first, last, _ in self.segments:
+            if not previous < first <= last or (last > self.base and first > covered + 1):
+                raise ValueError(f"the segments of group {self.group} do not follow each other")
+            previous, covered = last, max(covered, last)
+        if covered != self.durable_index:
+            raise ValueError(f"the segments of group {self.group} end at {covered}, and not at {self.durable_index}")
+
+    @property
+    def base(self) -> Index:
+        return self.runs[0][0]
 
     def restore(self, log: SegmentedLog) -> None:
         """Sets the state of a new log. The tail is empty: its bodies come from journal blocks."""

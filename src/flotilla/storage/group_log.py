@@ -394,7 +394,7 @@ class SegmentedLog:
     def compact(self, first_index: Index, term_before: Term) -> None:
         if first_index <= self.base + 1:
             return
-        assert first_index <= self.last_index() + 1, "the log's start cannot move beyond its end"
+        assert self.is_start(first_index), "the log's start cannot move beyond its end"
         assert term_before == self.term(first_index - 1), "the base must keep its term"
         self._collector.block.records.append(record(START, TRIPLE.pack(self.group, first_index, term_before)))
         self.move_start_in_memory(first_index)
@@ -495,6 +495,10 @@ class SegmentedLog:
             yield segment.index_path
         for snapshot in self.snapshots:
             yield snapshot.path
+
+    def is_start(self, first_index: Index) -> bool:
+        """Whether the log can begin there from now on."""
+        return self.base < first_index <= self.last_index() + 1
 
     def contains(self, index: Index, term: Term) -> bool:
         return self.base <= index <= self.last_index() and self.terms.term(index) == term

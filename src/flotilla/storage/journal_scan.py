@@ -25,11 +25,8 @@ from flotilla.storage.block import (
     is_salted,
     records_of,
 )
-from flotilla.storage.checkpoint import parse_keep_from
-from flotilla.storage.framing import (
-    CHECKPOINT_NODE,
-    SECTOR_BYTES,
-)
+from flotilla.storage.checkpoint import checkpoint_keep_from
+from flotilla.storage.framing import SECTOR_BYTES
 from flotilla.storage.journal import FOLDER, SUFFIX, journal_path
 from flotilla.storage.ports import Disk, File
 from flotilla.storage.store_format import Salt
@@ -62,7 +59,7 @@ def has_salted_blocks(disk: Disk, numbers: list[int]) -> bool:
 class JournalScan:
     """All readable blocks by sequence, and the highest sequence that is known to have been durable."""
 
-    __slots__ = ("_salt", "ends", "images", "proven", "torn")
+    __slots__ = ("_salt", "ends", "file_bytes", "images", "proven", "torn")
 
     def __init__(self, salt: Salt) -> None:
         self._salt = salt
@@ -70,6 +67,8 @@ class JournalScan:
         self.proven = 0
         #: The last block was torn and is dropped.
         self.torn: BlockImage | None = None
+        #: The size of the files that were read.
+        self.file_bytes = 0
         #: By file: where its last readable block or mark ends.
         self.ends: dict[int, int] = {}
 
@@ -82,6 +81,7 @@ class JournalScan:
                 break
             file = disk.open(journal_path(number))
             try:
+                scan.file_bytes += file.size()
                 scan.add_file(number, file.read(0, _written_bytes(file)))
             finally:
                 file.close()
@@ -93,9 +93,7 @@ class JournalScan:
         for sequence in sorted(self.images, reverse=True):
             image = self.images[sequence]
             if image.is_checkpoint and (sequence <= self.proven or (not is_proven and has_all_bodies(image))):
-                return next(
-                    parse_keep_from(payload) for tag, payload, _, _ in records_of(image) if tag == CHECKPOINT_NODE
-                )
+                return checkpoint_keep_from(image)
         return 0
 
     def add_file(self, number: int, content: bytes) -> None:

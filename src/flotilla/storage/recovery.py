@@ -2,24 +2,26 @@
 
 Blocks up to the last checkpoint give bodies only, found by (index, term): those of entries that the checkpoint
 lists and no segment holds yet. Later blocks are replayed one by one. A body that is lost or fails its checksum
-leaves a damaged entry whose index and term are known; in a doubtful block the entry is doubtful too. Nothing is written
-here: a crash during recovery changes
+leaves a damaged entry whose index and term are known; in a doubtful block the entry is doubtful too. Content that makes
+no sense although its checksum is right raises CorruptionError. Nothing is written here: a crash during recovery changes
 nothing, and `store.py` makes the recovered state durable again before it is used.
 """
 
+import struct
 from collections.abc import Callable
 from struct import Struct
 
 from flotilla.codec.log import decode_configuration
 from flotilla.raft.messages import CONFIG, Configuration, Entry
 from flotilla.storage.block import BlockImage, head_of, records_of
-from flotilla.storage.checkpoint import GroupState, parse_keep_from
+from flotilla.storage.checkpoint import GroupState, checkpoint_keep_from
 from flotilla.storage.damage.repairs import RepairedEntry
 from flotilla.storage.framing import (
     CHECKPOINT_GROUP,
     CHECKPOINT_NODE,
     CREATE,
     ENTRY,
+    FRAME_BYTES,
     HARD_STATE,
     PAIR,
     REMOVE,
@@ -37,6 +39,7 @@ from flotilla.storage.framing import (
 )
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.snapshots import SnapshotFile
+from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import GroupId, Index
 
 #: The front of a RESET record: group, file number, log index, log term.
@@ -58,11 +61,14 @@ class Body:
 class Replay:
     """Builds the logs of all groups from a chain of blocks."""
 
-    __slots__ = ("_bodies", "_make_log", "_repairs", "_salt", "keep_from", "logs")
+    __slots__ = ("_bodies", "_entries_max", "_make_log", "_repairs", "_salt", "keep_from", "logs")
 
-    def __init__(self, make_log: Callable[[GroupId, Configuration], SegmentedLog], salt: int) -> None:
-        """`salt`: of the heads in the logs."""
+    def __init__(
+        self, make_log: Callable[[GroupId, Configuration], SegmentedLog], salt: int, journal_bytes: int
+    ) -> None:
+        """`salt`: of the heads in the logs. `journal_bytes`: the size of the files that hold their tails."""
         self._make_log = make_log
+        self._entries_max = journal_bytes // FRAME_BYTES
         self._salt = salt
         self.logs: dict[GroupId, SegmentedLog] = {}
         #: The oldest journal file that the logs still need.
@@ -71,15 +77,18 @@ class Replay:
         self._repairs: dict[GroupId, dict[Index, Body]] = {}
 
     def run(self, chain: list[BlockImage], proven: int) -> None:
-        """`proven`: blocks up to this sequence were durable; damage in a later one is doubtful."""
+        """`proven`: blocks up to this sequence were durable; damage in a later one is doubtful.
+
+        Raises CorruptionError.
+        """
         last_checkpoint = max(at for at, image in enumerate(chain) if image.is_checkpoint)
         for image in chain[: last_checkpoint + 1]:
-            self._gather(image)
-        self._restore(chain[last_checkpoint])
+            _read(image, self._gather)
+        _read(chain[last_checkpoint], self._restore)
         self._bodies.clear()
         self._repairs.clear()
         for image in chain[last_checkpoint + 1 :]:
-            self._apply(image)
+            _read(image, self._apply)
         if chain[-1].sequence > proven:
             self._doubt(chain[-1])
 
@@ -110,7 +119,7 @@ class Replay:
     def _restore(self, image: BlockImage) -> None:
         for tag, payload, _, _ in records_of(image):
             if tag == CHECKPOINT_NODE:
-                self.keep_from = parse_keep_from(payload)
+                self.keep_from = checkpoint_keep_from(image)
             elif tag == CHECKPOINT_GROUP:
                 state = GroupState(payload)
                 log = self._make_log(state.group, state.configuration)
@@ -119,6 +128,7 @@ class Replay:
                 self.logs[state.group] = log
 
     def _restore_tail(self, log: SegmentedLog, state: GroupState) -> None:
+        _require(state.last_index - state.durable_index <= self._entries_max, "a tail is longer than the journal")
         bodies = self._bodies.get(log.group, {})
         repairs = self._repairs.get(log.group, {})
         for index in range(state.durable_index + 1, state.last_index + 1):
@@ -147,9 +157,11 @@ class Replay:
                 self.logs[group].hard_state = hard_state
             elif tag == TRUNCATE:
                 group, first_dropped = PAIR.unpack_from(payload)
+                _require(first_dropped > self.logs[group].base, "a truncation before the start of a log")
                 self.logs[group].truncate_in_memory(first_dropped)
             elif tag == START:
                 group, first_index, _ = TRIPLE.unpack_from(payload)
+                _require(self.logs[group].is_start(first_index), "the start of a log outside of it")
                 self.logs[group].move_start_in_memory(first_index)
             elif tag == CREATE:
                 (group,) = GROUP_FRONT.unpack_from(payload)
@@ -166,20 +178,37 @@ class Replay:
                 meta, _ = decode_meta(payload, RESET_FRONT.size)
                 self.logs[group].reset_in_memory(SnapshotFile(group, number, meta), log_index, log_term)
             else:
-                assert tag in (CHECKPOINT_NODE, CHECKPOINT_GROUP), f"record {tag} in block {image.sequence}"
+                _require(tag in (CHECKPOINT_NODE, CHECKPOINT_GROUP), f"a record of kind {tag}")
 
     def _apply_entry(self, tag: int, head: bytes, frame: Frame, body: memoryview | None) -> None:
         log = self.logs[frame.group]
         if tag == REPAIRED:
+            _require(log.contains(frame.index, frame.term), "a repaired entry that the log does not have")
             if body is not None:
                 log.repair_in_memory([_repaired(frame, body, self._salt)])
-        elif body is not None:
+            return
+        is_next = frame.index == log.last_index() + 1 and frame.term >= log.terms.last_term
+        _require(is_next, f"entry {frame.index} of group {frame.group} does not follow the one before")
+        if body is not None:
             log.append_in_memory(_entry(frame, body), head, frame.span)
         else:
             absent = seal_absent(frame.group, frame.index, frame.term, self._salt, frame.span)
             # A placeholder without a kind: a lost configuration must not be listed.
             log.append_in_memory(Entry(frame.index, frame.term, 0, b""), absent, frame.span)
             log.mark_damaged(frame.index, frame.index + 1)
+
+
+def _read(image: BlockImage, step: Callable[[BlockImage], None]) -> None:
+    """Raises CorruptionError for content that makes no sense."""
+    try:
+        step(image)
+    except (struct.error, LookupError, ArithmeticError, ValueError, InvalidArgumentError) as error:
+        raise image.senseless(error) from error
+
+
+def _require(is_sound: bool, otherwise: str) -> None:
+    if not is_sound:
+        raise ValueError(otherwise)
 
 
 def _entry(frame: Frame, body: memoryview) -> Entry:

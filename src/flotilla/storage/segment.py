@@ -31,7 +31,7 @@ from flotilla.storage.framing import (
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Buffer, Disk, File
 from flotilla.storage.segment_index import SparseIndex, decode_index
-from flotilla.types.ids import GroupId, Index
+from flotilla.types.ids import NUMBER_MAX, GroupId, Index
 from flotilla.types.limits import ENTRY_BYTES_MAX, MIB
 
 #: Where an intact frame is searched for, at a time. A multiple of the alignment of frames.
@@ -216,7 +216,8 @@ class _Window:
 
     def verified(self, position: int, frame: Frame, salt: int) -> StoredFrame | None:
         """Head and body; None when the checksum does not match."""
-        if frame.length > ENTRY_BYTES_MAX or not self._load(position, FRAME_BYTES + frame.length):
+        is_sound = frame.length <= ENTRY_BYTES_MAX and frame.base_offset <= NUMBER_MAX - frame.count
+        if not is_sound or not self._load(position, FRAME_BYTES + frame.length):
             return None
         at = position - self._start
         head = self._view[at : at + FRAME_BYTES]

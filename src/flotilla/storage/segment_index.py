@@ -9,10 +9,11 @@ from the segment when it is absent or bad.
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
+from operator import lt
 from struct import Struct
 
 from flotilla.codec.checksum import crc32c
-from flotilla.types.ids import GroupId, Index
+from flotilla.types.ids import NUMBER_MAX, GroupId, Index
 
 NO_OFFSET = -1
 NO_TIME = -(1 << 63)
@@ -150,4 +151,14 @@ def decode_index(content: bytes, group: GroupId, first_index: Index) -> SparseIn
     width = points * 8
     for number, column in enumerate((index.indexes, index.positions, index.offsets, index.times)):
         column.frombytes(columns[number * width : (number + 1) * width])
-    return index
+    return index if _makes_sense(index) else None
+
+
+def _makes_sense(index: SparseIndex) -> bool:
+    """Whether a search in it leads to a place in the segment."""
+    indexes, positions = index.indexes, index.positions
+    if not indexes:
+        return index.first_index <= index.last_index + 1 <= NUMBER_MAX and 0 <= index.end_position <= NUMBER_MAX
+    is_within = index.first_index <= indexes[0] and indexes[-1] <= index.last_index <= NUMBER_MAX
+    is_within &= positions[0] >= 0 and positions[-1] <= index.end_position <= NUMBER_MAX
+    return is_within and all(map(lt, indexes, indexes[1:])) and all(map(lt, positions, positions[1:]))

@@ -9,6 +9,7 @@ the old or the new one. Its name ends in a number that is unique in the node for
 Every read checks the data piece by piece, so that a rotten piece is never sent to a follower.
 """
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from struct import Struct
@@ -98,9 +99,10 @@ class SnapshotFile:
         if length <= _HEADER_MAX_BYTES and magic == _MAGIC and crc32c(content[_PREFIX.size : length]) == checksum:
             try:
                 meta, at = decode_meta(content, _PREFIX.size + _HEADER.size)
-            except InvalidArgumentError as error:
-                raise self._corruption("has an unreadable configuration") from error
-            if group == self.group and meta == self.meta and at + 4 * pieces == length:
+            except (InvalidArgumentError, struct.error) as error:
+                raise self._corruption("has an unreadable header") from error
+            is_complete = at + 4 * pieces == length and pieces == -(-meta.size_bytes // PIECE_BYTES)
+            if group == self.group and meta == self.meta and is_complete:
                 self._crcs = Struct(f"<{pieces}I").unpack_from(content, at)
                 self._data_at = length
                 return

@@ -150,7 +150,7 @@ class NodeStore:
             raise CorruptionError("the journal is lost: no block of it is readable")
         store._recover(numbers, scan, chain_sequence=chain[-1].sequence if chain else 0)
         if chain:
-            replay = Replay(store._make_log, salt.value)
+            replay = Replay(store._make_log, salt.value, scan.file_bytes)
             replay.run(chain, scan.proven)
             store._logs.update(replay.logs)
             store._keep_from = replay.keep_from

@@ -9,6 +9,7 @@ from flotilla.storage.journal import journal_path
 from flotilla.storage.ports import Disk, File
 from flotilla.storage.reads.loads import LoadedPart
 from flotilla.storage.store_format import Salt
+from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import GroupId
 from flotilla.types.limits import KIB
 
@@ -75,10 +76,13 @@ class JournalLoad:
 
 def _intact_bytes(content: memoryview, number: int, position: int, salt: Salt) -> int:
     """The size of the block or mark at the start of `content`; 0 if it is damaged or not all there."""
-    image = find_directory(content, 0, number, salt, position)
-    if image is None or image.copy == TWIN:
+    try:
+        image = find_directory(content, 0, number, salt, position)
+        if image is None or image.copy == TWIN:
+            return 0
+        if image.copy == MARK:
+            return MARK_BYTES if len(content) >= MARK_BYTES else 0
+        twin = find_directory(content, image.twin_position, number, salt, position)
+        return image.end if twin is not None and has_all_bodies(image) and image.end <= len(content) else 0
+    except CorruptionError:
         return 0
-    if image.copy == MARK:
-        return MARK_BYTES if len(content) >= MARK_BYTES else 0
-    twin = find_directory(content, image.twin_position, number, salt, position)
-    return image.end if twin is not None and has_all_bodies(image) and image.end <= len(content) else 0
