@@ -110,6 +110,14 @@ def test_a_broker_needs_a_folder(tmp_path):
     assert result.stderr.startswith(f"flotilla: cannot keep data in {file} (--data-dir): ")
 
 
+@pytest.mark.parametrize("flag", ["--listen", "--http-listen", "--grpc-listen", "--peer-listen"])
+def test_a_node_that_strangers_can_reach_does_not_start(tmp_path, flag):
+    result = run("serve", "--data-dir", str(tmp_path / "data"), flag, "0.0.0.0:9999")
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert "use TLS and authentication, or set insecure = true" in result.stderr
+    assert not (tmp_path / "data").exists()
+
+
 def test_silence_is_met_with_what_to_do():
     assert "`flotilla serve` starts one" in run("topic", "list", "-s", CLOSED, "--timeout", "100ms").stderr
 

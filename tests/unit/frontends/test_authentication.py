@@ -6,6 +6,7 @@ import re
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,38 @@ def test_another_password_keeps_open_connections(broker, admin, user):
         client.produce("orders", b"1")
     with broker.client(credentials=user) as client, pytest.raises(UnauthenticatedError):
         client.produce("orders", b"1")
+
+
+def test_nothing_is_lost_while_users_grants_and_passwords_change(broker, admin, user):
+    """A producer keeps its right by a role while its own grant goes, and the other way round."""
+    admin.create_topic("steady")
+    admin.admin.roles.grant("writers", PRODUCE, "steady")
+    admin.admin.grants.add(user.user, PRODUCE, "steady")
+    offsets: list[int] = []
+    is_over = threading.Event()
+
+    def push(client: Client) -> None:
+        while not is_over.is_set():
+            offsets.append(client.produce("steady", b"%d" % len(offsets)).offset)
+
+    with broker.client(credentials=user) as client, ThreadPoolExecutor() as pool:
+        pushing = pool.submit(push, client)
+        for turn in range(3):
+            admin.admin.roles.assign("writers", user.user)
+            admin.admin.grants.remove(user.user, PRODUCE, "steady")
+            admin.admin.users.create(f"passing-{turn}", "pencil")
+            admin.admin.users.set_password(f"passing-{turn}", "another")
+            admin.admin.grants.add(user.user, PRODUCE, "steady")
+            admin.admin.roles.unassign("writers", user.user)
+            admin.admin.users.delete(f"passing-{turn}")
+        is_over.set()
+        pushing.result()
+    assert offsets
+    assert offsets == [*range(len(offsets))]
+    assert [record.payload for record in admin.peek("steady", max_messages=len(offsets) + 1)] == [
+        b"%d" % number for number in offsets
+    ]
+    admin.admin.roles.delete("writers")
 
 
 def test_the_last_operator_stays(admin):

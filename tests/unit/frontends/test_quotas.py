@@ -1,6 +1,8 @@
 """Quotas at a real broker: callers over TCP, HTTP and gRPC wait for their rate, and bounds refuse."""
 
 import asyncio
+import statistics
+import threading
 import time
 from collections.abc import Iterator
 from unittest.mock import patch
@@ -80,6 +82,39 @@ def test_requests_wait_for_their_rate(broker, admin, producer):
     # Five at once, and from the seventh on each a fifth of a second after the one before.
     assert spent.seconds > 0.55
     assert waited_s(broker, producer.user) > 0.55
+
+
+def test_a_user_beyond_its_rate_delays_nobody_else(broker, admin, producer):
+    """The rate of one user is a tenth of what it asks for; another, with a quota of its own, waits for nothing."""
+    admin.admin.users.create("calm", "pencil")
+    admin.admin.grants.add("calm", PRODUCE)
+    admin.admin.quotas.set(Quota("calm", requests_per_second=100_000))
+    admin.admin.quotas.set(Quota(producer.user, requests_per_second=1))
+    stored = 0
+    is_over = threading.Event()
+
+    def push(client: Client) -> None:
+        nonlocal stored
+        while not is_over.is_set():
+            client.produce("orders", b"1")
+            stored += 1
+
+    with broker.client(credentials=producer) as client, broker.client(credentials=Password("calm", "pencil")) as calm:
+        pushing = threading.Thread(target=push, args=(client,))
+        pushing.start()
+        took: list[float] = []
+        with Timed() as spent:
+            while waited_s(broker, producer.user) < 1:
+                with Timed() as one:
+                    calm.produce("orders", b"2")
+                took.append(one.seconds)
+        is_over.set()
+        pushing.join()
+    # What waits for the rate waits for most of a second each time.
+    assert statistics.median(took) < 0.5
+    assert waited_s(broker, "calm") == 0
+    assert stored <= spent.seconds + 3
+    admin.admin.users.delete("calm")
 
 
 def test_bytes_in_wait(broker, admin, producer):

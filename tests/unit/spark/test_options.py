@@ -1,6 +1,7 @@
 """The table of options."""
 
 import os
+import pickle
 import re
 from pathlib import Path
 
@@ -95,6 +96,19 @@ def test_an_unknown_option_is_named_with_the_nearest():
         read_options({"zzz": ""})
     with pytest.raises(OptionError, match=r"'kafka.bootstrap.servers': it is called servers here"):
         read_options({"kafka.bootstrap.servers": "localhost:9092"})
+
+
+def test_secrets_are_files_and_never_part_of_options(tmp_path):
+    """Options travel in plans, to executors and to Spark's pages."""
+    for name in ("password", "token", "tlsKeyPassword"):
+        with pytest.raises(OptionError, match=f"there is no option '{name.lower()}'"):
+            read_options({name.lower(): "planted"})
+    file = tmp_path / "password"
+    file.write_text("planted\n")
+    file.chmod(0o600)
+    options = read_options({"user": "anna", "passwordFile": str(file)})
+    assert b"planted" not in pickle.dumps(options)
+    assert "planted" not in repr(options)
 
 
 def test_rows_go_to_the_topic_or_to_the_one_that_a_view_reads():
