@@ -14,6 +14,7 @@ QUICK = {
     "half-votes": ("leader by majority",),
     "send-before-sync": ("durable before send",),
     "drop-doubtful": ("durable after crash", "one bad sector costs no node"),
+    "one-directory": ("one bad sector costs no node",),
     "fewer-copies": ("durable before commit",),
     "forget-truncation": ("durable after crash",),
     "two-changes": ("one change at a time",),
@@ -28,6 +29,7 @@ QUICK = {
 #: Faults that bring about what a mutant takes, where the drawn ones seldom do.
 AIMED = {
     "drop-doubtful": ("rot", "crash"),
+    "one-directory": ("rot", "crash"),
     "count-forgotten": ("put-back",),
     "forget-truncation": ("one-way", "isolate", "blackout"),
     "half-joint": ("membership", "isolate"),

@@ -21,6 +21,7 @@ from flotilla.sim.good_copies import can_heal, last_block, read_disk
 from flotilla.sim.node import DOWN, PAUSED, RUNNING, SimNode
 from flotilla.sim.plan import FAULTS, draw_weather
 from flotilla.sim.workload import Workload
+from flotilla.storage.journal import RESERVE_PATH
 from flotilla.types.errors import CorruptionError, StorageFailedError
 from flotilla.types.ids import GroupId, Index, NodeId
 
@@ -291,7 +292,7 @@ class FaultInjector:
 
     def _usual_disk(self, node: SimNode) -> None:
         node.slow_us = 0
-        node.disk.is_cold = False
+        node.disk.is_cold = node.is_reserved = False
         node.disk.set_capacity(UNLIMITED_BYTES)
 
     def _fail_sync(self) -> None:
@@ -308,6 +309,7 @@ class FaultInjector:
     def _fill_disk(self) -> None:
         node = self._target()
         self._cluster.trace.note(node.id, "runs out of room")
+        node.is_reserved = node.status == RUNNING and node.disk.has_durable(RESERVE_PATH)
         node.disk.set_capacity(node.disk.used_bytes + self._random.randrange(4096))
         self._later(self._length_us(), self._usual_disk, node)
 

@@ -19,6 +19,7 @@ from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job, Load, Remains
 from flotilla.replica.stored_state import StoredState
 from flotilla.runtime.driver import THRIFTY_PATIENCE_MS, Driver, DriverOptions
+from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.devices.clock import NodeClock
 from flotilla.sim.devices.crash import SimulatedCrash
@@ -114,6 +115,7 @@ class SimNode:
         "id",
         "incarnation",
         "is_lost",
+        "is_reserved",
         "memberships",
         "rots",
         "slow_us",
@@ -144,6 +146,8 @@ class SimNode:
         self.is_lost = False
         #: Damage on its disk that may not be repaired yet.
         self.rots: list[Rot] = []
+        #: Its disk became full when it had its reserve: it can start without another byte.
+        self.is_reserved = False
         #: Extra time of every write, for a slow disk.
         self.slow_us = 0
         self.armed_point: str | None = None
@@ -177,9 +181,13 @@ class SimNode:
             around.sometimes.seen("crashed while recovering")
             self._die(crash.point, power=True)
             return False
-        except (DiskFullError, StorageFailedError):
+        except (DiskFullError, StorageFailedError) as failure:
+            if self.is_reserved and isinstance(failure, DiskFullError):
+                raise Violation("a node starts on a full disk", f"node {self.id}: {failure}") from failure
             self._give_up_start()
             return False
+        # A start uses some of the reserve.
+        self.is_reserved = False
         self.disk.interrupt_after(-1)
         around.network.forget(self.id)
         around.network.set_heard(self.id, True)

@@ -11,7 +11,7 @@ from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.cluster import Cluster
 from flotilla.sim.devices.clock import TICK_US
 from flotilla.sim.devices.crash import SimulatedCrash
-from flotilla.sim.devices.world import SECOND, World
+from flotilla.sim.devices.world import MS, SECOND, World
 from flotilla.sim.faults import FaultInjector
 from flotilla.sim.good_copies import can_heal
 from flotilla.sim.node import SimNode
@@ -25,6 +25,10 @@ from flotilla.types.ids import GroupId, NodeId
 PROGRESS_US = 30 * SECOND
 #: and all replicas must hold the same within this.
 CONVERGENCE_US = 120 * SECOND
+#: How often both are looked for: often, since most runs have them at once, and a swarm runs thousands.
+LOOK_US = 100 * MS
+#: The clients go on for so long when all nodes are back.
+LAST_WORK_US = SECOND
 
 
 @dataclass(slots=True)
@@ -115,18 +119,18 @@ class Run:
         while stuck := [group for group, count in before.items() if progress(group) == count]:
             if self.world.now_us >= deadline_us:
                 raise Violation("progress after healing", f"groups {stuck} acknowledged nothing: {self.describe()}")
-            self.world.run_until(self.world.now_us + SECOND)
+            self.world.run_until(self.world.now_us + LOOK_US)
 
     def _wait_for_convergence(self) -> None:
         self.cluster.trace.note(EVERYONE, "the clients stop")
         deadline_us = self.world.now_us + CONVERGENCE_US
-        self.world.run_until(self.world.now_us + 2 * SECOND)
+        self.world.run_until(self.world.now_us + LAST_WORK_US)
         self.workload.stop()
         while not all(self._has_converged(group) for group in self.cluster.observers):
             if self.world.now_us >= deadline_us:
                 promise = self.workload.unfinished or "replicas converge"
                 raise Violation(promise, f"not after {CONVERGENCE_US // SECOND} s: {self.describe()}")
-            self.world.run_until(self.world.now_us + SECOND)
+            self.world.run_until(self.world.now_us + LOOK_US)
 
     def _has_converged(self, group: GroupId) -> bool:
         observer = self.cluster.observers[group]

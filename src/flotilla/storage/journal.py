@@ -193,6 +193,7 @@ class Journal:
             self._file = self._disk.open(journal_path(number))
             self.number = number
             self._position = position
+            self._limit_bytes = self._file.size()
             self.is_reserve = True
 
     def limit_reserve(self) -> None:

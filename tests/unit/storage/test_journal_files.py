@@ -1,6 +1,7 @@
 """The life of journal files: made, filled, retired, used again; and which of them a restart reads and keeps."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -89,8 +90,8 @@ def _fill(store: NodeStore, first: int, count: int, *, is_maintained: bool = Tru
             _maintain(store)
 
 
-def _new(disk: SimDisk) -> NodeStore:
-    store = _open(disk)
+def _new(disk: SimDisk, options: StoreOptions = TINY) -> NodeStore:
+    store = _open(disk, options)
     store.create_group(GROUP, VOTERS)
     store.save(GROUP, hard_state=HardState(1, 1, 0))
     _write(store)
@@ -339,6 +340,17 @@ def test_a_half_made_file_does_not_keep_a_start_from_the_reserve() -> None:
     assert store.is_low
     assert not disk.exists(RESERVE_PATH), "the reserve was taken, not the room in an old file"
     assert _indexes(store) == list(range(1, 21))
+
+
+def test_starts_on_a_full_disk_share_all_of_the_reserve() -> None:
+    """Also where a journal file is smaller than the reserve: the limit is the size of the file that is there."""
+    options = replace(TINY, journal_bytes=16 * 1024)
+    disk = SimDisk(Random(0))
+    _fill(_new(disk, options), 1, 5)
+    disk.capacity_bytes = disk.used_bytes
+    for _ in range(3):
+        disk.crash()
+        assert _indexes(_open(disk, options)) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("count", [3, 6])

@@ -505,6 +505,11 @@ class SimDisk:
         """The damage did not happen. Nothing may have been written since."""
         rot.inode.image[rot.offset : rot.offset + rot.length] = rot.before
 
+    def has_durable(self, path: str) -> bool:
+        """Whether the name is there, and would be after a power loss."""
+        directory, name = self._locate(path)
+        return name in directory.entries and name in directory.durable
+
     def has_file(self, inode: Inode) -> bool:
         return any(inode is other for _, other in self.files())
 

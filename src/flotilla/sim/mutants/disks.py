@@ -10,6 +10,8 @@ from flotilla.raft.progress import Progress
 from flotilla.raft.repair import repair
 from flotilla.raft.state import RaftState
 from flotilla.storage import journal_scan
+from flotilla.storage.block import TWIN
+from flotilla.storage.journal import Journal
 
 
 class _UnraisedError(Exception):
@@ -63,8 +65,26 @@ def _ask_once(original: Any) -> Any:
     return lambda node: None
 
 
+def _one_copy(original: Any) -> Any:
+    return lambda number, content: (image for image in original(number, content) if image.copy != TWIN)
+
+
+def _ask_for_room(original: Any) -> Any:
+    return lambda self, number: self._create(number)
+
+
+def _misjudge_room(original: Any) -> Any:
+    def start(self: Journal, **places: Any) -> None:
+        original(self, **places)
+        if self.is_reserve and self._position > 0:
+            self._limit_bytes = self._options.journal_bytes
+
+    return start
+
+
 _ROT = ("rot", "isolate", "crash", "blackout", "snapshot")
 _TAIL = ("rot", "isolate", "snapshot")
+_FULL = ("disk-full", "crash", "kill", "blackout")
 _FORGET = ("put-back", "isolate", "crash", "transfer")
 
 #: Name, mistake, faults that bring it about, replacements.
@@ -123,5 +143,23 @@ ROWS: tuple[tuple[str, str, tuple[str, ...], tuple[tuple[Any, Any, Callable[[Any
         "one bad sector in the last block is taken for a torn write",
         ("rot", "kill"),
         ((journal_scan, "_may_be_one_sector", _take_damage_for_torn),),
+    ),
+    (
+        "one-directory",
+        "the second copy of what a block lists is never read",
+        ("rot", "kill"),
+        ((journal_scan, "_directories", _one_copy),),
+    ),
+    (
+        "ask-for-room",
+        "a start on a full disk asks for a new file, and leaves the reserve alone",
+        _FULL,
+        ((Journal, "_create_or_take_reserve", _ask_for_room),),
+    ),
+    (
+        "misjudge-room",
+        "a start on a full disk takes the rest of the reserve for that of a journal file",
+        _FULL,
+        ((Journal, "start", _misjudge_room),),
     ),
 )
