@@ -1,6 +1,7 @@
 """Every judge of the whole product can fail: a good history passes, and with one planted error it does not."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -8,11 +9,13 @@ import pytest
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.devices.world import World
 from flotilla.sim.whole.history import NOT_DONE, UNKNOWN, Call, History
+from flotilla.sim.whole.judges import judge_answers
 from flotilla.sim.whole.workloads.admin_judge import judge_admin
 from flotilla.sim.whole.workloads.contents import Contents, judge_contents
 from flotilla.sim.whole.workloads.readers_judge import judge_copies, judge_readers
 from flotilla.sim.whole.workloads.stream_judge import judge_stream
 from flotilla.sim.whole.workloads.transactions_judge import ABORTED, COMMITTED, judge_transactions
+from flotilla.types.errors import DeadlineError, FlotillaError, OutcomeUnknownError, OverloadedError
 
 
 class Book:
@@ -32,6 +35,23 @@ class Book:
         self.history.done(call, **result)
         self.world.now_us += 10
         return call
+
+
+# Answers.
+
+
+@pytest.mark.parametrize(
+    ("error", "is_good"),
+    [(OverloadedError("busy"), True), (DeadlineError("late"), False), (OutcomeUnknownError("perhaps"), False)],
+)
+def test_without_faults_every_call_is_answered(error: FlotillaError, is_good: bool) -> None:
+    book = Book()
+    book.done("p", "produce", {})
+    book.history.failed(book.history.begin("p", "produce"), error)
+    book.history.begin("killed", "produce")
+    book.history.cut("killed")
+    with nullcontext() if is_good else pytest.raises(Violation, match="answered"):
+        judge_answers(book.history)
 
 
 # Contents of a log.

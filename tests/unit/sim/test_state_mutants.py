@@ -1,7 +1,8 @@
 """Deliberate bugs that a simulated cluster seldom shows, and a test of the pure state always does.
 
 Each needs an order of events that faults bring about once in many runs: a late copy of a heartbeat, a log that refuses
-a settlement that nobody asked for. The test that is named beside it brings that order about itself, and must fail.
+a settlement that nobody asked for, a question to a leader that was replaced and does not know it yet. The test that is
+named beside it brings that order about itself, and must fail.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from flotilla.broker.cluster_clock import ClusterClock
+from flotilla.broker.partition.host import PartitionHost
+from flotilla.broker.partition.pending_batch import PendingBatch
+from flotilla.broker.ports import Done
 from flotilla.metadata.stream_groups import StreamGroup, StreamGroupTable
 from flotilla.partition.commands.partition_commands import SettleRuns
 from flotilla.partition.leader.group_delivery import GroupDelivery
@@ -22,6 +27,10 @@ from flotilla.runtime.confirmations import Confirmations
 from flotilla.runtime.pause_detector import PauseDetector
 from flotilla.sim.mutants.replacement import Replacement, replaced
 from flotilla.storage import block, framing
+from flotilla.types.errors import NotFoundError
+from flotilla.types.operations import OffsetCommitted, OffsetFound, ReadOffset
+from tests.unit.broker import test_cluster_clock as cluster_clock
+from tests.unit.broker.partition import test_host as host
 from tests.unit.broker.partition import test_transactions as transactions
 from tests.unit.metadata import test_stream_groups as stream_groups
 from tests.unit.partition.batches import new_log
@@ -124,6 +133,40 @@ def _begin_all_alike(original: Any) -> Any:
     return lambda salt, length: original(salt, 0)
 
 
+def _answer_repeats_unstored(original: Any) -> Any:
+    """A repeated produce is answered before its batch is stored."""
+    return lambda self, done, reply: done(reply)
+
+
+def _find_offsets_alone(original: Any) -> Any:
+    """A leader finds ends and times of the log without asking a quorum."""
+    return lambda self, offset, done: done(OffsetFound(offset))
+
+
+def _find_positions_alone(original: Any) -> Any:
+    """A leader tells positions of groups without asking a quorum."""
+
+    def read_offset(self: PartitionHost, request: ReadOffset, done: Done) -> None:
+        self._serving()
+        position = self.machine.positions.get(request.group)
+        done(NotFoundError("no position") if position is None else OffsetCommitted(position.offset))
+
+    return read_offset
+
+
+def _own_beginning(original: Any) -> Any:
+    """A node begins with its own wall clock."""
+
+    def may_lead(self: ClusterClock) -> bool:
+        self.now_ms()
+        if not self._is_set:
+            self._is_set = self._is_confirmed = True
+            self._now_ms = self._machine.now_ms()
+        return True
+
+    return may_lead
+
+
 def _log() -> Any:
     log = new_log()
     log.append(count=10)
@@ -175,6 +218,22 @@ MUTANTS: dict[str, tuple[Replacement, Callable[[], None]]] = {
     "salt-cancels-out": (
         (framing, "salted", _begin_all_alike),
         salt.test_a_frame_around_a_checksum_cannot_be_computed_without_the_salt,
+    ),
+    "answer-repeats-unstored": (
+        (PendingBatch, "join", _answer_repeats_unstored),
+        host.test_every_waiter_is_answered_when_leadership_is_lost,
+    ),
+    "offsets-alone": (
+        (PartitionHost, "_confirm_offset", _find_offsets_alone),
+        host.test_every_waiter_is_answered_when_leadership_is_lost,
+    ),
+    "positions-alone": (
+        (PartitionHost, "read_offset", _find_positions_alone),
+        host.test_every_waiter_is_answered_when_leadership_is_lost,
+    ),
+    "own-beginning": (
+        (ClusterClock, "may_lead", _own_beginning),
+        lambda: cluster_clock.test_a_node_that_starts_with_a_wrong_clock_begins_with_the_time_of_the_others(1 << 40),
     ),
     "start-over": (
         (Staging, "rest", _start_over),

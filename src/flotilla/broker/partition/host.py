@@ -376,26 +376,24 @@ class PartitionHost:
         if request.timestamp_ms == EARLIEST:
             done(OffsetFound(self.machine.log_start))
         elif request.timestamp_ms == LATEST:
-            self._list_latest(done)
+            self._confirm_offset(self.machine.next_offset, done)
         elif request.timestamp_ms < 0:
             raise InvalidArgumentError(
                 f"timestamp_ms = {request.timestamp_ms}: expected a time, or -2 (earliest), or -1 (latest)"
             )
         else:
-            done(OffsetFound(find_time(self.replica, self.machine, request.timestamp_ms)))
+            self._confirm_offset(find_time(self.replica, self.machine, request.timestamp_ms), done)
 
-    def _list_latest(self, done: Done) -> None:
-        """Confirmed by a quorum: a leader that was paused and replaced must not return an old end."""
+    def _confirm_offset(self, offset: Offset, done: Done) -> None:
+        """By a quorum: a leader that was paused or cut off, and replaced, must not return an old end."""
         if self.replica.raft.role != LEADER:
-            done(OffsetFound(self.machine.next_offset))
+            done(OffsetFound(offset))
             return
 
-        def translate(result: object) -> Reply | FlotillaError:
-            if isinstance(result, PartitionFacts):
-                return OffsetFound(result.next_offset)
-            return self._explain(result)
+        def confirmed(result: object) -> None:
+            done(OffsetFound(offset) if isinstance(result, PartitionFacts) else self._explain(result))
 
-        self._consensus.read(self.group, DescribePartition(), lambda result: done(translate(result)))
+        self._consensus.read(self.group, DescribePartition(), confirmed)
 
     def read_offset(self, request: ReadOffset, done: Done) -> None:
         self._serving()

@@ -8,7 +8,6 @@ core must make progress without it.
 from collections.abc import Callable
 from typing import Final
 
-from flotilla.sim.devices.world import SECOND
 from flotilla.sim.whole.broker_faults import BrokerFaults
 from flotilla.sim.whole.cluster import Broker
 from flotilla.sim.whole.disk_faults import DiskFaults
@@ -55,8 +54,6 @@ FAULTS: Final[dict[str, int]] = {
     "wipe": 1,
     "replace": 1,
 }
-#: Between two faults, on average.
-_INTERVAL_US: Final = 4 * SECOND
 
 
 class WholeFaults:
@@ -118,7 +115,8 @@ class WholeFaults:
             self._schedule()
 
     def _schedule(self) -> None:
-        self.trouble.later(1 + int(self._chance.expovariate(1.0) * _INTERVAL_US), self._strike)
+        interval_us = self._simulation.plan.fault_interval_us
+        self.trouble.later(1 + int(self._chance.expovariate(1.0) * interval_us), self._strike)
 
     def _strike(self) -> None:
         self._schedule()

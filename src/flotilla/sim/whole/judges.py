@@ -9,6 +9,8 @@ from flotilla.sim.whole.history import OPEN, History
 #: A call may end this much after its time limit: timers and loops have their own pace, and clocks drift.
 _GRACE_US: Final = 250 * MS
 _DRIFT_PART: Final = 50
+#: Errors that only a fault explains.
+_FAULTY: Final = ("DeadlineError", "OutcomeUnknownError", "ConnectionClosedError")
 
 
 def judge_time_limits(history: History, now_us: int) -> None:
@@ -22,3 +24,10 @@ def judge_time_limits(history: History, now_us: int) -> None:
         if took_us > limit_us + limit_us // _DRIFT_PART + _GRACE_US:
             text = f"{took_us / SECOND:.1f} s of {call.timeout_ms} ms: {call}"
             raise Violation("no call outlives its time limit", text)
+
+
+def judge_answers(history: History) -> None:
+    """Where nothing breaks, every call gets its answer."""
+    for call in history.calls:
+        if call.error.startswith(_FAULTY):
+            raise Violation("without faults every call is answered", f"{call}")

@@ -12,6 +12,8 @@ NODES: Final = (3, 3, 3, 4, 5)
 DURATION_S: Final = 60
 #: Kinds of clients in one run.
 WORKLOADS_MAX: Final = 3
+#: Between two faults, on average.
+FAULT_INTERVAL_US: Final = 4 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class WholePlan:
     is_mixed: bool = False
     #: After the faults a majority is healed, and the rest stays broken for ever.
     heals_core_only: bool = False
+    #: Between two faults, on average.
+    fault_interval_us: int = FAULT_INTERVAL_US
 
 
 def draw_whole_plan(

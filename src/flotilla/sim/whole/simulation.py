@@ -16,7 +16,7 @@ from flotilla.sim.devices.world import MS, SECOND, World
 from flotilla.sim.whole.cluster import Broker, Cluster
 from flotilla.sim.whole.coverage import Sometimes
 from flotilla.sim.whole.history import OPEN, History
-from flotilla.sim.whole.judges import judge_time_limits
+from flotilla.sim.whole.judges import judge_answers, judge_time_limits
 from flotilla.sim.whole.models.service import ServiceWatch
 from flotilla.sim.whole.plan import WholePlan
 from flotilla.sim.whole.process import Process
@@ -130,6 +130,8 @@ class Simulation:
         self.service.judge()
         self._judge_brokers()
         judge_time_limits(self.history, self.world.now_us)
+        if self.faults is None:
+            judge_answers(self.history)
         for workload in self.workloads.values():
             workload.judge()
 

@@ -3,11 +3,12 @@
 import os
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from flotilla.sim.swarm import Totals, add_up, results
 from flotilla.sim.whole.faults import FAULTS
+from flotilla.sim.whole.mutants.mutant import MUTANT_FAULT_INTERVAL_US
 from flotilla.sim.whole.mutants.table import WHOLE_MUTANTS, applied_whole
 from flotilla.sim.whole.plan import DURATION_S, WholePlan, draw_whole_plan
 from flotilla.sim.whole.run import WORKLOADS, WholeResult, simulate_whole
@@ -25,7 +26,7 @@ class WholeOrder:
     mutant: str = ""
 
     def plan(self, seed: int) -> WholePlan:
-        return draw_whole_plan(
+        plan = draw_whole_plan(
             seed,
             known_faults=tuple(FAULTS),
             known_workloads=tuple(WORKLOADS),
@@ -34,6 +35,7 @@ class WholeOrder:
             workloads=self.workloads or None,
             nodes=self.nodes,
         )
+        return replace(plan, fault_interval_us=MUTANT_FAULT_INTERVAL_US) if self.mutant else plan
 
     def command(self, seed: int) -> str:
         """One line that repeats a run."""

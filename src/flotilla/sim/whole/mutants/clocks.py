@@ -36,17 +36,6 @@ def _own_retention(original: Any) -> Any:
     return command
 
 
-def _own_beginning(original: Any) -> Any:
-    def may_lead(self: ClusterClock) -> bool:
-        self.now_ms()
-        if not self._is_set:
-            self._is_set = self._is_confirmed = True
-            self._now_ms = self._machine.now_ms()
-        return True
-
-    return may_lead
-
-
 #: The clock that jumps decides only while its node leads, so leaders have to change often.
 _OTHER_LEADERS: Final = ("transfer", "isolate")
 
@@ -56,7 +45,7 @@ MUTANTS: Final = (
         "a leader goes by its own wall clock",
         ((ClusterClock, "now_ms", _own_clock),),
         ("queue",),
-        ("jump", "transfer", "isolate"),
+        ("jump", *_OTHER_LEADERS),
         60,
     ),
     WholeMutant(
@@ -64,15 +53,7 @@ MUTANTS: Final = (
         "ages and stamps follow the leader's wall clock",
         ((LogUpkeep, "command", _own_retention),),
         ("queue",),
-        ("jump", "transfer", "isolate"),
-        60,
-    ),
-    WholeMutant(
-        "own-beginning",
-        "a node begins with its own wall clock",
-        ((ClusterClock, "may_lead", _own_beginning),),
-        ("queue",),
-        ("jump", "transfer", "isolate"),
+        ("jump", *_OTHER_LEADERS),
         60,
     ),
 )

@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from typing import Final
 
+from flotilla.sim.devices.world import MS
 from flotilla.sim.mutants.replacement import Replacement
 
 #: Long enough for most: a run also has a start and a calm end.
 MUTANT_S: Final = 30
+#: Between two faults: few kinds strike, and often, so that a run meets what it takes.
+MUTANT_FAULT_INTERVAL_US: Final = 1_500 * MS
 
 
 @dataclass(frozen=True, slots=True)

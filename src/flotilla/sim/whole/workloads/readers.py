@@ -5,6 +5,7 @@ of every partition is read from every replica. `readers_judge` says what must ho
 """
 
 import asyncio
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -15,12 +16,13 @@ from flotilla.sim.devices.clock import EPOCH_MS
 from flotilla.sim.whole.pace import think
 from flotilla.sim.whole.simulation import Simulation
 from flotilla.sim.whole.workloads.contents import Contents, judge_contents
+from flotilla.sim.whole.workloads.probes import Probes, ask
 from flotilla.sim.whole.workloads.producers import TIMEOUT_MS, Producers
 from flotilla.sim.whole.workloads.readers_judge import Copies, contents_of, judge_copies, judge_readers
 from flotilla.types.errors import FlotillaError
-from flotilla.types.ids import NodeId
+from flotilla.types.ids import NO_NODE, NodeId
 from flotilla.types.limits import KIB
-from flotilla.types.operations import Fetch, Fetched, Reply, Route
+from flotilla.types.operations import LATEST, Fetch, ListOffsets
 
 TOPIC: Final = "read"
 _PARTITIONS: Final = 3
@@ -128,33 +130,49 @@ class ReadersWorkload:
     async def _probe(self) -> None:
         name = "read-probe"
         chance = self._simulation.stream(name)
+        probes = Probes()
         async with AsyncClient(self._simulation.cluster.servers, timeout_ms=TIMEOUT_MS, name=name) as client:
             while not self._is_calm:
                 await think(chance, 0.15)
-                if chance.random() < 0.3:
-                    await self._find(client, name, chance)
+                partition = chance.randrange(_PARTITIONS)
+                time_ms = self._draw_time(chance) if chance.random() < 0.5 else None
+                dice = chance.random()
+                if dice < 0.1:
+                    await self._find(client, name, partition, time_ms)
+                elif dice < 0.4:
+                    for node in self._simulation.cluster.brokers:
+                        probes.start(partial(self._find, client, name, partition, time_ms, node))
                 else:
-                    await self._fetch_once(client, name, chance)
+                    node = chance.choice(list(self._simulation.cluster.brokers))
+                    offset = int(chance.random() * 2 * len(self._producers.calls()) / _PARTITIONS)
+                    is_linearizable = chance.random() < 0.5
+                    probes.start(partial(self._fetch, client, name, partition, node, offset, is_linearizable))
+            await probes.wait()
         self._reading -= 1
 
-    async def _find(self, client: AsyncClient, name: str, chance: Random) -> None:
-        partition = chance.randrange(_PARTITIONS)
-        time_ms = self._draw_time(chance) if chance.random() < 0.5 else None
-        call = self._history.begin(name, "find", TIMEOUT_MS, topic=TOPIC, partition=partition, time_ms=time_ms)
+    async def _find(
+        self, client: AsyncClient, name: str, partition: int, time_ms: int | None, node: NodeId = NO_NODE
+    ) -> None:
+        """Of `node`: whoever answers, not only who leads, must be right."""
+        call = self._history.begin(
+            name, "find", TIMEOUT_MS, topic=TOPIC, partition=partition, time_ms=time_ms, node=node
+        )
+        at_ms = LATEST if time_ms is None else time_ms
         try:
-            offset = await client.find_offset(
-                TOPIC, partition, "latest" if time_ms is None else None, timestamp_ms=time_ms
-            )
+            if node == NO_NODE:
+                offset = await client.find_offset(
+                    TOPIC, partition, "latest" if time_ms is None else None, timestamp_ms=time_ms
+                )
+            else:
+                offset = (await ask(client, ListOffsets(TOPIC, partition, at_ms), TOPIC, partition, node)).offset
         except FlotillaError as error:
             self._history.failed(call, error)
         else:
             self._history.done(call, offset=offset)
 
-    async def _fetch_once(self, client: AsyncClient, name: str, chance: Random) -> None:
-        partition = chance.randrange(_PARTITIONS)
-        node = chance.choice(list(self._simulation.cluster.brokers))
-        is_linearizable = chance.random() < 0.5
-        offset = int(chance.random() * 2 * len(self._producers.calls()) / _PARTITIONS)
+    async def _fetch(
+        self, client: AsyncClient, name: str, partition: int, node: NodeId, offset: int, is_linearizable: bool
+    ) -> None:
         call = self._history.begin(
             name,
             "fetch",
@@ -165,8 +183,9 @@ class ReadersWorkload:
             offset=offset,
             is_linearizable=is_linearizable,
         )
+        request = _fetch_request(partition, offset, is_linearizable=is_linearizable)
         try:
-            fetched = await _fetch(client, node, partition, offset, is_linearizable=is_linearizable)
+            fetched = await ask(client, request, TOPIC, partition, node)
         except FlotillaError as error:
             self._history.failed(call, error)
         else:
@@ -211,7 +230,7 @@ class ReadersWorkload:
         while position < end:
             self._missing = f"partition {partition}, node {node}: read {position} of {end}"
             try:
-                fetched = await _fetch(client, node, partition, position, is_linearizable=False)
+                fetched = await ask(client, _fetch_request(partition, position), TOPIC, partition, node)
             except FlotillaError as error:
                 self._missing += f", {error}"
                 await asyncio.sleep(0.2)
@@ -223,14 +242,5 @@ class ReadersWorkload:
         return copy
 
 
-async def _fetch(client: AsyncClient, node: NodeId, partition: int, offset: int, *, is_linearizable: bool) -> Fetched:
-    """Asks this replica, and no other."""
-    answer: asyncio.Future[Reply | FlotillaError] = asyncio.get_running_loop().create_future()
-    request = Fetch(TOPIC, partition, offset, _FETCH_BYTES, is_any_replica=True, is_linearizable=is_linearizable)
-    route = Route(TOPIC, partition, node)
-    client._opened().submit(request, TIMEOUT_MS, answer.set_result, route=route, is_single=True)
-    reply = await answer
-    if isinstance(reply, FlotillaError):
-        raise reply
-    assert isinstance(reply, Fetched)
-    return reply
+def _fetch_request(partition: int, offset: int, *, is_linearizable: bool = False) -> Fetch:
+    return Fetch(TOPIC, partition, offset, _FETCH_BYTES, is_any_replica=True, is_linearizable=is_linearizable)

@@ -5,6 +5,7 @@ and each message that it gets; `stream_judge` says what must hold.
 """
 
 import asyncio
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -13,9 +14,12 @@ from flotilla.client.stream.aio import AsyncStreamConsumer
 from flotilla.sim.whole.simulation import Simulation
 from flotilla.sim.whole.workloads.contents import Contents, judge_contents, read_contents
 from flotilla.sim.whole.workloads.lives import Lives
+from flotilla.sim.whole.workloads.probes import Probes, ask
 from flotilla.sim.whole.workloads.producers import TIMEOUT_MS, Producers
 from flotilla.sim.whole.workloads.stream_judge import judge_stream
 from flotilla.types.errors import FlotillaError
+from flotilla.types.ids import NodeId
+from flotilla.types.operations import ReadOffset
 
 TOPIC: Final = "stream"
 GROUP: Final = "members"
@@ -144,10 +148,17 @@ class StreamWorkload:
     async def _observe(self) -> None:
         name = "stream-observer"
         chance = self._simulation.stream(name)
+        probes = Probes()
         async with AsyncClient(self._simulation.cluster.servers, timeout_ms=TIMEOUT_MS, name=name) as client:
             while not self._is_calm or self._producers.running:
                 await asyncio.sleep(chance.random())
-                await self._look(client, name, chance.randrange(_PARTITIONS))
+                partition = chance.randrange(_PARTITIONS)
+                if chance.random() < 0.3:
+                    await self._look(client, name, partition)
+                    continue
+                for node in self._simulation.cluster.brokers:
+                    probes.start(partial(self._ask, client, name, partition, node))
+            await probes.wait()
             for partition in range(_PARTITIONS):
                 await self._wait_read(client, name, partition)
             self._is_read = True
@@ -163,6 +174,16 @@ class StreamWorkload:
             return 0
         self._history.done(call, offset=offset or 0)
         return offset or 0
+
+    async def _ask(self, client: AsyncClient, name: str, partition: int, node: NodeId) -> None:
+        """Whoever answers, not only who leads, must be right."""
+        call = self._history.begin(name, "committed", TIMEOUT_MS, group=GROUP, partition=partition, node=node)
+        try:
+            found = await ask(client, ReadOffset(GROUP, TOPIC, partition), TOPIC, partition, node)
+        except FlotillaError as error:
+            self._history.failed(call, error)
+        else:
+            self._history.done(call, offset=found.offset)
 
     async def _wait_read(self, client: AsyncClient, name: str, partition: int) -> None:
         while True:
