@@ -13,7 +13,7 @@ from flotilla.sim.whole.judges import judge_answers
 from flotilla.sim.whole.workloads.admin_judge import judge_admin
 from flotilla.sim.whole.workloads.contents import Contents, judge_contents
 from flotilla.sim.whole.workloads.readers_judge import judge_copies, judge_readers
-from flotilla.sim.whole.workloads.stream_judge import judge_stream
+from flotilla.sim.whole.workloads.stream_group.judge import judge_stream
 from flotilla.sim.whole.workloads.transactions_judge import ABORTED, COMMITTED, judge_transactions
 from flotilla.types.errors import DeadlineError, FlotillaError, OutcomeUnknownError, OverloadedError
 

@@ -15,7 +15,7 @@ from flotilla.sim.whole.workloads.admin import AdminWorkload
 from flotilla.sim.whole.workloads.log import LogWorkload
 from flotilla.sim.whole.workloads.queue import QueueWorkload
 from flotilla.sim.whole.workloads.readers import ReadersWorkload
-from flotilla.sim.whole.workloads.stream import StreamWorkload
+from flotilla.sim.whole.workloads.stream_group.members import StreamWorkload
 from flotilla.sim.whole.workloads.task_api.tasks import TasksWorkload
 from flotilla.sim.whole.workloads.transactions import TransactionsWorkload
 

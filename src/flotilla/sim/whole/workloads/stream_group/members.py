@@ -1,7 +1,7 @@
 """A stream group: members that join, leave, die and come back, and producers with keys.
 
 A member commits by itself, or leaves that to its client. It notes each partition that it gets with the epoch of it,
-and each message that it gets; `stream_judge` says what must hold.
+and each message that it gets; `judge` says what must hold.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from flotilla.sim.whole.workloads.contents import Contents, judge_contents, read
 from flotilla.sim.whole.workloads.lives import Lives
 from flotilla.sim.whole.workloads.probes import Probes, ask
 from flotilla.sim.whole.workloads.producers import TIMEOUT_MS, Producers
-from flotilla.sim.whole.workloads.stream_judge import judge_stream
+from flotilla.sim.whole.workloads.stream_group.judge import judge_stream
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import NodeId
 from flotilla.types.operations import ReadOffset

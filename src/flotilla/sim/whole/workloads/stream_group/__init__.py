@@ -1,0 +1,1 @@
+"""Members of a stream group, and what they may expect."""
