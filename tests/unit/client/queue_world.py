@@ -12,42 +12,22 @@ from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import TopicInfo
 from flotilla.types.operations.queue import DescribeGroup, GroupDescription
 from flotilla.types.records import Record
-from tests.unit.broker.fleet import TICK_MS
+from tests.unit.client.broker_world import BrokerWorld
 from tests.unit.client.brokers import Brokers
-from tests.unit.client.world import World
 
 _STEP_MS = 50
 
 
-class QueueWorld(World):
-    cluster: Brokers
-
+class QueueWorld(BrokerWorld):
     def __init__(self, nodes: int = 1, partitions: int = 1, topic: str = "orders", **settings: str) -> None:
         self.topic = topic
         self.cluster = Brokers(nodes).form()
         self.cluster.create(topic, partitions, **settings)
         super().__init__(self.cluster, options=SessionOptions(suspect_ms=200))
 
-    @property
-    def now_ms(self) -> int:
-        """The clock of the brokers is that of the client."""
-        return self.cluster.fleet.clock.now_ms
-
-    @now_ms.setter
-    def now_ms(self, now_ms: int) -> None:
-        self.cluster.fleet.turn_to(now_ms)
-
-    def pass_ms(self, duration_ms: int) -> None:
-        end_ms = self.now_ms + duration_ms
-        while self.now_ms < end_ms:
-            next_ms = self.cluster.fleet.clock.next_ms or end_ms
-            super().pass_ms(min(max(next_ms, self.now_ms + 1), self.now_ms + TICK_MS, end_ms) - self.now_ms)
-
     def kill(self, node: int) -> None:
         """A broker dies, and another one leads."""
-        self.down.add(node)
-        self.cluster.fleet.kill(node)
-        self.cut(node)
+        super().kill(node)
         self.cluster.leader(self.topic)
 
     def produce(self, *payloads: bytes, partition: int = 0, **fields: Any) -> None:

@@ -30,7 +30,8 @@ from flotilla.types.operations.queue import (
     Withdraw,
 )
 from flotilla.types.records import Record
-from tests.unit.client.queue_servers import queue_servers
+from tests.unit.client.broker_servers import broker_servers
+from tests.unit.client.brokers import Brokers
 from tests.unit.client.shells import TcpServers
 
 _WAIT_SECONDS_MAX = 30
@@ -39,7 +40,7 @@ _HOUR_MS = 3_600_000
 
 @pytest.fixture
 def servers() -> Iterator[TcpServers]:
-    with queue_servers() as opened:
+    with broker_servers(Brokers(2)) as opened:
         yield opened
 
 

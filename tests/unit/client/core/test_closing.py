@@ -8,12 +8,11 @@ import pytest
 
 from flotilla.client._core import closing as leaving
 from flotilla.client._options import TIMEOUT_MS_DEFAULT
-from flotilla.codec.batch.records import encode_batch
 from flotilla.types.operations import Produce, Request
 from flotilla.types.records import Record
-from tests.unit.client.queue_servers import queue_servers
+from tests.unit.client.broker_servers import broker_servers
+from tests.unit.client.brokers import Brokers
 from tests.unit.client.shells import Shell, TcpServers
-from tests.unit.client.stream_broker import StreamCluster
 
 #: Instead of two seconds, so that all of this takes no time.
 SHORT_MS = 100
@@ -26,18 +25,11 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leaving, "INTERRUPTED_MS_MAX", SHORT_MS)
 
 
-@pytest.fixture(params=["records"])
-def servers(request: pytest.FixtureRequest) -> Iterator[TcpServers]:
-    """Brokers that know records, or queue groups, or stream groups as well."""
-    if request.param == "queues":
-        with queue_servers() as opened:
-            opened.cluster.create("orders")
-            yield opened
-    else:
-        opened = TcpServers(cluster=StreamCluster(2) if request.param == "streams" else None)
+@pytest.fixture
+def servers() -> Iterator[TcpServers]:
+    with broker_servers(Brokers(2)) as opened:
         opened.cluster.create("orders")
         yield opened
-        opened.close()
 
 
 def fall_silent(servers: TcpServers) -> None:
@@ -84,7 +76,6 @@ def test_an_interrupted_client(connect, servers, caplog):
     assert messages(caplog) == ["a producer of orders was closed before 1 of its records had an answer"] * 2
 
 
-@pytest.mark.parametrize("servers", ["queues"], indirect=True)
 @pytest.mark.parametrize("is_client_left", [False, True])
 def test_an_interrupted_queue_consumer(connect, servers, caplog, is_client_left):
     client = connect()
@@ -101,14 +92,9 @@ def test_an_interrupted_queue_consumer(connect, servers, caplog, is_client_left)
     assert text.startswith(f"{subject} was interrupted: 2 messages were settled without an answer within")
 
 
-@pytest.mark.parametrize("servers", ["streams"], indirect=True)
 @pytest.mark.parametrize("is_client_left", [False, True])
 def test_an_interrupted_stream_consumer(connect, servers, caplog, is_client_left):
-    async def fill() -> None:
-        leader = servers.cluster.topics["orders"][0].leader
-        servers.cluster.answer(leader, Produce("orders", 0, encode_batch([Record(b"x")])))
-
-    servers.run(fill())
+    servers.cluster.produce("orders", 0, Record(b"x"))
     client = connect()
     consumer = client.stream("orders", group="billing", auto_commit_ms=60_000)
     while not consumer.poll(1, wait_ms=20_000):
@@ -133,12 +119,12 @@ def test_an_interrupted_transaction(connect, servers):
 def test_without_an_interrupt_closing_waits_for_a_slow_broker(connect, servers, caplog, error):
     handle = servers.cluster.handle
 
-    def answer_late(node: int, request: Request, done):
+    def answer_late(node: int, request: Request, done, metadata_index: int):
         if isinstance(request, Produce):
             answer = asyncio.get_running_loop().call_later
-            answer(3 * SHORT_MS / 1000, handle, node, request, done)
+            answer(3 * SHORT_MS / 1000, handle, node, request, done, metadata_index)
             return None
-        return handle(node, request, done)
+        return handle(node, request, done, metadata_index)
 
     servers.cluster.handle = answer_late
     producer = connect().producer("orders")

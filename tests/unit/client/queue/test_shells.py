@@ -10,13 +10,14 @@ import pytest
 from flotilla import AsyncClient, InvalidArgumentError, LeaseExpiredError, NotFoundError, Receipt, Reject, Retry
 from flotilla.types.errors import OutcomeUnknownError, UnavailableError
 from flotilla.types.operations.queue import Extend, Poll, Settle
-from tests.unit.client.queue_servers import queue_servers
+from tests.unit.client.broker_servers import broker_servers
+from tests.unit.client.brokers import Brokers
 from tests.unit.client.shells import Shell, TcpServers
 
 
 @pytest.fixture
 def servers() -> Iterator[TcpServers]:
-    with queue_servers() as opened:
+    with broker_servers(Brokers(2)) as opened:
         yield opened
 
 

@@ -10,14 +10,15 @@ import pytest
 from flotilla import Client, LeaseExpiredError
 from flotilla.client.queue._settlements import LINGER_MS
 from flotilla.types.operations.queue import Settle
-from tests.unit.client.queue_servers import queue_servers
+from tests.unit.client.broker_servers import broker_servers
+from tests.unit.client.brokers import Brokers
 from tests.unit.client.queue_world import QueueWorld
 from tests.unit.client.shells import TcpServers
 
 
 @pytest.fixture
 def servers() -> Iterator[TcpServers]:
-    with queue_servers() as opened:
+    with broker_servers(Brokers(2)) as opened:
         opened.cluster.create("orders", 1)
         yield opened
 

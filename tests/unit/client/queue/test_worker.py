@@ -22,8 +22,9 @@ from flotilla import (
 )
 from flotilla.types.errors import NotFoundError
 from flotilla.types.operations.queue import Extend
+from tests.unit.client.broker_servers import broker_servers
+from tests.unit.client.brokers import Brokers
 from tests.unit.client.queue.test_shells import many, until
-from tests.unit.client.queue_servers import queue_servers
 from tests.unit.client.shells import TcpServers
 from tests.unit.runtime.exposition import parse
 
@@ -32,7 +33,7 @@ GROUP = "workers"
 
 @pytest.fixture
 def servers() -> Iterator[TcpServers]:
-    with queue_servers() as opened:
+    with broker_servers(Brokers(2)) as opened:
         yield opened
 
 

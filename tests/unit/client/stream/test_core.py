@@ -6,7 +6,6 @@ import pytest
 
 from flotilla.client.stream._core import BEAT_MS, OwnedPartition, Recall, StreamMember
 from flotilla.client.stream.options import StreamOptions
-from flotilla.codec.batch.records import encode_batch
 from flotilla.types.errors import (
     FlotillaError,
     GroupModeError,
@@ -14,22 +13,19 @@ from flotilla.types.errors import (
     StaleGenerationError,
     UnavailableError,
 )
-from flotilla.types.operations import EARLIEST, LATEST, Request
+from flotilla.types.operations import EARLIEST, LATEST, AlterTopic, Request, TopicReply, TrimPartition
 from flotilla.types.operations.queue import FROM_OFFSET, FROM_TIME, Start
 from flotilla.types.operations.stream import ClaimPartition, Heartbeat, JoinGroup, LeaveGroup
 from flotilla.types.records import Record
-from tests.unit.client.stream_broker import StreamCluster
-from tests.unit.client.world import World
-
-TOPIC = "orders"
-GROUP = "billing"
+from tests.unit.client.broker_world import BrokerWorld
+from tests.unit.client.stream_brokers import GROUP, TOPIC, StreamBrokers
 
 
 @dataclass
 class Application:
     """The application of a member: takes over owned partitions, and gives up recalled ones."""
 
-    world: World
+    world: BrokerWorld
     core: StreamMember
     owned: dict[int, OwnedPartition] = field(default_factory=dict)
     recalls: list[tuple[list[int], bool]] = field(default_factory=list)
@@ -56,14 +52,12 @@ class Application:
 
 
 @pytest.fixture
-def cluster() -> StreamCluster:
-    cluster = StreamCluster(2)
-    cluster.create(TOPIC, 4)
-    return cluster
+def cluster() -> StreamBrokers:
+    return StreamBrokers(2).form()
 
 
-def member(cluster: StreamCluster, name: str = "one", world: World | None = None, **options: object) -> Application:
-    world = world or World(cluster, seed=len(name))
+def member(cluster: StreamBrokers, name: str = "one", **options: object) -> Application:
+    world = BrokerWorld(cluster, seed=len(name))
     core = StreamMember(
         world.session,
         TOPIC,
@@ -90,13 +84,14 @@ def settle(*applications: Application, rounds: int = 6) -> None:
 # Joining.
 
 
-def test_a_member_alone_gets_everything_and_begins_where_the_group_stands(cluster: StreamCluster) -> None:
-    cluster.topics[TOPIC][2].groups[GROUP] = 7
+def test_a_member_alone_gets_everything_and_begins_where_the_group_stands(cluster: StreamBrokers) -> None:
+    cluster.fill(7)
+    cluster.commit(2, 7)
     one = member(cluster)
     assert one.partitions == [0, 1, 2, 3]
     assert {owned.offset for owned in one.owned.values()} == {0, 7}
-    assert one.owned[2] == OwnedPartition(2, 1, 7, is_committed=True)
-    assert one.owned[0] == OwnedPartition(0, 1, 0, is_committed=False)
+    assert one.owned[2] == OwnedPartition(2, 1, 7, is_committed=True, topic_id=1)
+    assert one.owned[0] == OwnedPartition(0, 1, 0, is_committed=False, topic_id=1)
     [heartbeat] = [request for _, request in cluster.requests if isinstance(request, Heartbeat)]
     assert (heartbeat.owned, heartbeat.wait_ms) == ([0, 1, 2, 3], 10_000), "it waits for news at the coordinator"
 
@@ -111,16 +106,16 @@ def test_a_member_alone_gets_everything_and_begins_where_the_group_stands(cluste
         (Start(FROM_TIME, 900), 6),
     ],
 )
-def test_where_a_group_begins_that_never_committed(cluster: StreamCluster, start: Start, expected: int) -> None:
+def test_where_a_group_begins_that_never_committed(cluster: StreamBrokers, start: Start, expected: int) -> None:
     for number in range(6):
-        cluster.topics[TOPIC][1].append(encode_batch([Record(b"x", timestamp_ms=100 + number)]))
-    cluster.topics[TOPIC][1].trim(2)
+        cluster.produce(TOPIC, 1, Record(b"x", timestamp_ms=100 + number))
+    cluster.answer(TOPIC, 1, TrimPartition(TOPIC, 1, 2))
     assert member(cluster, start=start).owned[1].offset == expected
 
 
 @pytest.mark.parametrize("error", [GroupModeError("a queue group"), NotFoundError("no such topic")])
 def test_a_group_that_cannot_be_joined_is_an_error_and_tried_again(
-    cluster: StreamCluster, error: FlotillaError
+    cluster: StreamBrokers, error: FlotillaError
 ) -> None:
     cluster.fault = lambda node, request: error if isinstance(request, JoinGroup) else None
     one = member(cluster)
@@ -137,7 +132,7 @@ def test_a_group_that_cannot_be_joined_is_an_error_and_tried_again(
 # Others come and go.
 
 
-def test_a_newcomer_gets_its_share_and_no_other_member_stops(cluster: StreamCluster) -> None:
+def test_a_newcomer_gets_its_share_and_no_other_member_stops(cluster: StreamBrokers) -> None:
     one = member(cluster)
     two = member(cluster, "two")
     assert two.partitions == []
@@ -149,7 +144,7 @@ def test_a_newcomer_gets_its_share_and_no_other_member_stops(cluster: StreamClus
     assert min(owned.epoch for owned in two.owned.values()) > max(owned.epoch for owned in one.owned.values())
 
 
-def test_a_leavers_partitions_go_to_the_others(cluster: StreamCluster) -> None:
+def test_a_leavers_partitions_go_to_the_others(cluster: StreamBrokers) -> None:
     one, two = member(cluster), member(cluster, "two")
     settle(one, two)
     ended: list[FlotillaError | None] = []
@@ -158,12 +153,12 @@ def test_a_leavers_partitions_go_to_the_others(cluster: StreamCluster) -> None:
     assert ended == [None]
     one.poll()
     assert one.partitions == [0, 1, 2, 3]
-    two.world.pass_ms(60_000)
+    settle(one, two, rounds=20)
     assert cluster.owners() == {"one": [0, 1, 2, 3]}, "a member that left stays away"
 
 
-def test_a_member_that_never_joined_leaves_without_a_request(cluster: StreamCluster) -> None:
-    world = World(cluster)
+def test_a_member_that_never_joined_leaves_without_a_request(cluster: StreamBrokers) -> None:
+    world = BrokerWorld(cluster)
     core = StreamMember(world.session, TOPIC, GROUP, "one", StreamOptions(), client="", news=lambda: None)
     ended: list[FlotillaError | None] = []
     core.leave(ended.append, 1_000, world.now_ms)
@@ -171,7 +166,7 @@ def test_a_member_that_never_joined_leaves_without_a_request(cluster: StreamClus
     assert cluster.count(LeaveGroup) == 0
 
 
-def test_a_partition_waits_for_a_slow_application_and_heartbeats_go_on(cluster: StreamCluster) -> None:
+def test_a_partition_waits_for_a_slow_application_and_heartbeats_go_on(cluster: StreamBrokers) -> None:
     one, two = member(cluster, poll_ms_max=60_000), member(cluster, "two")
     before = cluster.count(Heartbeat)
     one.world.pass_ms(10_000)
@@ -183,7 +178,7 @@ def test_a_partition_waits_for_a_slow_application_and_heartbeats_go_on(cluster: 
     assert len(two.partitions) == 2
 
 
-def test_an_application_that_does_not_poll_loses_recalled_partitions(cluster: StreamCluster) -> None:
+def test_an_application_that_does_not_poll_loses_recalled_partitions(cluster: StreamBrokers) -> None:
     one, two = member(cluster, poll_ms_max=5_000), member(cluster, "two")
     one.world.pass_ms(6_000)
     two.poll()
@@ -194,8 +189,8 @@ def test_an_application_that_does_not_poll_loses_recalled_partitions(cluster: St
     assert sorted(one.partitions + two.partitions) == [0, 1, 2, 3]
 
 
-def test_a_partition_assigned_and_recalled_before_the_application_looks(cluster: StreamCluster) -> None:
-    world = World(cluster)
+def test_a_partition_assigned_and_recalled_before_the_application_looks(cluster: StreamBrokers) -> None:
+    world = BrokerWorld(cluster)
     core = StreamMember(world.session, TOPIC, GROUP, "one", StreamOptions(), client="", news=lambda: None)
     core.begin(world.now_ms)
     world.run()
@@ -208,7 +203,7 @@ def test_a_partition_assigned_and_recalled_before_the_application_looks(cluster:
     assert one.recalls == [(two.partitions, False)]
 
 
-def test_a_claim_that_is_not_answered_yet_is_given_up_without_the_application(cluster: StreamCluster) -> None:
+def test_a_claim_that_is_not_answered_yet_is_given_up_without_the_application(cluster: StreamBrokers) -> None:
     held: list[Request] = []
 
     def hold(node: int, request: Request) -> FlotillaError | None:
@@ -228,7 +223,7 @@ def test_a_claim_that_is_not_answered_yet_is_given_up_without_the_application(cl
     assert one.recalls == []
 
 
-def test_a_move_that_is_called_off_costs_nothing_but_another_claim(cluster: StreamCluster) -> None:
+def test_a_move_that_is_called_off_costs_nothing_but_another_claim(cluster: StreamBrokers) -> None:
     one = member(cluster)
     two = member(cluster, "two")
     two.core.leave(lambda error: None, 1_000, two.world.now_ms)
@@ -241,7 +236,7 @@ def test_a_move_that_is_called_off_costs_nothing_but_another_claim(cluster: Stre
 # Being removed.
 
 
-def test_a_member_that_was_removed_gives_everything_up_and_joins_again(cluster: StreamCluster) -> None:
+def test_a_member_that_was_removed_gives_everything_up_and_joins_again(cluster: StreamBrokers) -> None:
     one, two = member(cluster), member(cluster, "two")
     settle(one, two)
     before = one.partitions
@@ -253,7 +248,7 @@ def test_a_member_that_was_removed_gives_everything_up_and_joins_again(cluster: 
     assert sorted(one.partitions + two.partitions) == [0, 1, 2, 3]
 
 
-def test_a_removed_member_gets_no_assignment_before_it_has_seen_the_loss(cluster: StreamCluster) -> None:
+def test_a_removed_member_gets_no_assignment_before_it_has_seen_the_loss(cluster: StreamBrokers) -> None:
     one = member(cluster)
     cluster.remove("one")
     one.world.pass_ms(3_000)
@@ -264,7 +259,7 @@ def test_a_removed_member_gets_no_assignment_before_it_has_seen_the_loss(cluster
     assert min(owned.epoch for owned in one.owned.values()) > 1
 
 
-def test_a_partition_that_refuses_our_epoch_is_lost(cluster: StreamCluster) -> None:
+def test_a_partition_that_refuses_our_epoch_is_lost(cluster: StreamBrokers) -> None:
     one = member(cluster)
     one.core.lost(2, one.owned[2].epoch - 1, one.world.now_ms)
     assert not one.core.changes, "that was about an earlier time"
@@ -275,17 +270,17 @@ def test_a_partition_that_refuses_our_epoch_is_lost(cluster: StreamCluster) -> N
     assert one.partitions == [0, 1, 2, 3], "the coordinator says that it is ours, so it is claimed again"
 
 
-def test_a_lost_partition_says_nothing_about_recalled_ones(cluster: StreamCluster) -> None:
+def test_a_lost_partition_says_nothing_about_recalled_ones(cluster: StreamBrokers) -> None:
     one = member(cluster)
     member(cluster, "two")
     one.world.run()
-    lost, asked = sorted(set(range(4)) - {owned.partition for owned in cluster.group().assignments()["one"]})
+    lost, asked = sorted(set(range(4)) - set(cluster.owners()["one"]))
     one.core.lost(lost, one.owned[lost].epoch, one.world.now_ms)
     one.poll()
     assert sorted(one.recalls) == [([lost], True), ([asked], False)]
 
 
-def test_giving_up_an_earlier_epoch_changes_nothing(cluster: StreamCluster) -> None:
+def test_giving_up_an_earlier_epoch_changes_nothing(cluster: StreamBrokers) -> None:
     one = member(cluster)
     one.core.gave_up({0: one.owned[0].epoch - 1, 9: 1}, one.world.now_ms)
     one.world.run()
@@ -293,20 +288,21 @@ def test_giving_up_an_earlier_epoch_changes_nothing(cluster: StreamCluster) -> N
     assert last.owned == [0, 1, 2, 3]
 
 
-def test_a_claim_that_is_refused_is_asked_for_again(cluster: StreamCluster) -> None:
-    cluster.epochs[GROUP, TOPIC, 1] = 2
+def test_a_claim_that_is_refused_is_asked_for_again(cluster: StreamBrokers) -> None:
+    cluster.claim(1, epoch=2)
     one = member(cluster)
     assert one.partitions == [0, 2, 3]
     assert not one.core.errors
-    del cluster.epochs[GROUP, TOPIC, 1]
-    settle(one)
-    assert 1 in one.partitions
+    # A rebalance makes a later epoch.
+    two = member(cluster, "two")
+    settle(one, two)
+    assert sorted(one.partitions + two.partitions) == [0, 1, 2, 3]
 
 
-def test_a_topic_that_is_gone_ends_it(cluster: StreamCluster) -> None:
+def test_a_topic_that_is_gone_ends_it(cluster: StreamBrokers) -> None:
     one = member(cluster)
     cluster.fault = lambda node, request: NotFoundError("gone") if isinstance(request, Heartbeat) else None
-    cluster.wake(is_due=True)
+    one.world.pass_ms(10_000)
     one.poll()
     assert one.recalls == [([0, 1, 2, 3], True)]
     assert [type(error) for error in one.core.errors] == [NotFoundError]
@@ -315,23 +311,23 @@ def test_a_topic_that_is_gone_ends_it(cluster: StreamCluster) -> None:
 # The coordinator.
 
 
-def test_another_coordinator_is_found_and_nothing_moves(cluster: StreamCluster) -> None:
+def test_another_coordinator_is_found_and_nothing_moves() -> None:
+    cluster = StreamBrokers(3).form()
     one = member(cluster)
-    cluster.controller = 2
-    one.world.stop(1)
-    cluster.topics[TOPIC][0].leader = cluster.topics[TOPIC][2].leader = 2
-    settle(one)
-    last = [(node, request) for node, request in cluster.requests if isinstance(request, Heartbeat)][-1]
-    assert last[0] == 2
+    first = cluster.fleet.controller().node
+    one.world.kill(first)
+    settle(one, rounds=12)
+    asked = [node for node, request in cluster.requests if isinstance(request, Heartbeat)]
+    assert asked[0] == first
+    assert asked[-1] == cluster.fleet.controller().node != first
     assert one.recalls == []
     assert one.partitions == [0, 1, 2, 3]
 
 
-def test_without_a_coordinator_everything_goes_on(cluster: StreamCluster) -> None:
+def test_without_a_coordinator_everything_goes_on(cluster: StreamBrokers) -> None:
     one = member(cluster, timeout_ms=1_000)
     cluster.fault = lambda node, request: UnavailableError("absent") if isinstance(request, Heartbeat) else None
-    cluster.wake(is_due=True)
-    one.world.pass_ms(120_000)
+    one.world.pass_ms(40_000)
     one.poll()
     assert one.recalls == []
     assert not one.core.errors
@@ -340,7 +336,7 @@ def test_without_a_coordinator_everything_goes_on(cluster: StreamCluster) -> Non
     assert one.partitions == [0, 1, 2, 3]
 
 
-def test_a_stale_answer_after_leaving_changes_nothing(cluster: StreamCluster) -> None:
+def test_a_stale_answer_after_leaving_changes_nothing(cluster: StreamBrokers) -> None:
     one = member(cluster)
     cluster.fault = lambda node, request: StaleGenerationError("gone") if isinstance(request, Heartbeat) else None
     one.core.leave(lambda error: None, 1_000, one.world.now_ms)
@@ -348,9 +344,8 @@ def test_a_stale_answer_after_leaving_changes_nothing(cluster: StreamCluster) ->
     assert cluster.count(JoinGroup) == 1
 
 
-def test_every_member_has_a_share_while_members_come_and_go(cluster: StreamCluster) -> None:
-    cluster.topics.clear()
-    cluster.create(TOPIC, 12)
+def test_every_member_has_a_share_while_members_come_and_go(cluster: StreamBrokers) -> None:
+    assert isinstance(cluster.fleet.controller().call(AlterTopic(TOPIC, 12)).result, TopicReply)
     applications = [member(cluster, name) for name in ("one", "two", "three")]
     settle(*applications)
     assert [len(application.partitions) for application in applications] == [4, 4, 4]

@@ -12,9 +12,8 @@ _TICK_SECONDS = 0.002
 
 
 @contextmanager
-def queue_servers() -> Iterator[TcpServers]:
-    """Two brokers."""
-    brokers = Brokers(2)
+def broker_servers(brokers: Brokers) -> Iterator[TcpServers]:
+    """They are formed here."""
     opened = TcpServers(cluster=brokers)
     brokers.on = opened.do
     fleet = brokers.form(time.time_ns() // 1_000_000).fleet
