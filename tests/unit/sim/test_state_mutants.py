@@ -1,4 +1,4 @@
-"""Deliberate bugs that a simulated cluster seldom shows, and a test of the pure state always does.
+"""Deliberate bugs that a simulated cluster seldom shows, and a test of the part itself always does.
 
 Each needs an order of events that faults bring about once in many runs: a late copy of a heartbeat, a log that refuses
 a settlement that nobody asked for, a question to a leader that was replaced and does not know it yet. The test that is
@@ -16,6 +16,10 @@ from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.broker.partition.pending_batch import PendingBatch
 from flotilla.broker.ports import Done
+from flotilla.broker.queue.settlement_log import _Shipment
+from flotilla.client._core.calls import ClientCall, deadline_passed
+from flotilla.client.producer._batch import Batch
+from flotilla.client.producer._partition_lane import PartitionLane
 from flotilla.metadata.stream_groups import StreamGroup, StreamGroupTable
 from flotilla.partition.commands.partition_commands import SettleRuns
 from flotilla.partition.leader.group_delivery import GroupDelivery
@@ -32,6 +36,9 @@ from flotilla.types.operations import OffsetCommitted, OffsetFound, ReadOffset
 from tests.unit.broker import test_cluster_clock as cluster_clock
 from tests.unit.broker.partition import test_host as host
 from tests.unit.broker.partition import test_transactions as transactions
+from tests.unit.broker.queue import test_settlement_log as settlement_log
+from tests.unit.client.core import test_session as session
+from tests.unit.client.producer import test_partition_lane as partition_lane
 from tests.unit.metadata import test_stream_groups as stream_groups
 from tests.unit.partition.batches import new_log
 from tests.unit.partition.leader import test_key_order as key_order
@@ -167,6 +174,26 @@ def _own_beginning(original: Any) -> Any:
     return may_lead
 
 
+def _refused_is_done(original: Any) -> Any:
+    """A settlement that was refused is answered as done."""
+    return lambda self, error: original(self, None)
+
+
+def _overdue_is_not_done(original: Any) -> Any:
+    """A call without an answer in time counts as not done."""
+    return lambda self: deadline_passed(self.last_error)
+
+
+def _overtake(original: Any) -> Any:
+    """New batches leave before one that must be sent again."""
+
+    def next_to_send(self: PartitionLane) -> Batch | None:
+        found: Batch | None = original(self)
+        return next(iter(self._unsent), found) if found is not None and not self._is_broken else found
+
+    return next_to_send
+
+
 def _log() -> Any:
     log = new_log()
     log.append(count=10)
@@ -230,6 +257,18 @@ MUTANTS: dict[str, tuple[Replacement, Callable[[], None]]] = {
     "positions-alone": (
         (PartitionHost, "read_offset", _find_positions_alone),
         host.test_every_waiter_is_answered_when_leadership_is_lost,
+    ),
+    "refused-is-done": (
+        (_Shipment, "answer", _refused_is_done),
+        settlement_log.test_refused_settlements_are_proposed_again_after_a_pause,
+    ),
+    "overdue-is-not-done": (
+        (ClientCall, "overdue", _overdue_is_not_done),
+        session.test_a_request_without_an_answer_ends_by_its_deadline_as_unknown,
+    ),
+    "overtake": (
+        (PartitionLane, "_next_to_send", _overtake),
+        partition_lane.test_a_batch_that_comes_back_leaves_before_those_that_wait,
     ),
     "own-beginning": (
         (ClusterClock, "may_lead", _own_beginning),

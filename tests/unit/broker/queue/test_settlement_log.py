@@ -49,8 +49,10 @@ def test_refused_settlements_are_proposed_again_after_a_pause() -> None:
         lambda command, done: decided.append((command, done)),
     )
     outside.refusal = UnavailableError("leadership is being handed over")
-    settlements.push()
+    answers: list[FlotillaError | None] = []
+    settlements.push(answers.append)
     assert outside.fire() == 0
+    assert answers == [outside.refusal], "a caller learns that it is not done"
     for count in (1, 2, 3):
         assert outside.proposed == count, "one proposal for each turn: the loop must go on meanwhile"
         outside.refusal = outside.refusal if count < 3 else None

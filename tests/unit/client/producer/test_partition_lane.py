@@ -138,6 +138,18 @@ def test_a_batch_that_is_refused_for_now_is_not_overtaken():
     assert {epoch for epoch, _ in sender.numbers()} == {0}
 
 
+def test_a_batch_that_comes_back_leaves_before_those_that_wait():
+    sender = Sender(in_flight_max=1)
+    sender.send(b"warm")
+    sender.world.run()
+    sender.fail_produce(OverloadedError("full"))
+    sender.send(b"a")
+    sender.send(b"b")
+    sender.world.pass_ms(1_000)
+    assert sender.stored == [b"warm", b"a", b"b"]
+    assert [sequence for _, sequence in sender.numbers()] == [0, 1, 1, 2]
+
+
 def test_leadership_that_moves_keeps_order_and_numbers():
     sender = Sender(nodes=2)
     sender.send(b"a")

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from flotilla.client._core.calls import ClientCall, deadline_passed
+from flotilla.client._core.calls import ClientCall
 from flotilla.client._core.routes import Routes
 from flotilla.client.producer._batch import UNNUMBERED, Batch
 from flotilla.client.producer._partition_lane import PartitionLane
@@ -15,10 +15,6 @@ def _never_unsure(original: Any) -> Any:
         original(self, error, is_unsure=False)
 
     return failed
-
-
-def _overdue_is_not_done(original: Any) -> Any:
-    return lambda self: deadline_passed(self.last_error)
 
 
 def _number_again(original: Any) -> Any:
@@ -50,16 +46,6 @@ def _learn_nothing(original: Any) -> Any:
     return lambda self, route, address: None
 
 
-def _overtake(original: Any) -> Any:
-    """A batch that came back waits, and others leave before it."""
-
-    def next_to_send(self: PartitionLane) -> Batch | None:
-        found: Batch | None = original(self)
-        return next(iter(self._unsent), found) if found is not None and not self._is_broken else found
-
-    return next_to_send
-
-
 MUTANTS: Final = (
     WholeMutant(
         "never-unsure",
@@ -67,14 +53,6 @@ MUTANTS: Final = (
         ((ClientCall, "failed", _never_unsure),),
         ("queue",),
         ("kill", "reset", "isolate"),
-    ),
-    WholeMutant(
-        "overdue-is-not-done",
-        "a call without an answer in time counts as not done",
-        ((ClientCall, "overdue", _overdue_is_not_done),),
-        ("log",),
-        ("slow-path", "cut-client", "cut"),
-        60,
     ),
     WholeMutant(
         "number-again",
@@ -105,12 +83,5 @@ MUTANTS: Final = (
         ((Routes, "redirect", _learn_nothing), (Routes, "doubt", _learn_nothing)),
         ("log",),
         ("kill", "restart"),
-    ),
-    WholeMutant(
-        "overtake",
-        "new batches leave before one that must be sent again",
-        ((PartitionLane, "_next_to_send", _overtake),),
-        ("log",),
-        ("kill", "reset", "isolate"),
     ),
 )

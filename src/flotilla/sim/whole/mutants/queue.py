@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-from flotilla.broker.queue import settlement_log
 from flotilla.broker.queue.dead_letters import Convoy, DeadLetters, _Shipment
 from flotilla.broker.queue.delivery import StoredBatch
 from flotilla.broker.queue.settlement_log import Answered, SettlementLog
@@ -21,13 +20,6 @@ def _answer_uncommitted(original: Any) -> Any:
         original(self)
 
     return push
-
-
-def _refused_is_done(original: Any) -> Any:
-    def answer(self: Any, error: FlotillaError | None) -> None:
-        original(self, None)
-
-    return answer
 
 
 def _bury_before_it_arrives(original: Any) -> Any:
@@ -86,13 +78,6 @@ MUTANTS: Final = (
         "settle-uncommitted",
         "a settlement is answered before it has committed",
         ((SettlementLog, "push", _answer_uncommitted),),
-        ("queue",),
-        ("kill", "isolate", "power"),
-    ),
-    WholeMutant(
-        "refused-is-done",
-        "a settlement that was refused is answered as done",
-        ((settlement_log._Shipment, "answer", _refused_is_done),),
         ("queue",),
         ("kill", "isolate", "power"),
     ),

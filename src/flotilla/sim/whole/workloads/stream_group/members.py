@@ -132,9 +132,13 @@ class StreamWorkload:
         epochs = dict(consumer._reading.epochs)
         offsets = None
         if chance.random() < 0.3:
-            # Some partitions, up to where they were read.
+            # Some partitions, up to where they were read or a little before.
             positions = await consumer.positions()
-            offsets = {each: position for each, position in positions.items() if chance.random() < 0.5}
+            offsets = {
+                each: max(0, position - chance.choice((0, 0, 1, 5)))
+                for each, position in positions.items()
+                if chance.random() < 0.5
+            }
         call = self._history.begin(life, "commit", TIMEOUT_MS, group=GROUP, epochs=epochs)
         try:
             committed = await consumer.commit(offsets)
