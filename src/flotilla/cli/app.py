@@ -49,6 +49,7 @@ VERBS = {
     "why": "message:why",
     "cancel": "message:cancel",
     "shell": "shell.command:shell",
+    "schema": "pipelines.schema:schema_app",
     "archive": "pipelines.archive:archive_app",
     "pipeline": "pipelines.pipeline:pipeline_app",
     "demo": "demo.command:demo",

@@ -23,6 +23,7 @@ from flotilla.lake.arrow import record_batches
 from flotilla.lake.columns import STORED
 from flotilla.lake.compaction import CompactionRules, RunJobs, compact
 from flotilla.lake.data_file import DataFile, write_days
+from flotilla.lake.decoded_columns import Decoding, Decodings
 from flotilla.lake.lake import Lake
 from flotilla.lake.offset_range import OffsetRange, Partition, Position, limit_records, split
 from flotilla.lake.retention_hold import RetentionHold
@@ -61,6 +62,8 @@ class ArchiveOptions:
     is_once: bool = True
     #: The wait of a continuous archive that has nothing to do; with Spark, the interval between micro-batches.
     every_ms: int = 5_000
+    #: Schemas, as NAME or NAME@VERSION, by topic: values are stored decoded, too.
+    schemas: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +91,26 @@ class Archiver:
         lake = Lake(options.lake)
         self.tables: dict[str, TopicTable] = {topic: lake.table(topic) for topic in options.topics}
         self._hold = RetentionHold(client, options.group, options.topics)
+        self._planned = Decodings(client, options.schemas, progress)
         self._rows = self._files = self._compacted = self._removed = self._batches = 0
 
     def begin(self) -> None:
         """From now on retention keeps everything that is not in the lake.
 
-        Raises InvalidArgumentError for the table of an earlier topic of the same name.
+        Raises InvalidArgumentError for the table of an earlier topic of the same name, NotFoundError for a schema that
+        is not registered.
         """
         self._check_topics(self.tables)
+        self.decodings()
         self._hold.begin(self.spans())
 
     def spans(self) -> dict[Partition, Span]:
         """The offsets in the newest version of each table."""
         return {(topic, number): span for topic, table in self.tables.items() for number, span in table.spans().items()}
+
+    def decodings(self) -> dict[str, Decoding]:
+        """How values of the next batch are decoded, by topic. Raises NotFoundError."""
+        return self._planned.of(self.tables)
 
     def commit(self, files: Sequence[DataFile]) -> None:
         """Takes the files of one batch: reads them back, commits them, moves the hold.
@@ -184,7 +194,7 @@ def copy_here(
     while True:
         ranges = _plan(client, archiver.spans(), _ends(client, options.topics), target, options.batch_rows)
         if ranges:
-            archiver.commit(write_ranges(archiver.tables, client, ranges))
+            archiver.commit(write_ranges(archiver.tables, client, ranges, archiver.decodings()))
         elif target is not None:
             return
         else:
@@ -222,7 +232,11 @@ def next_offsets(spans: dict[Partition, Span], oldest: Position, ends: Position)
 
 
 def write_ranges(
-    tables: Mapping[str, TopicTable], client: Client, ranges: Sequence[OffsetRange], bytes_max: int = BATCH_BYTES
+    tables: Mapping[str, TopicTable],
+    client: Client,
+    ranges: Sequence[OffsetRange],
+    decodings: Mapping[str, Decoding],
+    bytes_max: int = BATCH_BYTES,
 ) -> list[DataFile]:
     """Writes the records of ranges from the log, and describes the files.
 
@@ -232,11 +246,21 @@ def write_ranges(
     for wanted in ranges:
         stored = StoredBatches(client, wanted.topic, wanted.partition, wanted.first, wanted.end, timeout_ms=_TIMEOUT_MS)
         taken = _Taken(record_batches(stored, wanted, STORED), bytes_max)
-        files += write_days(tables[wanted.topic], wanted.topic, file_name(wanted), taken)
+        decoding = decodings.get(wanted.topic)
+        rows = taken if decoding is None else decoding.batches(taken, client)
+        files += write_range(tables[wanted.topic], wanted, rows, decoding)
         bytes_max -= taken.size_bytes
         if bytes_max <= 0:
             break
     return files
+
+
+def write_range(
+    table: TopicTable, wanted: OffsetRange, rows: "Iterable[pa.RecordBatch]", decoding: Decoding | None
+) -> list[DataFile]:
+    """Writes the rows of one range, which have decoded columns if there is a decoding."""
+    name = f"{wanted.partition:05}-{wanted.first:020}"
+    return write_days(table, wanted.topic, name, rows, decoding.type_text if decoding else "")
 
 
 class _Taken:
@@ -253,7 +277,3 @@ class _Taken:
             self.size_bytes += batch.nbytes
             if self.size_bytes >= self._bytes_max:
                 return
-
-
-def file_name(wanted: OffsetRange) -> str:
-    return f"{wanted.partition:05}-{wanted.first:020}"

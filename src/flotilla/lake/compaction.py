@@ -16,6 +16,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from flotilla.lake.columns import STORED
 from flotilla.lake.data_file import DataFile, read_description, remove_files, verify, write_days
+from flotilla.lake.decoded_columns import as_schema, joined_types, stored_schema
 from flotilla.lake.runs import Run
 from flotilla.lake.store import Store
 from flotilla.lake.table import TableFile, TopicTable
@@ -100,7 +101,9 @@ def _merging(table: TopicTable) -> Callable[[str], str]:
 def merge_files(store: Store, topic: str, lot: Sequence[DataFile]) -> DataFile:
     """One file with the rows of several, read back. Raises CorruptionError."""
     with ExitStack() as opened:
-        made = write_days(store, topic, "compacted", merged_rows(store, lot, opened))
+        decoded = joined_types(file.decoded for file in lot)
+        rows = merged_rows(store, lot, opened, stored_schema(decoded))
+        made = write_days(store, topic, "compacted", rows, decoded)
     try:
         if len(made) != 1:
             raise CorruptionError(f"files of {lot[0].day} have rows of other days")
@@ -119,19 +122,19 @@ class Piece(NamedTuple):
     row: int
 
 
-def merged_rows(store: Store, lot: Sequence[DataFile], opened: ExitStack) -> Iterator[Any]:
-    """All rows by partition and offset, in batches."""
+def merged_rows(store: Store, lot: Sequence[DataFile], opened: ExitStack, schema: Any = STORED) -> Iterator[Any]:
+    """All rows by partition and offset, in batches of these columns."""
     pieces = []
     for at, file in enumerate(lot):
         row = 0
         for run in file.runs:
             pieces.append(Piece(run, at, row))
             row += run.end - run.first
-    yield from pieces_in_order(store, lot, pieces, opened)
+    yield from pieces_in_order(store, lot, pieces, opened, schema)
 
 
 def pieces_in_order(
-    store: Store, files: Sequence[DataFile], pieces: Iterable[Piece], opened: ExitStack
+    store: Store, files: Sequence[DataFile], pieces: Iterable[Piece], opened: ExitStack, schema: Any = STORED
 ) -> Iterator[Any]:
     """The rows of pieces by partition and offset, in batches. Those of one file are next to each other in it."""
     cursors: OrderedDict[int, _Cursor] = OrderedDict()
@@ -141,7 +144,7 @@ def pieces_in_order(
         if cursor is None:
             if len(cursors) == _OPEN_MAX:
                 cursors.popitem(last=False)[1].close()
-            cursor = cursors[at] = _Cursor(store, files[at].path, row)
+            cursor = cursors[at] = _Cursor(store, files[at].path, row, schema)
         cursors.move_to_end(at)
         yield from cursor.take(run.end - run.first)
         if row + run.end - run.first == files[at].rows:
@@ -156,8 +159,9 @@ def _close(cursors: "Iterable[_Cursor]") -> None:
 class _Cursor:
     """Rows of one file in their order, from a row on."""
 
-    def __init__(self, store: Store, path: str, row: int) -> None:
+    def __init__(self, store: Store, path: str, row: int, schema: Any) -> None:
         self._path = path
+        self._schema = schema
         self._source = store.reading(path)
         self._parquet = pq.ParquetFile(self._source, buffer_size=_READ_BYTES, page_checksum_verification=True)
         self._batches = self._from(row)
@@ -180,6 +184,7 @@ class _Cursor:
 
     def _from(self, row: int) -> Iterator[Any]:
         metadata = self._parquet.metadata
+        columns = [name for name in self._schema.names if name in self._parquet.schema_arrow.names]
         for group in range(metadata.num_row_groups):
             described = metadata.row_group(group)
             if row >= described.num_rows:
@@ -187,8 +192,8 @@ class _Cursor:
                 continue
             row_bytes = max(described.total_byte_size // described.num_rows, 1)
             rows = max(min(_DECODED_BYTES // row_bytes, _DECODED_ROWS), 1)
-            for batch in self._parquet.iter_batches(rows, row_groups=[group], columns=STORED.names):
+            for batch in self._parquet.iter_batches(rows, row_groups=[group], columns=columns):
                 skipped = min(row, batch.num_rows)
                 row -= skipped
                 if batch.num_rows > skipped:
-                    yield batch.slice(skipped)
+                    yield as_schema(batch.slice(skipped), self._schema)

@@ -20,6 +20,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from flotilla.lake.columns import DATE, STORED
+from flotilla.lake.decoded_columns import stored_schema
 from flotilla.lake.runs import Run, append_runs
 from flotilla.lake.store import CheckedFile, Store
 from flotilla.types.errors import CorruptionError
@@ -58,6 +59,8 @@ class DataFile:
     time_ms_max: int
     #: When it was written.
     written_ms: int
+    #: The type of its column `decoded`, in SQL; empty: it has none.
+    decoded: str = ""
 
     @property
     def rows(self) -> int:
@@ -69,7 +72,8 @@ class DataFile:
 
     def text(self) -> str:
         """As it is stored, and as it travels between tasks and the driver."""
-        return json.dumps([getattr(self, each.name) for each in fields(self)])
+        values = [getattr(self, each.name) for each in fields(self)]
+        return json.dumps(values if self.decoded else values[:-1])
 
     @classmethod
     def from_text(cls, text: str | bytes) -> "DataFile":
@@ -96,13 +100,15 @@ def read_description(store: Store, path: str) -> DataFile:
 class FileWriter:
     """Writes one file of sorted rows; `done` describes it."""
 
-    def __init__(self, path: str, topic: str, file: CheckedFile, row_bytes: int) -> None:
+    def __init__(self, path: str, topic: str, file: CheckedFile, row_bytes: int, decoded: str = "") -> None:
         self._path = path
         self._topic = topic
         self._file = file
+        self._decoded = decoded
+        self._schema = stored_schema(decoded)
         self._writer = pq.ParquetWriter(
             file,
-            STORED,
+            self._schema,
             compression=COMPRESSION,
             write_statistics=_MEASURED,
             use_dictionary=_REPEATED,
@@ -145,12 +151,13 @@ class FileWriter:
             time_ms_min=min(self._times_ms),
             time_ms_max=max(self._times_ms),
             written_ms=time.time_ns() // 1_000_000,
+            decoded=self._decoded,
         )
 
     def _flush(self) -> None:
         if not self._pending:
             return
-        table = pa.Table.from_batches(self._pending, STORED)
+        table = pa.Table.from_batches(self._pending, self._schema)
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
         self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
         self._runs = append_runs(self._runs, runs_of(table))
@@ -158,17 +165,23 @@ class FileWriter:
         self._times_ms += [bounds[side].as_py() // 1_000 for side in ("min", "max")]
 
 
-def write_days(store: Store, topic: str, name: str, batches: "Iterable[pa.RecordBatch]") -> list[DataFile]:
-    """Writes rows of one topic, a file for each day of their times. An error leaves no file."""
+def write_days(
+    store: Store, topic: str, name: str, batches: "Iterable[pa.RecordBatch]", decoded: str = ""
+) -> list[DataFile]:
+    """Writes rows of one topic, a file for each day of their times. An error leaves no file.
+
+    `decoded` is the type of their column of that name, if they have it.
+    """
+    schema = stored_schema(decoded)
     writers: dict[date, FileWriter] = {}
     with ExitStack() as files:
         for batch in batches:
-            for day, rows in _by_day(batch.select(STORED.names).cast(STORED)):
+            for day, rows in _by_day(batch.select(schema.names).cast(schema)):
                 writer = writers.get(day)
                 if writer is None:
                     path = f"{DATE}={day.isoformat()}/{name}-{token_hex(4)}.parquet"
                     file = files.enter_context(store.writing(path))
-                    writer = writers[day] = FileWriter(path, topic, file, max(rows.nbytes // rows.num_rows, 1))
+                    writer = writers[day] = FileWriter(path, topic, file, max(rows.nbytes // rows.num_rows, 1), decoded)
                     files.callback(writer.end)
                 writer.write(rows)
         for writer in writers.values():

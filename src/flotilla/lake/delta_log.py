@@ -9,7 +9,10 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from secrets import token_hex
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from deltalake import DeltaTable, Schema
 
 from flotilla.lake.store import Store
 from flotilla.types.errors import AlreadyExistsError
@@ -20,11 +23,12 @@ _OTHER_TABLE: Final = ("metaData", "protocol")
 
 
 class DeltaLog:
-    def __init__(self, store: Store, version: int, transactions: Mapping[str, int]) -> None:
-        """`transactions` are those of this version, by application id."""
+    def __init__(self, store: Store, version: int, transactions: Mapping[str, int], decoded: str = "") -> None:
+        """`transactions` are those of this version, by application id; `decoded` is the type of that column."""
         self._store = store
         self.version = version
         self.transactions = dict(transactions)
+        self.decoded = decoded
 
     def follow(self) -> bool:
         """Reads newer versions. False: the table must be read anew.
@@ -42,6 +46,21 @@ class DeltaLog:
     def _apply(self, actions: Iterable[Mapping[str, Any]]) -> None:
         self.version += 1
         self.transactions |= {action["txn"]["appId"]: action["txn"]["version"] for action in actions if "txn" in action}
+
+
+class Checkpoint(NamedTuple):
+    version: int
+    #: In actions: files, transactions and a few others.
+    size: int
+
+
+def last_checkpoint(store: Store) -> Checkpoint | None:
+    """None: there is none, or it cannot be read."""
+    try:
+        found = json.loads(store.read(f"{LOG_FOLDER}/_last_checkpoint") or b"")
+        return Checkpoint(int(found["version"]), int(found["size"]))
+    except (ValueError, KeyError, TypeError, OSError):
+        return None
 
 
 def version_path(version: int) -> str:
@@ -63,3 +82,20 @@ def put_version(store: Store, version: int, actions: Iterable[Mapping[str, Any]]
 
 def transaction(application: str, version: int) -> dict[str, Any]:
     return {"txn": {"appId": application, "version": version}}
+
+
+def changed_columns(delta: DeltaTable, columns: pa.Schema) -> dict[str, Any]:
+    """The action that gives a table other columns; all else of its description stays."""
+    present = delta.metadata()
+    return {
+        "metaData": {
+            "id": str(present.id),
+            "name": present.name,
+            "description": present.description,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": Schema.from_arrow(columns).to_json(),
+            "partitionColumns": present.partition_columns,
+            "createdTime": present.created_time,
+            "configuration": present.configuration,
+        }
+    }

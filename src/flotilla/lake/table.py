@@ -31,9 +31,19 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from flotilla.lake.columns import DATE, TABLE
 from flotilla.lake.data_file import DataFile
-from flotilla.lake.delta_log import LOG_FOLDER, DeltaLog, put_version, transaction, version_path
+from flotilla.lake.decoded_columns import CORRUPT, DECODED, joined_types, stored_schema
+from flotilla.lake.delta_log import (
+    LOG_FOLDER,
+    DeltaLog,
+    changed_columns,
+    last_checkpoint,
+    put_version,
+    transaction,
+    version_path,
+)
 from flotilla.lake.runs import Run, Span, join_runs, shown
 from flotilla.lake.store import Store
+from flotilla.lake.values.sql_types import write_type
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, UnavailableError, UnsupportedError
 
 #: A file that waits longer for its commit is written again. Vacuum never removes a younger one (`vacuum.py`).
@@ -42,6 +52,8 @@ FILE_AGE_MS_MAX: Final = 30 * 60_000
 _ATTEMPTS: Final = 20
 #: Readers begin with the last checkpoint. It has the whole list of files, and so is not made often.
 _CHECKPOINT_VERSIONS: Final = 100
+#: Files in the last checkpoint, for each version that readers read beside it.
+_FILES_PER_VERSION: Final = 50
 _SETTINGS: Final = {
     # Replaced files stay for readers of older versions; `vacuum.py` has the same time.
     "delta.deletedFileRetentionDuration": "interval 1 days",
@@ -118,6 +130,11 @@ class TopicTable(Store):
         log = self._followed()
         return {} if log is None else self._spans_of(log)
 
+    def decoded(self) -> str:
+        """The type of the column `decoded` in the newest version, in SQL; empty: there is none."""
+        log = self._followed()
+        return "" if log is None else log.decoded
+
     def delta(self) -> DeltaTable | None:
         """The newest version, for readers that take it from there; None: there is no table yet."""
         return self._newest()
@@ -154,7 +171,8 @@ class TopicTable(Store):
             log = self._followed() or self._created()
             known = self._spans_of(log)
             self._check_joins(joined, known)
-            actions = [_added(file, data_change=True) for file in files]
+            actions = self._evolution(log, files)
+            actions += [_added(file, data_change=True) for file in files]
             actions += [transaction(self._next_id(run.partition), run.end) for run in joined]
             new = [run for run in joined if run.partition not in known]
             actions += [transaction(self._first_id(run.partition), run.first) for run in new]
@@ -184,6 +202,17 @@ class TopicTable(Store):
 
         return self._commit(prepare, "OPTIMIZE")
 
+    def _evolution(self, log: DeltaLog, files: Sequence[DataFile]) -> list[dict[str, Any]]:
+        """The new columns of a version that is the first one to have them. Raises InvalidArgumentError."""
+        joined = joined_types([log.decoded, *(file.decoded for file in files)])
+        if joined == log.decoded:
+            return []
+        delta = self._newest()
+        assert delta is not None
+        new = {field.name: field for field in stored_schema(joined) if field.name in (DECODED, CORRUPT)}
+        present = [new.pop(field.name, field) for field in pa.schema(delta.schema().to_arrow())]
+        return [changed_columns(delta, pa.schema([*present, *new.values()]))]
+
     # The commit.
 
     def _commit(self, prepare: Callable[[], tuple[int, list[dict[str, Any]]]], operation: str) -> int:
@@ -195,10 +224,15 @@ class TopicTable(Store):
             except OSError as error:
                 raise UnavailableError(f"the table of {self.topic} cannot be written: {error}") from error
             if is_made:
-                if (checked + 1) % _CHECKPOINT_VERSIONS == 0:
+                if (checked + 1) % _CHECKPOINT_VERSIONS == 0 and self._is_checkpoint_due(checked + 1):
                     self._make_checkpoint()
                 return checked + 1
         raise UnavailableError(f"others commit to the table of {self.topic} all the time")
+
+    def _is_checkpoint_due(self, version: int) -> bool:
+        """In a large table later: a checkpoint has all files, and its share of the cost of a commit stays the same."""
+        last = last_checkpoint(self)
+        return last is None or version - last.version >= last.size // _FILES_PER_VERSION
 
     def _make_checkpoint(self) -> None:
         """Readers do without it; the next one is as good."""
@@ -275,7 +309,9 @@ class TopicTable(Store):
             version = delta.transaction_version(each)
             if version is not None:
                 found[each] = version
-        return DeltaLog(self, delta.version(), found)
+        columns = pa.schema(delta.schema().to_arrow())
+        decoded = write_type(columns.field(DECODED).type) if DECODED in columns.names else ""
+        return DeltaLog(self, delta.version(), found, decoded)
 
     def _spans_of(self, log: DeltaLog) -> dict[int, Span]:
         begin, end = f"flotilla/{self.topic}/", "/next"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from flotilla.client.app.environment import LogInFiles, environment_log_in
+from flotilla.lake.values.value_schema import FORMATS, PROTOBUF
 from flotilla.security.client_tls import Tls, read_tls, tls_of_environment
 from flotilla.types.address import parse_address
 from flotilla.types.errors import InvalidArgumentError
@@ -39,9 +40,8 @@ TRANSACTIONAL: Final = "transactional"
 IDEMPOTENT: Final = "idempotent"
 AT_LEAST_ONCE: Final = "atLeastOnce"
 
-JSON: Final = "json"
-AVRO: Final = "avro"
-PROTOBUF: Final = "protobuf"
+#: Before the name of a schema in the schema topic.
+IN_TOPIC: Final = b"topic:"
 
 #: Offsets by topic and partition.
 OffsetTable: TypeAlias = dict[str, dict[int, int]]
@@ -120,6 +120,14 @@ class Options:
         """Who the job is."""
         chosen = LogInFiles(self.user, self.password_file, self.token_file)
         return chosen if any(chosen) else environment_log_in()
+
+    @property
+    def has_decoded_values(self) -> bool:
+        return bool(self.value_format) or self.is_schema_in_topic
+
+    @property
+    def is_schema_in_topic(self) -> bool:
+        return self.value_schema.startswith(IN_TOPIC)
 
     @property
     def target(self) -> str:
@@ -318,13 +326,13 @@ TABLE: Final[tuple[Option, ...]] = (
         "Only these columns. Spark does not pass the columns of a query to the source, so this saves work.",
     ),
     Option(
-        "valueFormat", "value_format", _one_of(JSON, AVRO, PROTOBUF), "json, avro or protobuf", READING,
+        "valueFormat", "value_format", _one_of(*FORMATS), "json, avro or protobuf", READING,
         "Decode values: the column value is a struct, and bytes that do not fit stand in the column _corrupt_record.",
     ),
     Option(
-        "valueSchema", "value_schema", _content, "text or a path", READING,
+        "valueSchema", "value_schema", _content, "text, a path, or topic:NAME[@VERSION]", READING,
         "The fields of values: columns as in SQL (json), a schema (avro), a file with a descriptor set (protobuf). A "
-        "file is read on the driver.",
+        "file is read on the driver. Of a schema in the schema topic, the newest version counts, or the named one.",
     ),
     Option(
         "valueMessage", "value_message", _text, "the full name of a message", READING,
@@ -459,11 +467,15 @@ def _check_reading(options: Options) -> None:
         raise OptionError(
             "option lake goes with offsets, not with times or pushFilters: filter by timestamp in the query"
         )
-    if bool(options.value_format) != bool(options.value_schema):
-        raise OptionError("options valueFormat and valueSchema go together")
-    if (options.value_format == PROTOBUF) != bool(options.value_message):
-        raise OptionError("option valueMessage goes with valueFormat=protobuf, and with it alone")
-    if options.bad_value_topic and not options.value_format:
+    if options.is_schema_in_topic:
+        if options.value_message:
+            raise OptionError("option valueMessage goes with a descriptor set, not with a schema of the schema topic")
+    else:
+        if bool(options.value_format) != bool(options.value_schema):
+            raise OptionError("options valueFormat and valueSchema go together")
+        if (options.value_format == PROTOBUF) != bool(options.value_message):
+            raise OptionError("option valueMessage goes with valueFormat=protobuf, and with it alone")
+    if options.bad_value_topic and not options.has_decoded_values:
         raise OptionError("option badValueTopic goes with valueFormat")
     if options.ending_offsets == EARLIEST:
         raise OptionError("option endingOffsets cannot be earliest: nothing would be read")

@@ -17,7 +17,7 @@ from flotilla.spark.client_cache import borrowed_client
 from flotilla.spark.gc_tuning import spare_collections
 from flotilla.spark.lake_side import LakeSide
 from flotilla.spark.options import EARLIEST, Options
-from flotilla.spark.values.columns import ValueColumns
+from flotilla.spark.value_columns import ValueColumns
 from flotilla.types.errors import InvalidArgumentError, OffsetOutOfRangeError
 
 
@@ -52,7 +52,7 @@ def tasks_of(catalog: Catalog, start: Position, end: Position, options: Options)
 def read_range(work: OffsetRange | ArchivedRange, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
     """The records of a range, on an executor. failOnDataLoss decides about records that are gone."""
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
-    values = ValueColumns(options, arrow_schema) if options.value_format else None
+    values = ValueColumns(options, arrow_schema) if options.has_decoded_values else None
     stored = values.stored if values else arrow_schema
     with borrowed_client(options.servers, options.timeout_ms, options.tls, options.log_in) as client:
         wanted, rows = (

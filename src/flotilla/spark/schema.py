@@ -47,7 +47,8 @@ def schema_of(options: Options) -> StructType:
 
 def decoded_schema_of(options: Options) -> str:
     """The same with decoded values, as Spark writes it: only Spark itself can read the types. Raises OptionError."""
-    from flotilla.spark.values.columns import CORRUPT, value_type
+    from flotilla.lake.decoded_columns import CORRUPT
+    from flotilla.spark.value_columns import value_type
 
     if options.columns and "value" not in options.columns:
         raise OptionError(_NEEDS_VALUE)
@@ -69,10 +70,10 @@ def _names(options: Options, added: tuple[str, ...]) -> tuple[str, ...]:
 
 def check_schema(schema: StructType, options: Options) -> None:
     """Checks a schema of the user: any of our columns, each with its type. Raises OptionError."""
-    if options.value_format and "value" not in schema.fieldNames():
+    if options.has_decoded_values and "value" not in schema.fieldNames():
         raise OptionError(_NEEDS_VALUE)
     for field in schema.fields:
-        if options.value_format and field.name in ("value", "_corrupt_record"):
+        if options.has_decoded_values and field.name in ("value", "_corrupt_record"):
             # Spark has read the types from ours, or the task says what does not fit.
             continue
         known = COLUMNS.get(field.name)

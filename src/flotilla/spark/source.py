@@ -14,7 +14,16 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from flotilla.spark.options import READ, READ_STREAM, WRITE, WRITE_STREAM, OptionError, check_place, read_options
+from flotilla.spark.options import (
+    READ,
+    READ_STREAM,
+    WRITE,
+    WRITE_STREAM,
+    OptionError,
+    Options,
+    check_place,
+    read_options,
+)
 from flotilla.spark.schema import check_schema, decoded_schema_of, schema_of
 
 
@@ -29,25 +38,32 @@ class FlotillaSource(DataSource):
         return "flotilla"
 
     def schema(self) -> StructType | str:
-        return decoded_schema_of(self._options) if self._options.value_format else schema_of(self._options)
+        return decoded_schema_of(self._options) if self._options.has_decoded_values else schema_of(self._options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from flotilla.spark.reader import FlotillaReader
 
-        check_place(self.options, self._options, READ)
-        check_schema(schema, self._options)
-        if self._options.push_filters:
+        options = self._reading(schema, READ)
+        if options.push_filters:
             from flotilla.spark.filters import FilteringReader
 
-            return FilteringReader(self._options, schema)
-        return FlotillaReader(self._options, schema)
+            return FilteringReader(options, schema)
+        return FlotillaReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         from flotilla.spark.stream_reader import FlotillaStreamReader
 
-        check_place(self.options, self._options, READ_STREAM)
+        return FlotillaStreamReader(self._reading(schema, READ_STREAM), schema)
+
+    def _reading(self, schema: StructType, place: str) -> Options:
+        """The options of a read, checked."""
+        check_place(self.options, self._options, place)
         check_schema(schema, self._options)
-        return FlotillaStreamReader(self._options, schema)
+        if not self._options.has_decoded_values:
+            return self._options
+        from flotilla.spark.value_columns import with_schema
+
+        return with_schema(self._options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from flotilla.spark.writer import FlotillaWriter

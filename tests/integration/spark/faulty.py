@@ -80,10 +80,10 @@ class FaultyArchiveReader(ArchiveReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         folder = str(faults_of(self._lake_address))
-        if partition.value.first:
+        if partition.value.wanted.first:
             die(folder, "before-files")
         described = list(super().read(partition))
-        if partition.value.first:
+        if partition.value.wanted.first:
             # The files exist, and the driver does not know them.
             die(folder, "after-files")
         yield from described
@@ -94,7 +94,7 @@ class FaultyArchiveSource(ArchiveSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         inner: Any = super().streamReader(schema)
-        return FaultyArchiveReader(inner._options, schema, self._lake)
+        return FaultyArchiveReader(inner._options, schema, self._lake, self._schemas)
 
 
 def faults_of(lake: str) -> Path:

@@ -6,10 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from flotilla import Client
+from flotilla.lake.archive import ArchiveOptions
+from flotilla.lake.schema_topic import SchemaTopic
+from flotilla.lake.values.value_schema import ValueSchema
+from flotilla.spark.pipelines.archive import archive
+from flotilla.spark.pipelines.session import prepare
+from tests.integration.spark.pipeline_ledger import PANDAS
 from tests.integration.spark.tables import drain, read, read_stream
-from tests.unit.spark.values.test_decoders import AVRO, descriptors
+from tests.unit.lake.values.test_decoders import AVRO, descriptors
 
 Topic = Callable[..., str]
 FIELDS = "id BIGINT, items ARRAY<STRUCT<name: STRING, price: DECIMAL(10, 2)>>, day DATE"
@@ -58,6 +65,30 @@ def test_a_bad_value_without_a_place_fails_the_read(spark: Any, servers: str, or
     options = {"valueFormat": "json", "valueSchema": FIELDS, "columns": "value"}
     with pytest.raises(Exception, match=r"(?s)the value at offset \d+ of partition 0 .* is no json of valueSchema"):
         read(spark, servers, subscribe=orders, **options).collect()
+
+
+@pytest.mark.filterwarnings(PANDAS)
+def test_schemas_of_the_schema_topic_in_a_read_and_in_an_archive(
+    spark: Any, client: Client, servers: str, orders: str, tmp_path: Path
+) -> None:
+    schemas = SchemaTopic(client)
+    schemas.register(orders, ValueSchema("json", b"id BIGINT"))
+    schemas.register(orders, ValueSchema("json", FIELDS.encode()))
+    first = read(spark, servers, subscribe=orders, valueSchema=f"topic:{orders}@1")
+    assert first.schema["value"].dataType.simpleString() == "struct<id:bigint>"
+    newest = read(spark, servers, subscribe=orders, valueSchema=f"topic:{orders}")
+    counted = newest.selectExpr("count(value.items)", "count(_corrupt_record)", "sum(value.id)").first()
+    total = sum(n for n in range(100) if n % 10)
+    assert tuple(counted) == (90, 10, total)
+    with pytest.raises(Exception, match=r"(?s)there is no schema 'nothing'"):
+        read(spark, servers, subscribe=orders, valueSchema="topic:nothing")
+
+    prepare(spark)
+    said = ArchiveOptions(servers, [orders], str(tmp_path / "lake"), schemas={orders: f"{orders}@1"})
+    assert archive(spark, said, str(tmp_path / "checkpoint")).rows == 100
+    table = DeltaTable(str(tmp_path / "lake" / orders)).to_pyarrow_table(columns=["decoded", "_corrupt_record"])
+    assert table["_corrupt_record"].null_count == 90
+    assert sum(row["id"] for row in table["decoded"].to_pylist() if row) == total
 
 
 def test_schemas_of_files(spark: Any, servers: str, tmp_path: Path) -> None:

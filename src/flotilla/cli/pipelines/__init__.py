@@ -1,1 +1,1 @@
-"""`flotilla archive` and `flotilla pipeline`."""
+"""`flotilla schema`, `flotilla archive` and `flotilla pipeline`."""

@@ -3,6 +3,7 @@
 Reads arguments and prints results. The work is in `flotilla.lake`, which is loaded when a verb runs.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Annotated, Any, TypeAlias
@@ -10,8 +11,9 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from flotilla.cli.terminal.output import note, print_json, print_table
+from flotilla.cli.terminal.pairs import read_pairs
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, AsJson, Servers, read_duration
-from flotilla.types.errors import UnsupportedError
+from flotilla.types.errors import InvalidArgumentError, UnsupportedError
 from flotilla.types.topics import check_topic_name
 
 archive_app = typer.Typer(
@@ -26,6 +28,15 @@ LakeAt: TypeAlias = Annotated[
 ]
 OnlyTopics: TypeAlias = Annotated[
     list[str] | None, typer.Option("--topic", "-t", help="Only this topic; repeatable.", show_default="all in the lake")
+]
+Schemas: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--schema",
+        metavar="TOPIC=NAME[@VERSION]",
+        help="Store values of the topic decoded, too, with this schema (`flotilla schema`); repeatable.",
+        show_default=False,
+    ),
 ]
 
 
@@ -42,6 +53,7 @@ def run(
     every: Annotated[
         str, typer.Option("--every", metavar="DURATION", help="Wait with nothing to do, without --once.")
     ] = "5s",
+    schema: Schemas = None,
     as_json: AsJson = False,
     servers: Servers = DEFAULT_SERVERS,
 ) -> None:
@@ -66,6 +78,7 @@ def run(
         grace_hours=_hours(grace),
         is_once=once,
         every_ms=read_duration(every, "--every"),
+        schemas=read_schemas(schema, topic),
     )
     print_result(asdict(run_archive(options, note)) | {"lake": lake}, as_json=as_json)
 
@@ -124,9 +137,21 @@ def vacuum(
     print_result({f"removed from {name}": count for name, count in removed.items()}, as_json=as_json)
 
 
+def read_schemas(given: list[str] | None, topics: Sequence[str]) -> dict[str, str]:
+    """References to schemas by topic. Raises InvalidArgumentError."""
+    from flotilla.lake.schema_topic import read_reference
+
+    found = read_pairs(given or [], "--schema")
+    for topic, reference in found.items():
+        read_reference(reference)
+        if topic not in topics:
+            raise InvalidArgumentError(f"--schema names topic {topic!r}, which is not archived")
+    return found
+
+
 def check_lake_parts() -> None:
     """Raises UnsupportedError when the extra is not installed."""
-    if any(find_spec(name) is None for name in ("deltalake", "pyarrow", "numpy")):
+    if any(find_spec(name) is None for name in ("deltalake", "pyarrow", "numpy", "fastavro")):
         raise UnsupportedError('deltalake is not installed: pip install "flotilla-mq[lake]"')
 
 

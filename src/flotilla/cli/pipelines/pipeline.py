@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from flotilla.cli.pipelines.archive import LAKE_DEFAULT, LakeAt, check_lake_parts, print_result
+from flotilla.cli.pipelines.archive import LAKE_DEFAULT, LakeAt, Schemas, check_lake_parts, print_result, read_schemas
 from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.output import console, note, print_json, print_table
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, AsJson, Servers, read_duration
@@ -85,6 +85,7 @@ def archive(
     batch_rows: Annotated[int, typer.Option("--batch-rows", min=1, help="Rows of one micro-batch.")] = 2_000_000,
     once: Once = False,
     every: Every = "30s",
+    schema: Schemas = None,
     checkpoint: Checkpoint = None,
     master: Master = MASTER_DEFAULT,
     as_json: AsJson = False,
@@ -102,7 +103,16 @@ def archive(
 
     _check_topics(topics)
     every_ms = read_duration(every, "--every")
-    options = ArchiveOptions(servers, topics, lake, group=group, batch_rows=batch_rows, is_once=once, every_ms=every_ms)
+    options = ArchiveOptions(
+        servers,
+        topics,
+        lake,
+        group=group,
+        batch_rows=batch_rows,
+        is_once=once,
+        every_ms=every_ms,
+        schemas=read_schemas(schema, topics),
+    )
     with _session("archive", master) as (spark, progress):
         done = archive(spark, options, _checkpoint(checkpoint, "archive", *topics), progress)
     print_result(asdict(done) | {"lake": lake}, as_json=as_json)

@@ -58,6 +58,7 @@ def _source(spark: SparkSession, options: ArchiveOptions, starting: dict[str, di
         "maxBytesPerTrigger": str(BATCH_BYTES),
         # For a new checkpoint only: a used one has its own position.
         "startingOffsets": json.dumps(starting),
+        "schemas": json.dumps(dict(options.schemas)),
     }.items():
         reader = reader.option(name, value)
     return reader.load()

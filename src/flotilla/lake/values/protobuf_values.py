@@ -10,29 +10,31 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from flotilla.spark.options import OptionError
-from flotilla.spark.values.decoded import Decode, Decoded, row_by_row
+from flotilla.lake.values.decoded import Decode, Decoded, row_by_row
+from flotilla.lake.values.sql_types import list_of
+from flotilla.types.errors import InvalidArgumentError
 
+_TIME: Final = pa.timestamp("us", "UTC")
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
 _PLAIN: Final = {
-    FieldDescriptor.CPPTYPE_BOOL: "BOOLEAN",
-    FieldDescriptor.CPPTYPE_INT32: "INT",
-    FieldDescriptor.CPPTYPE_INT64: "BIGINT",
-    FieldDescriptor.CPPTYPE_UINT32: "BIGINT",
-    FieldDescriptor.CPPTYPE_UINT64: "DECIMAL(20, 0)",
-    FieldDescriptor.CPPTYPE_FLOAT: "FLOAT",
-    FieldDescriptor.CPPTYPE_DOUBLE: "DOUBLE",
-    FieldDescriptor.CPPTYPE_ENUM: "STRING",
+    FieldDescriptor.CPPTYPE_BOOL: pa.bool_(),
+    FieldDescriptor.CPPTYPE_INT32: pa.int32(),
+    FieldDescriptor.CPPTYPE_INT64: pa.int64(),
+    FieldDescriptor.CPPTYPE_UINT32: pa.int64(),
+    FieldDescriptor.CPPTYPE_UINT64: pa.decimal128(20, 0),
+    FieldDescriptor.CPPTYPE_FLOAT: pa.float32(),
+    FieldDescriptor.CPPTYPE_DOUBLE: pa.float64(),
+    FieldDescriptor.CPPTYPE_ENUM: pa.string(),
 }
 
 
-def protobuf_type(descriptors: bytes, message: str) -> str:
-    """The type of the column, as Spark writes it. Raises OptionError."""
-    return _struct(_found(descriptors, message), ())
+def protobuf_type(descriptors: bytes, message: str) -> pa.StructType:
+    """Raises InvalidArgumentError."""
+    return _struct(find_message(descriptors, message), ())
 
 
 def protobuf_decoder(descriptors: bytes, message: str, kind: pa.StructType) -> Decode:
-    new = GetMessageClass(_found(descriptors, message))
+    new = GetMessageClass(find_message(descriptors, message))
 
     def read(value: bytes) -> Any:
         found = new()
@@ -45,7 +47,8 @@ def protobuf_decoder(descriptors: bytes, message: str, kind: pa.StructType) -> D
     return decode
 
 
-def _found(descriptors: bytes, message: str) -> Descriptor:
+def find_message(descriptors: bytes, message: str) -> Descriptor:
+    """Raises InvalidArgumentError."""
     pool = DescriptorPool()
     try:
         files = FileDescriptorSet.FromString(descriptors)
@@ -54,39 +57,39 @@ def _found(descriptors: bytes, message: str) -> Descriptor:
         return pool.FindMessageTypeByName(message)
     except KeyError:
         names = sorted(f"{each.package}.{kind.name}".strip(".") for each in files.file for kind in each.message_type)
-        raise OptionError(f"valueMessage: there is no message {message!r}; there are {', '.join(names)}") from None
+        raise InvalidArgumentError(f"there is no message {message!r}; there are {', '.join(names)}") from None
     except (DecodeError, TypeError) as error:
-        raise OptionError(
-            f"valueSchema is no descriptor set, as `protoc --include_imports --descriptor_set_out` makes it: {error}"
+        raise InvalidArgumentError(
+            f"it is no descriptor set, as `protoc --include_imports --descriptor_set_out` makes it: {error}"
         ) from None
 
 
-def _entry(field: FieldDescriptor) -> Descriptor | None:
+def entry_of(field: FieldDescriptor) -> Descriptor | None:
     """The type of the entries of a map; None: the field is no map."""
     kind = field.message_type
     return kind if kind is not None and kind.GetOptions().map_entry else None
 
 
-def _struct(message: Descriptor, outer: tuple[str, ...]) -> str:
+def _struct(message: Descriptor, outer: tuple[str, ...]) -> pa.StructType:
     if message.full_name in outer:
-        raise OptionError(f"valueMessage: {message.full_name} contains itself, and Spark has no type for that")
+        raise InvalidArgumentError(f"{message.full_name} contains itself, and there is no column of that type")
     inner = (*outer, message.full_name)
-    return f"STRUCT<{', '.join([f'`{field.name}`: {_type(field, inner)}' for field in message.fields])}>"
+    return pa.struct([pa.field(field.name, _type(field, inner)) for field in message.fields])
 
 
-def _type(field: FieldDescriptor, outer: tuple[str, ...]) -> str:
-    entry = _entry(field)
+def _type(field: FieldDescriptor, outer: tuple[str, ...]) -> pa.DataType:
+    entry = entry_of(field)
     if entry is not None:
         key, value = entry.fields_by_name["key"], entry.fields_by_name["value"]
-        return f"MAP<{_one(key, outer)}, {_one(value, outer)}>"
-    return f"ARRAY<{_one(field, outer)}>" if field.is_repeated else _one(field, outer)
+        return pa.map_(_one(key, outer), _one(value, outer))
+    return list_of(_one(field, outer)) if field.is_repeated else _one(field, outer)
 
 
-def _one(field: FieldDescriptor, outer: tuple[str, ...]) -> str:
+def _one(field: FieldDescriptor, outer: tuple[str, ...]) -> pa.DataType:
     if field.message_type is not None:
-        return "TIMESTAMP" if field.message_type.full_name == _TIMESTAMP else _struct(field.message_type, outer)
+        return _TIME if field.message_type.full_name == _TIMESTAMP else _struct(field.message_type, outer)
     if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
-        return "BINARY" if field.type == FieldDescriptor.TYPE_BYTES else "STRING"
+        return pa.binary() if field.type == FieldDescriptor.TYPE_BYTES else pa.string()
     return _PLAIN[field.cpp_type]
 
 
@@ -97,7 +100,7 @@ def _row(message: Any) -> dict[str, Any]:
 def _value(message: Any, field: FieldDescriptor) -> Any:
     if field.is_repeated:
         found = getattr(message, field.name)
-        entry = _entry(field)
+        entry = entry_of(field)
         if entry is not None:
             values = entry.fields_by_name["value"]
             return [(key, _plain(found[key], values)) for key in found]

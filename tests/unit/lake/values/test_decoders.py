@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("pyspark", reason="the spark extra")
+pytest.importorskip("fastavro", reason="the extra lake")
 
 import fastavro
 import pyarrow as pa
@@ -18,10 +18,11 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 
-from flotilla.spark.options import OptionError
-from flotilla.spark.values.avro_values import avro_decoder, avro_type
-from flotilla.spark.values.json_values import json_decoder
-from flotilla.spark.values.protobuf_values import protobuf_decoder, protobuf_type
+from flotilla.lake.values.avro_values import avro_decoder, avro_type
+from flotilla.lake.values.json_values import json_decoder
+from flotilla.lake.values.protobuf_values import protobuf_decoder, protobuf_type
+from flotilla.lake.values.sql_types import write_type
+from flotilla.types.errors import InvalidArgumentError
 
 ORDER = pa.struct([("id", pa.int64()), ("name", pa.string())])
 
@@ -104,7 +105,7 @@ def test_json_rows_stay_in_their_place(rows):
 
 def test_types_that_json_is_not_read_as():
     for kind in (pa.map_(pa.string(), pa.int64()), pa.binary()):
-        with pytest.raises(OptionError, match="JSON is not read as"):
+        with pytest.raises(InvalidArgumentError, match="JSON is not read as"):
             json_decoder(pa.struct([("x", pa.list_(kind))]))
 
 
@@ -134,7 +135,7 @@ def avro(row):
 
 def test_avro():
     schema = json.dumps(AVRO).encode()
-    assert avro_type(schema) == (
+    assert write_type(avro_type(schema)) == (
         "STRUCT<`id`: BIGINT, `name`: STRING, `price`: DECIMAL(10, 2), `at`: TIMESTAMP, `day`: DATE, `state`: STRING, "
         "`before`: STRING, `items`: ARRAY<STRUCT<`count`: INT>>, `notes`: MAP<STRING, STRING>>"
     )
@@ -172,7 +173,7 @@ def test_avro():
     ],
 )
 def test_avro_schemas_without_columns(schema, words):
-    with pytest.raises(OptionError, match=words):
+    with pytest.raises(InvalidArgumentError, match=words):
         avro_type(schema)
 
 
@@ -208,7 +209,7 @@ def descriptors():
 
 def test_protobuf():
     found = descriptors()
-    assert protobuf_type(found, "shop.Order") == (
+    assert write_type(protobuf_type(found, "shop.Order")) == (
         "STRUCT<`id`: DECIMAL(20, 0), `tags`: ARRAY<STRING>, `at`: TIMESTAMP, `state`: STRING, "
         "`counts`: MAP<STRING, INT>>"
     )
@@ -237,10 +238,10 @@ def test_protobuf():
 
 def test_protobuf_schemas_without_columns():
     with pytest.raises(
-        OptionError, match=r"no message 'shop\.Nothing'; there are google.protobuf.Timestamp, shop.Loop"
+        InvalidArgumentError, match=r"no message 'shop\.Nothing'; there are google.protobuf.Timestamp, shop.Loop"
     ):
         protobuf_type(descriptors(), "shop.Nothing")
-    with pytest.raises(OptionError, match="contains itself"):
+    with pytest.raises(InvalidArgumentError, match="contains itself"):
         protobuf_type(descriptors(), "shop.Loop")
-    with pytest.raises(OptionError, match="is no descriptor set"):
+    with pytest.raises(InvalidArgumentError, match="is no descriptor set"):
         protobuf_type(b"\xff", "shop.Order")

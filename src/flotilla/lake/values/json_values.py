@@ -9,14 +9,14 @@ from typing import Final
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyarrow.json import ParseOptions, ReadOptions, read_json  # type: ignore[import-untyped]
 
-from flotilla.spark.options import OptionError
-from flotilla.spark.values.decoded import Decode, Decoded
+from flotilla.lake.values.decoded import Decode, Decoded
+from flotilla.types.errors import InvalidArgumentError
 
 _MARGIN_BYTES: Final = 64
 
 
 def json_decoder(kind: pa.StructType) -> Decode:
-    """Raises OptionError for a type that JSON is not read as."""
+    """Raises InvalidArgumentError for a type that JSON is not read as."""
     parsed = _parsed_type(kind)
 
     def decode(values: Sequence[bytes]) -> Decoded:
@@ -74,5 +74,5 @@ def _parsed_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_date(kind):
         return pa.string()
     if pa.types.is_map(kind) or pa.types.is_binary(kind):
-        raise OptionError(f"valueSchema: JSON is not read as {kind}; name the fields, or read a string")
+        raise InvalidArgumentError(f"JSON is not read as {kind}; name the fields, or read a string")
     return kind
