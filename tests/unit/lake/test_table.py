@@ -155,6 +155,22 @@ def test_checkpoints_are_made_and_everything_goes_on_from_them(lake: Lake, monke
     assert verify_table(fresh, run_here).rows == 90
 
 
+def test_large_tables_have_fewer_checkpoints(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_module, "_CHECKPOINT_VERSIONS", 2)
+    monkeypatch.setattr(table_module, "_FILES_PER_VERSION", 3)
+    table = lake.table("orders")
+    for first in range(12):
+        table.add([written(table, 0, first, 1), written(table, 1 + first, 0, 1)])
+    # The first has 12 actions, the second 28.
+    made = [int(path[-27:-19]) for path in table.paths("_delta_log", suffix=".checkpoint.parquet")]
+    assert made == [2, 6]
+    table.put("_delta_log/_last_checkpoint", b"{")
+    assert table.add([written(table, 0, 12, 1)]) == 13
+    assert table.add([written(table, 0, 13, 1)]) == 14
+    assert len(table.paths("_delta_log", suffix=".checkpoint.parquet")) == 3, "a damaged note costs one more"
+    assert lake.table("orders").spans() == table.spans()
+
+
 def test_an_archive_that_slept_finds_the_versions_that_were_removed_behind_a_checkpoint(lake: Lake) -> None:
     sleeper, other = lake.table("orders"), lake.table("orders")
     sleeper.add([written(sleeper, 0, 0, 10)])
