@@ -53,7 +53,7 @@ _ATTEMPTS: Final = 20
 #: Readers begin with the last checkpoint. It has the whole list of files, and so is not made often.
 _CHECKPOINT_VERSIONS: Final = 100
 #: Files in the last checkpoint, for each version that readers read beside it.
-_FILES_PER_VERSION: Final = 50
+_CHECKPOINTED_FILES: Final = 50
 _SETTINGS: Final = {
     # Replaced files stay for readers of older versions; `vacuum.py` has the same time.
     "delta.deletedFileRetentionDuration": "interval 1 days",
@@ -232,7 +232,7 @@ class TopicTable(Store):
     def _is_checkpoint_due(self, version: int) -> bool:
         """In a large table later: a checkpoint has all files, and its share of the cost of a commit stays the same."""
         last = last_checkpoint(self)
-        return last is None or version - last.version >= last.size // _FILES_PER_VERSION
+        return last is None or version - last.version >= last.size // _CHECKPOINTED_FILES
 
     def _make_checkpoint(self) -> None:
         """Readers do without it; the next one is as good."""

@@ -157,7 +157,7 @@ def test_checkpoints_are_made_and_everything_goes_on_from_them(lake: Lake, monke
 
 def test_large_tables_have_fewer_checkpoints(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_module, "_CHECKPOINT_VERSIONS", 2)
-    monkeypatch.setattr(table_module, "_FILES_PER_VERSION", 3)
+    monkeypatch.setattr(table_module, "_CHECKPOINTED_FILES", 3)
     table = lake.table("orders")
     for first in range(12):
         table.add([written(table, 0, first, 1), written(table, 1 + first, 0, 1)])
