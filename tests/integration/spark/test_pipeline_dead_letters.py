@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 
 from flotilla import Client
 from flotilla.client.admin.fingerprint import RULES, fingerprint_of, shape_of
+from flotilla.lake.store import Store
 from flotilla.spark.pipelines import redrive as redrive_module
+from flotilla.spark.pipelines import sending
 from flotilla.spark.pipelines.dead_letters import chosen_letters, letters_table, triage, write_report
 from flotilla.spark.pipelines.fingerprint import shape_column
 from flotilla.spark.pipelines.redrive import RedriveOptions, redrive
 from flotilla.spark.pipelines.session import prepare
 from flotilla.types.errors import InvalidArgumentError
+from tests.integration.spark.faulty import IN_REPLAY, send_block
 from tests.integration.spark.pipeline_ledger import PANDAS
 from tests.integration.spark.test_pipeline_rollup import read_page
 
@@ -31,11 +35,17 @@ REASONS = {
 }
 
 
+def own_headers(number: int) -> dict[str, str]:
+    """One begins like those of letters; some messages have as many as a broker takes."""
+    filling = {f"h{each}": "" for each in range(62)} if number % 10 == 1 else {}
+    return {"own": str(number), "flotilla-dead-reason": "mine", **filling}
+
+
 def bury(client: Client, topic: str, count: int) -> None:
     """Real dead letters: rejected by a worker, each for its own reason."""
     for number in range(count):
         limits = {"ttl_ms": TTL_MS + number, "max_deliveries": 4}
-        key, headers = b"k%d" % (number % 5), {"own": str(number)}
+        key, headers = b"k%d" % (number % 5), own_headers(number)
         client.produce(topic, b"%d" % number, key=key, headers=headers, priority=3, **limits)
     left = count
     with client.queue(topic, group=GROUP) as consumer:
@@ -69,17 +79,38 @@ def test_triage_and_a_redrive_that_is_repeated_and_broken(
     with pytest.raises(InvalidArgumentError, match="the columns are"):
         chosen_letters(letters, "colour = 'red'")
     chosen = chosen_letters(letters, f"fingerprint = '{fingerprint_of(REASONS[1].format(number=1))}'")
-    options = RedriveOptions(servers, str(tmp_path / "redrive"), rows_per_second=100.0)
+    options = RedriveOptions(servers, str(tmp_path / "redrive"), rows_per_second=8.0)
     wanted = {b"%d" % number for number in range(30) if number % 3 == 1}
 
     def die(*_: object, **__: object) -> None:
         raise RuntimeError("the driver dies here")
 
-    # The list is made and sent, and before the letters are cancelled the driver dies.
+    # A list that was not named does not count; one that was is finished, whatever was done of it.
+    with pytest.raises(InvalidArgumentError, match="has no file system for s3://"):
+        redrive(spark, chosen, replace(options, checkpoint="s3://bucket/lists"))
+    for owner, step in ((redrive_module, "_named"), (redrive_module, "send_rows"), (redrive_module, "_cancelling")):
+        with monkeypatch.context() as broken:
+            broken.setattr(owner, step, die)
+            with pytest.raises(RuntimeError):
+                redrive(spark, chosen, options)
+    put = Store.put
+
+    def die_at_the_end(self: Store, path: str, data: bytes, **how: bool) -> None:
+        if path.endswith("done.json"):
+            raise RuntimeError("the driver dies here")
+        put(self, path, data, **how)
+
+    # Tasks die before and after a block; then everything is done, and the driver dies before it is noted.
+    faults = tmp_path / "faults"
+    faults.mkdir()
+    for moment in IN_REPLAY:
+        (faults / moment).touch()
     with monkeypatch.context() as broken:
-        broken.setattr(redrive_module, "_cancelling", die)
+        broken.setattr(Store, "put", die_at_the_end)
+        broken.setattr(sending, "_send_block", partial(send_block, str(faults)))
         with pytest.raises(RuntimeError):
             redrive(spark, chosen, options)
+    assert list(faults.iterdir()) == [], "all of them died"
     done = redrive(spark, chosen, options)
     assert (done.sent, done.finished) == (0, 10)
     assert redrive(spark, chosen, options) == replace(done, finished=0)
@@ -93,11 +124,12 @@ def test_triage_and_a_redrive_that_is_repeated_and_broken(
         assert consumer.poll(max_messages=1, wait_ms=500) == []
         assert Counter(message.payload for message in back) == Counter(wanted)
         for message in back:
-            number = message.payload.decode()
-            assert message.headers == (("own", number.encode()), ("flotilla-redriven", b"1"))
+            own = own_headers(int(message.payload))
+            counted = {} if len(own) == 64 else {"flotilla-redriven": "1"}
+            assert message.headers == tuple((key, text.encode()) for key, text in (own | counted).items())
             assert message.priority == 3
         # One dies again, and its letter has the limits that it came back with.
-        again = back.pop()
+        again = back.pop(next(at for at, each in enumerate(back) if each.header("flotilla-redriven")))
         again.reject(reason="again")
         consumer.ack(back)
     while len(left := client.dead_letters(name, GROUP).list(limit=100)) < 21:

@@ -25,21 +25,22 @@ def messages(client: Client, topic: str, partition: int) -> list[Message]:
     return client.peek(topic, partition, max_messages=end) if end else []
 
 
-def test_log_and_lake_into_a_topic_over_two_runs_and_a_crash(
+def test_log_and_lake_on_s3_into_a_topic_over_two_runs_and_a_crash(
     spark: Any,
     client: Client,
     servers: str,
     topic: Callable[..., str],
     tmp_path: Path,
+    object_store: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     prepare(spark)
-    name, into, lake = topic(), topic(), str(tmp_path / "lake")
+    name, into, lake = topic(), topic(), f"{object_store}/replay"
     ledger = Ledger(name)
     ledger.produce(client, 300)
     archive(spark, ArchiveOptions(servers, [name], lake), str(tmp_path / "archive"))
     ledger.produce(client, 300)
-    options = ReplayOptions(servers, name, into_topic=into, lake=lake, checkpoint=str(tmp_path / "replay"))
+    options = ReplayOptions(servers, name, into_topic=into, lake=lake, checkpoint=f"{object_store}/checkpoint")
 
     # Two lots of each partition, and a driver that dies after the first one was sent and before that was noted.
     monkeypatch.setattr(replay_module, "BLOCK_ROWS", 10)

@@ -20,6 +20,7 @@ from flotilla.spark.pipelines.report import Report
 from flotilla.types.dead_letters import (
     HEADER_PREFIX,
     MAX_DELIVERIES_HEADER,
+    OWN_HEADERS_HEADER,
     PREFIX,
     REDRIVEN_HEADER,
     TTL_HEADER,
@@ -76,7 +77,6 @@ def letters_table(
     else:
         reader = reader.option("subscribePattern", PREFIX.replace(".", r"\.") + ".*")
     shape = shape_column(_text("reason"))
-    is_own = lambda header: ~(header["key"].startswith(HEADER_PREFIX) | (header["key"] == REDRIVEN_HEADER))  # noqa: E731
     rows = reader.load().select(
         f.col("topic").alias("dlq"),
         f.col("partition").alias("dlq_partition"),
@@ -94,7 +94,7 @@ def letters_table(
         f.coalesce(_integer(REDRIVEN_HEADER), f.lit(0)).cast("int").alias("redriven"),
         "key",
         "value",
-        f.filter(f.col("headers"), is_own).alias("headers"),
+        _own_headers().alias("headers"),
         "priority",
         "content_type",
         _limit(TTL_HEADER, TIME_MS_MAX).alias("ttl_ms"),
@@ -121,6 +121,15 @@ def _integer(header: str) -> Column:
 
 def _number(name: str) -> Column:
     return _integer(HEADER_PREFIX + name)
+
+
+def _own_headers() -> Column:
+    """They come first, and the letter says how many there are; one that was put there by hand does not."""
+    count = _integer(OWN_HEADERS_HEADER)
+    is_own = lambda header: ~(header["key"].startswith(HEADER_PREFIX) | (header["key"] == REDRIVEN_HEADER))  # noqa: E731
+    return f.when(count >= 0, f.slice("headers", f.lit(1), count.cast("int"))).otherwise(
+        f.filter(f.col("headers"), is_own)
+    )
 
 
 def _limit(header: str, maximum: int) -> Column:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import StructField, StructType
 
+from flotilla.lake.store import Store
 from flotilla.lake.table import TableFile, TopicTable
 from flotilla.spark.schema import COLUMNS
 
@@ -24,7 +25,7 @@ def lake_rows(
     """All rows of the given files; others in the folder do not count."""
     names = [name for name in columns if name != "topic"]
     stored = StructType([StructField(name, COLUMNS[name]) for name in names])
-    if _has_file_system(spark, table):
+    if has_file_system(spark, table):
         rows = spark.read.schema(stored).parquet(*[table.address_of(file.path) for file in files])
     else:
         paths = spark.createDataFrame([(file.path,) for file in files], "path string").repartition(len(files), "path")
@@ -32,14 +33,15 @@ def lake_rows(
     return rows.withColumn("topic", functions.lit(table.topic)).select(*columns)
 
 
-def _has_file_system(spark: SparkSession, table: TopicTable) -> bool:
-    if table.is_local:
+def has_file_system(spark: SparkSession, store: Store) -> bool:
+    """Whether Spark itself can read and write there."""
+    if store.is_local:
         return True
     try:
         context = spark.sparkContext
         assert context._jvm is not None
         context._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(
-            table.address.partition(":")[0], context._jsc.hadoopConfiguration()
+            store.address.partition(":")[0], context._jsc.hadoopConfiguration()
         )
     except Exception:
         # Whatever is missing, Arrow does without.

@@ -14,7 +14,7 @@ from secrets import token_hex
 from typing import Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from flotilla.client.admin.dead_letters import REDRIVEN_MAX
@@ -23,14 +23,18 @@ from flotilla.client.client import Client
 from flotilla.lake.archive import ReportProgress
 from flotilla.lake.store import Store
 from flotilla.security.client_tls import tls_of_environment
+from flotilla.spark.pipelines.lake_reader import has_file_system
 from flotilla.spark.pipelines.sending import BLOCK_ROWS, LIMITS, send_rows
 from flotilla.types.dead_letters import REDRIVE_GROUP, REDRIVEN_HEADER
-from flotilla.types.errors import NotFoundError
+from flotilla.types.errors import InvalidArgumentError, NotFoundError
+from flotilla.types.limits import RECORD_HEADER_BYTES_MAX, RECORD_HEADER_COUNT_MAX
 
 _LISTS: Final = "lists"
 _DONE: Final = "done.json"
 _NAMED: Final = "named.json"
 _PLACE: Final = ("dlq", "dlq_partition", "dlq_offset")
+#: Of the header that counts redrives.
+_COUNTED_BYTES_MAX: Final = 64
 #: Delivery states of an unsettled letter.
 _UNSETTLED_STATES: Final = ("delayed", "ready", "blocked", "leased", "retrying")
 
@@ -54,8 +58,10 @@ class Redriven:
 def redrive(
     spark: SparkSession, letters: DataFrame, options: RedriveOptions, progress: ReportProgress = lambda _: None
 ) -> Redriven:
-    """Sends letters of `dead_letters.letters_table` back."""
+    """Sends letters of `dead_letters.letters_table` back. Raises InvalidArgumentError."""
     checkpoint = Store(options.checkpoint)
+    if not has_file_system(spark, checkpoint):
+        raise InvalidArgumentError(f"Spark writes lists of letters, and has no file system for {options.checkpoint}")
     finished = sum(_finish(spark, checkpoint, name, options, progress) for name in _unfinished(checkpoint))
     name = _make_list(spark, letters, checkpoint, options)
     return Redriven(_finish(spark, checkpoint, name, options, progress) if name else 0, finished)
@@ -164,13 +170,20 @@ def _as_sent(letters: DataFrame) -> DataFrame:
         f.lit(None).cast("int").alias("partition"),
         "key",
         "value",
-        f.concat("headers", counted).alias("headers"),
+        f.when(_has_room(), f.concat("headers", counted)).otherwise(f.col("headers")).alias("headers"),
         f.current_timestamp().alias("timestamp"),
         "priority",
         "content_type",
         # A list of an older version has none.
         *(name for name in LIMITS if name in letters.columns),
     )
+
+
+def _has_room() -> Column:
+    """Whether one more header fits: a letter that the broker refuses would stop all others of its list."""
+    lengths = f.transform("headers", lambda header: f.octet_length(header["key"]) + f.octet_length(header["value"]))
+    total = f.aggregate(lengths, f.lit(0), lambda before, length: before + length)
+    return (f.size("headers") < RECORD_HEADER_COUNT_MAX) & (total < RECORD_HEADER_BYTES_MAX - _COUNTED_BYTES_MAX)
 
 
 def _cancelling(servers: str) -> Callable[[Any], Iterator[Any]]:
