@@ -58,6 +58,36 @@ def bury(client: Client, topic: str, count: int) -> None:
         pass
 
 
+def die_at_every_step(run: Callable[[], object], faults: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list that was not named does not count; one that was is finished by later runs, whatever was done of it."""
+
+    def die(*_: object, **__: object) -> None:
+        raise RuntimeError("the driver dies here")
+
+    for step in ("_named", "send_rows", "_cancelling"):
+        with monkeypatch.context() as broken:
+            broken.setattr(redrive_module, step, die)
+            with pytest.raises(RuntimeError):
+                run()
+    put = Store.put
+
+    def die_at_the_end(self: Store, path: str, data: bytes, **how: bool) -> None:
+        if path.endswith("done.json"):
+            die()
+        put(self, path, data, **how)
+
+    # Tasks die before and after a block; then everything is done, and the driver dies before it is noted.
+    faults.mkdir()
+    for moment in IN_REPLAY:
+        (faults / moment).touch()
+    with monkeypatch.context() as broken:
+        broken.setattr(Store, "put", die_at_the_end)
+        broken.setattr(sending, "_send_block", partial(send_block, str(faults)))
+        with pytest.raises(RuntimeError):
+            run()
+    assert list(faults.iterdir()) == [], "all of them died"
+
+
 def test_triage_and_a_redrive_that_is_repeated_and_broken(
     spark: Any, client: Client, servers: str, topic: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,35 +112,9 @@ def test_triage_and_a_redrive_that_is_repeated_and_broken(
     options = RedriveOptions(servers, str(tmp_path / "redrive"), rows_per_second=8.0)
     wanted = {b"%d" % number for number in range(30) if number % 3 == 1}
 
-    def die(*_: object, **__: object) -> None:
-        raise RuntimeError("the driver dies here")
-
-    # A list that was not named does not count; one that was is finished, whatever was done of it.
     with pytest.raises(InvalidArgumentError, match="has no file system for s3://"):
         redrive(spark, chosen, replace(options, checkpoint="s3://bucket/lists"))
-    for owner, step in ((redrive_module, "_named"), (redrive_module, "send_rows"), (redrive_module, "_cancelling")):
-        with monkeypatch.context() as broken:
-            broken.setattr(owner, step, die)
-            with pytest.raises(RuntimeError):
-                redrive(spark, chosen, options)
-    put = Store.put
-
-    def die_at_the_end(self: Store, path: str, data: bytes, **how: bool) -> None:
-        if path.endswith("done.json"):
-            raise RuntimeError("the driver dies here")
-        put(self, path, data, **how)
-
-    # Tasks die before and after a block; then everything is done, and the driver dies before it is noted.
-    faults = tmp_path / "faults"
-    faults.mkdir()
-    for moment in IN_REPLAY:
-        (faults / moment).touch()
-    with monkeypatch.context() as broken:
-        broken.setattr(Store, "put", die_at_the_end)
-        broken.setattr(sending, "_send_block", partial(send_block, str(faults)))
-        with pytest.raises(RuntimeError):
-            redrive(spark, chosen, options)
-    assert list(faults.iterdir()) == [], "all of them died"
+    die_at_every_step(lambda: redrive(spark, chosen, options), tmp_path / "faults", monkeypatch)
     done = redrive(spark, chosen, options)
     assert (done.sent, done.finished) == (0, 10)
     assert redrive(spark, chosen, options) == replace(done, finished=0)
