@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from flotilla import Client
 from flotilla.lake import archive as archive_module
@@ -34,6 +36,11 @@ def options(spark: Any, servers: str, topic: Callable[..., str], tmp_path: Path)
     )
 
 
+def interrupted(_: float) -> None:
+    """A continuous archive that has nothing to do ends."""
+    raise KeyboardInterrupt
+
+
 def test_spark_and_a_light_process_take_over_from_each_other(
     spark: Any, client: Client, options: Callable[..., ArchiveOptions], tmp_path: Path
 ) -> None:
@@ -60,13 +67,25 @@ def test_spark_and_a_light_process_take_over_from_each_other(
     assert verify_table(table, partial(run_executor_jobs, spark)).spans == {0: Span(0, 1_305), 1: Span(0, 1_305)}
     assert sorted(lake_places(table)) == sorted(ledger.found)
     assert [client.committed_offset(name, "archive", number) for number in (0, 1)] == [1_305, 1_305]
-    # A jar is not needed: the files of a version are a list.
-    plain = spark.read.parquet(*table.delta().file_uris())
+    # A jar is not needed: the files of a version are a list, also while others archive and compact.
+    upkeep = options(batch_rows=40, is_once=False, compaction=CompactionRules(files_min=2, every_batches=2))
+    ledger.produce(client, 400)
+    writer = Thread(target=run_archive, args=(upkeep,), kwargs={"wait": interrupted})
+    writer.start()
+    counts = []
+    while True:
+        is_last = not writer.is_alive()
+        plain = spark.read.parquet(*DeltaTable(table.address).file_uris())
+        counts.append(tuple(plain.selectExpr("count(*)", "count(DISTINCT partition, offset)").first()))
+        if is_last:
+            break
+    assert all(rows == distinct for rows, distinct in counts)
+    assert counts == sorted(counts)
     assert sorted(places(plain)) == sorted(ledger.found)
 
     # A checkpoint that is ahead of another lake starts that lake with the oldest record.
     elsewhere = options(topics=[name], lake=str(tmp_path / "elsewhere"), group="elsewhere")
-    assert archive(spark, elsewhere, checkpoint).rows_total == 2_610
+    assert archive(spark, elsewhere, checkpoint).rows_total == 3_010
 
 
 def test_a_driver_that_dies_after_the_commit_repeats_nothing(
