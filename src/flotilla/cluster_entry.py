@@ -28,6 +28,7 @@ from flotilla.peers.handshake import (
     REFUSED_DATA,
     REFUSED_OLDER,
     REFUSED_REMOVED,
+    REFUSED_VERSION,
     PeerWelcome,
 )
 from flotilla.raft.messages import Configuration
@@ -35,8 +36,9 @@ from flotilla.runtime.data_dir_identity import DataDir
 from flotilla.runtime.observability.logs import get_logger
 from flotilla.security.secret_file import read_secret
 from flotilla.security.tls_endpoints import TlsDialler
-from flotilla.types.errors import CorruptionError, FlotillaError, InvalidArgumentError, UnavailableError
+from flotilla.types.errors import CorruptionError, DiskFullError, FlotillaError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import NodeId
+from flotilla.types.version import FIRST, SUPPORTED, why_unsupported
 
 log = get_logger("broker")
 
@@ -90,7 +92,10 @@ class ClusterEntry:
         self._founding: dict[NodeId, str] | None = None
         self._joining: asyncio.Task[None] | None = None
         self._stop_looking: Cancel | None = None
+        #: The version with which the cluster begins, if this process founds it.
+        self.founding_version = FIRST
         self._own.founders = data.identity.founders
+        self._own.cluster_version = data.identity.cluster_version
         if data.identity.cluster_id:
             self._own.cluster_id = bytes.fromhex(data.identity.cluster_id)
         self._own.is_in_cluster = self._is_in_cluster
@@ -148,6 +153,7 @@ class ClusterEntry:
         # Durable before the group: a peer that founds a moment later asks whether it was with its data directory.
         self._data.founded(verdict.founders)
         self._own.founders = dict(verdict.founders)
+        self.founding_version = verdict.version
         self._founding = None
         self._create_group(Configuration(voters=voters))
         log.info("founds a cluster", node=self._own.node, founders=list(voters))
@@ -179,7 +185,7 @@ class ClusterEntry:
 
     async def _join(self, own: RegisterBroker, servers: list[str], token: bytes) -> None:
         """Asks the running cluster until it admits this node; then everything comes by replication."""
-        while True:
+        while self.expulsion is None:
             try:
                 peers, cluster_id = await self._ask(own, servers, token)
             except FlotillaError as error:
@@ -188,7 +194,7 @@ class ClusterEntry:
                 await asyncio.sleep(JOIN_RETRY_MS / 1000)
                 continue
             self._keep_links(peers)
-            self.cluster_known(cluster_id)
+            self.cluster_known(cluster_id, self._data.identity.cluster_version)
             self._create_group(Configuration())
             return
 
@@ -201,6 +207,9 @@ class ClusterEntry:
         async with node_client(servers, self._tls, timeout_ms=JOIN_MS, credentials=credentials) as client:
             # Another cluster would admit it, and then refuse its links.
             found = await client.admin.metadata()
+            self._check_version(found.cluster_version)
+            if self.expulsion is not None:
+                raise InvalidArgumentError(self.expulsion.message)
             if found.cluster_name and found.cluster_name != own.cluster_name:
                 raise InvalidArgumentError(f"that is cluster {found.cluster_name!r}, not {own.cluster_name!r}")
             known = self._data.identity.cluster_id
@@ -224,18 +233,26 @@ class ClusterEntry:
 
     # In the cluster.
 
-    def cluster_known(self, cluster_id: str) -> None:
-        """The metadata have the cluster's id: it stands in the data directory and in every handshake from now on."""
-        if self._data.identity.cluster_id == cluster_id:
-            return
+    def cluster_known(self, cluster_id: str, cluster_version: int) -> None:
+        """The metadata have both: they stand in the data directory and in every handshake from now on."""
+        cluster_version = max(cluster_version, self._own.cluster_version)
+        is_news = (self._own.cluster_id.hex(), self._own.cluster_version) != (cluster_id, cluster_version)
         try:
-            self._data.entered(cluster_id)
+            self._data.entered(cluster_id, cluster_version)
         except CorruptionError as error:
             self.expel(Wait("OTHER_CLUSTER", str(error)))
-        except OSError as error:
+        except (OSError, DiskFullError) as error:
             # Tried again with the next change of the metadata; meanwhile the handshakes have it.
-            log.warning("the cluster's id cannot be written", node=self._own.node, error=str(error))
+            if is_news:
+                log.warning("the cluster's id and version cannot be written", node=self._own.node, error=str(error))
         self._own.cluster_id = bytes.fromhex(cluster_id)
+        self._own.cluster_version = cluster_version
+        self._check_version(cluster_version)
+
+    def _check_version(self, cluster_version: int) -> None:
+        unsupported = why_unsupported(cluster_version)
+        if unsupported:
+            self.expel(Wait("CLUSTER_VERSION", unsupported))
 
     def removed(self) -> None:
         self.expel(Wait("REMOVED", DECISION_TEXT[REFUSED_REMOVED]))
@@ -255,6 +272,9 @@ class ClusterEntry:
         for node, answer in answers.items():
             if answer.decision in _FINAL:
                 self.expel(Wait(_FINAL[answer.decision], f"node {node} says: {DECISION_TEXT[answer.decision]}"))
+            elif answer.decision == REFUSED_VERSION and answer.version > SUPPORTED.highest:
+                # Versions of clusters never go down. One that is lower than this node's may be old news.
+                self._check_version(answer.version)
         if self._is_in_cluster:
             self._heed(answers)
 
@@ -288,6 +308,7 @@ def _read(answer: PeerWelcome | None) -> PeerAnswer | None:
         data=answer.data,
         cluster_id="" if answer.cluster_id == NO_CLUSTER_ID else answer.cluster_id.hex(),
         reason="" if is_accepted else DECISION_TEXT.get(answer.decision, f"decision {answer.decision}"),
+        version=answer.version,
     )
 
 

@@ -64,7 +64,7 @@ from flotilla.types.errors import DiskFullError, FlotillaError
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.limits import SEGMENT_INDEX_INTERVAL_BYTES, THRIFTY_BYTES_MAX
 from flotilla.types.settings import NodeSettings
-from flotilla.types.version import __version__
+from flotilla.types.version import SUPPORTED, VersionRange, __version__
 
 log = get_logger("broker")
 
@@ -161,6 +161,9 @@ class LoopOutside:
 
     def is_up(self, node: NodeId) -> bool:
         return node == self._node.runtime.node or self._node.network.is_up(node)
+
+    def versions_of(self, node: NodeId) -> VersionRange | None:
+        return SUPPORTED if node == self._node.runtime.node else self._node.network.versions_of(node)
 
     def connect(self, node: NodeId, peer_address: str, incarnation: int = 0, starts: int = 0, process: int = 0) -> None:
         known = KnownPeer(incarnation, starts, process)
@@ -314,6 +317,7 @@ class Server:
     def _new_broker(self) -> Broker:
         entry, membership = self.entry, self.membership
         membership.on_cluster_known, membership.on_removed = entry.cluster_known, entry.removed
+        membership.founding_version = lambda: entry.founding_version
         return Broker(self.settings, self.catalog, membership, self._consensus, self._outside, entry.found, entry.enter)
 
     def _new_gate(self, service: MeteredService, join_secret: JoinSecret | None) -> Gate:

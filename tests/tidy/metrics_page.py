@@ -101,6 +101,8 @@ deletions go on |
 | `RETENTION_HELD` | for a minute or longer, groups have kept messages that are beyond the retention of their topic \
 | the log grows until they settle them, or up to `retention_bytes_hard`; work for such a group, \
 [move or delete it](../queues.md#how-long-messages-stay) |
+| `UPGRADE_POSSIBLE` | nothing: all nodes support a later version of the cluster \
+| `flotilla cluster upgrade` raises it, when [no node has to go back](../upgrades.md) |
 | `INSECURE` | other machines can connect to the node, and nothing asks who they are \
 | the node serves everybody; keep it in a network of its own |
 """

@@ -18,6 +18,7 @@ from flotilla.types.operations.cluster import (
     REPLICA_FORGETFUL,
     RETENTION_HELD,
     UNDER_REPLICATED,
+    UPGRADE_POSSIBLE,
 )
 from tests.tidy.markdown import prose, table_rows
 from tests.tidy.metrics_page import PATH, render
@@ -69,7 +70,7 @@ def test_every_reason_is_explained() -> None:
 
 def test_every_warning_is_explained() -> None:
     disk, replicas = {DISK_STALLED, DISK_LOW, DISK_REFUSES}, {REPLICA_DOWN, REPLICA_BEHIND, REPLICA_FORGETFUL}
-    codes = {*disk, *replicas, INSECURE, UNDER_REPLICATED, RETENTION_HELD}
+    codes = {*disk, *replicas, INSECURE, UNDER_REPLICATED, RETENTION_HELD, UPGRADE_POSSIBLE}
     section = page().partition("### Warnings")[2].partition("## Metrics")[0]
     assert {code for row in table_rows(section) for code in re.findall(r"[A-Z_]{4,}", row[0])} == codes
 

@@ -50,7 +50,7 @@ def test_a_backup_is_restored(recording: Path) -> None:
     ("file", "now", "later", "complaint"),
     [
         ("format", b"flotilla store 2\n", b"flotilla store 4\n", "is of store version 4, and this version"),
-        ("identity.json", b'"version": 1', b'"version": 2', "is of version 2, and this version"),
+        ("identity.json", b'"version": 1', b'"version": 3', "is of version 3, and this version"),
     ],
 )
 @pytest.mark.parametrize("verb", ["serve", "check", "repair", "recover"])

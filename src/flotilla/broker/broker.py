@@ -16,6 +16,7 @@ from flotilla.broker.cluster.log_copies import LogCopies
 from flotilla.broker.cluster.registration import Membership
 from flotilla.broker.cluster.topics import Topics
 from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
+from flotilla.broker.cluster.upgrades import ClusterUpgrades
 from flotilla.broker.disk.stalled_reads import disk_warnings
 from flotilla.broker.exposure_warnings import exposure_warnings
 from flotilla.broker.group_names import GroupNames
@@ -104,8 +105,10 @@ class Broker:
         self._metadata_reads = MetadataReads(catalog.machine, consensus, outside)
         self.pipelines = Pipelines(catalog, outside)
         self._topics = Topics(settings, catalog, outside, self._metadata_reads)
+        self._upgrades = ClusterUpgrades(catalog, outside)
         parts = (
             self,
+            self._upgrades,
             self._topics,
             TransactionDecisions(catalog, outside),
             membership.members,
@@ -300,8 +303,8 @@ class Broker:
         disk = disk_warnings(self.node, self._consensus.stalled(), self._names.of)
         holds = hold_warnings(self.node, self.membership.hosts.items(), self._names)
         exposure = exposure_warnings(self._settings)
-        room = self._outside.room
-        warnings = [*self._warnings.take(replicas), *disk, *room.warnings(), *clocks, *holds, *exposure]
+        room, upgrades = self._outside.room, self._upgrades.warnings(self.node)
+        warnings = [*self._warnings.take(replicas), *disk, *room.warnings(), *clocks, *holds, *exposure, *upgrades]
         uptime_ms = self._outside.steady_ms() - self._started_ms
         done(NodeDescribed(self.node, warnings, __version__, uptime_ms, *room.now))
 

@@ -32,6 +32,7 @@ from flotilla.types.snapshot_data import SnapshotData
 BROKER_STATES: Final = {ACTIVE: "active", DRAINING: "draining", LEAVING: "leaving"}
 #: The group of the cluster's metadata.
 METADATA_GROUP: GroupId = 1
+_NOT_KNOWN: Final = (0, 0)
 
 
 class CatalogMachine(MetadataMachine):
@@ -85,6 +86,11 @@ class Catalog:
     def cluster_id(self) -> str:
         """Drawn when the cluster was founded; empty while this node knows none."""
         return self.machine.state.cluster.cluster_id
+
+    @property
+    def cluster_version(self) -> int:
+        """What may be written (`types/version`)."""
+        return self.machine.state.cluster_version
 
     @property
     def cluster_name(self) -> str:
@@ -239,13 +245,15 @@ class Catalog:
                 self._outside.is_up(broker.node),
                 BROKER_STATES[broker.state],
                 broker.grpc_address,
+                broker.version,
+                *(self._outside.versions_of(broker.node) or _NOT_KNOWN),
             )
             for _, broker in sorted(self.brokers().items())
         ]
         controller = self.leader_of(METADATA_GROUP, ())
         topics = [self.describe_topic(topic) for topic in found if topic is not None]
-        applied = self.machine.applied
-        return Metadata(self.cluster_id, controller, brokers, topics, self.cluster_name, is_stale, applied)
+        applied, version = self.machine.applied, self.cluster_version
+        return Metadata(self.cluster_id, controller, brokers, topics, self.cluster_name, is_stale, applied, version)
 
     def _check_stale(self, names: list[str]) -> None:
         if not self.cluster_id:

@@ -43,6 +43,7 @@ class ContainedOutside:
         self.is_time_trusted = outside.is_time_trusted
         self.hold = outside.hold
         self.room = outside.room
+        self.versions_of = outside.versions_of
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel:
         return self._outside.later(delay_ms, lambda: self._run(action))

@@ -14,6 +14,7 @@ from flotilla.replica.stored_state import StoredState
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.operations import Reply, Request
+from flotilla.types.version import VersionRange
 
 #: Called exactly once for each request, at once or later, always on the loop. It must not raise.
 Done: TypeAlias = Callable[[Reply | FlotillaError], None]
@@ -191,6 +192,9 @@ class Outside(Protocol):
         """
 
     def is_up(self, node: NodeId) -> bool: ...
+
+    def versions_of(self, node: NodeId) -> VersionRange | None:
+        """The cluster versions that a node supports; None: it is not up."""
 
     def connect(self, node: NodeId, peer_address: str, incarnation: int = 0, starts: int = 0, process: int = 0) -> None:
         """Opens links to a node; a known one at the same address stays as it is. The address was parsed before.

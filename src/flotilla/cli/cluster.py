@@ -181,6 +181,7 @@ def _show_status(
             {
                 "cluster_id": metadata.cluster_id,
                 "cluster_name": metadata.cluster_name,
+                "cluster_version": metadata.cluster_version,
                 "controller": metadata.controller,
                 "is_whole": _is_whole(metadata, warnings),
                 "is_stale": metadata.is_stale,
@@ -193,14 +194,15 @@ def _show_status(
         )
         return
     note_stale(metadata)
-    columns = ("node", "address", "alive", "state", "controller", "leads", "replicas")
-    keys = ("node", "client", "is_alive", "state", "is_controller", "leads", "replicas")
+    columns = ("node", "address", "alive", "state", "controller", "leads", "replicas", "version")
+    keys = ("node", "client", "is_alive", "state", "is_controller", "leads", "replicas", "version")
     print_table(columns, [_painted([row[key] for key in keys]) for row in rows])
     parts = sum(len(topic.partitions) for topic in metadata.topics)
     without_leader = sum(part.leader == NO_NODE for topic in metadata.topics for part in topic.partitions)
     name = f"{metadata.cluster_name} ({metadata.cluster_id})" if metadata.cluster_id else "(not formed yet)"
+    version = f", version {metadata.cluster_version}" if metadata.cluster_id and metadata.cluster_version else ""
     missing = f", {without_leader} without a leader" if without_leader else ""
-    typer.echo(f"cluster {name}: {len(metadata.topics)} topic(s), {parts} partition(s){missing}")
+    typer.echo(f"cluster {name}{version}: {len(metadata.topics)} topic(s), {parts} partition(s){missing}")
     for warning in warnings:
         typer.echo(f"warning: {warning.message}")
     if moves:
@@ -375,6 +377,32 @@ def undrain(cluster: Cluster, node: Node, as_json: AsJson = False) -> None:
     with cluster.connect() as client:
         client.admin.drain_node(node, is_draining=False)
     print_done({"node": node, "state": "active"}, f"node {node} stays", as_json=as_json)
+
+
+@cluster_app.command("upgrade")
+@takes_cluster
+def upgrade(
+    cluster: Cluster,
+    version: Annotated[
+        int, typer.Option("--to", metavar="VERSION", min=1, help="This version.", show_default="the highest possible")
+    ] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the version that it would get.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Raise the cluster version, once all nodes run the new program and none has to go back to the earlier one.
+
+    Until then the nodes write nothing that the earlier program cannot read, and each can go back to it. The version of
+    a cluster never goes down.
+
+    Example: `flotilla cluster upgrade --dry-run`
+    """
+    with cluster.connect() as client:
+        done = client.admin.upgrade_cluster(version, dry_run=dry_run)
+    if done.version == done.before:
+        text = f"the cluster is at version {done.version}, the highest that all nodes support"
+    else:
+        text = f"the cluster {'would go' if dry_run else 'went'} from version {done.before} to {done.version}"
+    print_done({**asdict(done), "is_dry_run": dry_run}, text, as_json=as_json)
 
 
 # A cluster on this machine.

@@ -10,7 +10,8 @@ Little endian, 32 bytes of head, then the command's own fields in the order of i
         16  14  zero
         30   2  magic      0x444D ("MD"), where a record batch keeps its own: no command looks like a batch
 
-Decoding is total: malformed bytes raise InvalidArgumentError. `rules` says whether a command is valid.
+Decoding is total: malformed bytes raise InvalidArgumentError, and commands of later versions UnknownEntryError, which
+is one. `rules` says whether a command is valid.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,8 +43,9 @@ from flotilla.metadata.stream_commands import (
     ReleasePartitions,
     RemoveStreamMembers,
 )
-from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.errors import InvalidArgumentError, UnknownEntryError
 from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.version import CLUSTER_VERSION_STORED
 
 VERSION: Final = 1
 MAGIC: Final = 0x444D
@@ -61,6 +63,16 @@ class InitCluster:
     cluster_id: str
     name: str
     founders: tuple[NodeId, ...]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetClusterVersion:
+    """Raises the version of the cluster. A version that it has, or an earlier one, has no effect."""
+
+    version: int
+    #: The brokers, all of which support it; none before the cluster has its id.
+    nodes: tuple[NodeId, ...]
     now_ms: int
 
 
@@ -203,6 +215,7 @@ class ForgetTransaction:
 
 Command: TypeAlias = (
     InitCluster
+    | SetClusterVersion
     | RegisterBroker
     | SetBrokerState
     | RemoveBroker
@@ -269,6 +282,7 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     28: ConfirmLost,
     29: ResizeTopic,
     30: AlterGroup,
+    31: SetClusterVersion,
     40: PutSchedule,
     41: PauseSchedule,
     42: RemoveSchedule,
@@ -286,6 +300,8 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     58: PutRole,
     59: RemoveRole,
 }
+#: The cluster version that brought a command; the others are as old as the log.
+FIRST_VERSION_BY_COMMAND: Final[Mapping[type[Command], int]] = {SetClusterVersion: CLUSTER_VERSION_STORED}
 _KIND_BY_COMMAND: Final = {command: kind for kind, command in _COMMAND_BY_KIND.items()}
 #: All but `now_ms`, which is in the head and the last field of each class.
 _FIELDS_BY_KIND: Final = {kind: fields_of(command, without="now_ms") for kind, command in _COMMAND_BY_KIND.items()}
@@ -304,10 +320,10 @@ def decode_command(data: bytes | memoryview) -> Command:
     if len(data) < HEAD_BYTES:
         raise InvalidArgumentError(f"{len(data)} bytes are too few for a metadata command")
     version, kind, now_ms, magic = _HEAD.unpack_from(data)
-    if version != VERSION or magic != MAGIC:
-        raise InvalidArgumentError(f"no metadata command of version {VERSION}")
-    if kind not in _COMMAND_BY_KIND:
-        raise InvalidArgumentError(f"unknown metadata command {kind}")
+    if magic != MAGIC:
+        raise InvalidArgumentError("no metadata command")
+    if version != VERSION or kind not in _COMMAND_BY_KIND:
+        raise UnknownEntryError(f"unknown metadata command {kind} of layout {version}")
     reader = Reader(data, HEAD_BYTES)
     values = _FIELDS_BY_KIND[kind].read(reader)
     reader.finish()

@@ -3,6 +3,9 @@
 Deterministic and total: an invalid entry is answered with an error and changes nothing. A command is checked first
 (`rules`), wholly, and only then changes the tables (`state`). The applied index is part of the state, so that no entry
 can be applied twice, also after a restart.
+
+In a cluster of a version that this program does not support, entries may have a meaning that it does not know: the
+machine raises for the first of those, and its replica is cut off. Skipping it would make this state another one.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,6 +28,7 @@ from flotilla.metadata.commands import (
     RegisterBroker,
     RemoveBroker,
     SetBrokerState,
+    SetClusterVersion,
     decode_command,
 )
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
@@ -72,10 +76,11 @@ from flotilla.metadata.stream_commands import (
 from flotilla.metadata.stream_groups import GroupMember, StreamGroup
 from flotilla.metadata.transactions import Transaction
 from flotilla.metadata.values import ACTIVE, Broker, Cluster, Partition, Topic
-from flotilla.types.errors import FlotillaError, InvalidArgumentError
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnknownEntryError
 from flotilla.types.ids import Index, NodeId
 from flotilla.types.snapshot_data import SnapshotData
 from flotilla.types.topics import check_settings
+from flotilla.types.version import CLUSTER_VERSION_MAX
 
 
 class LoggedEntry(Protocol):
@@ -97,6 +102,7 @@ class MetadataMachine:
         self.applied: Index = 0
         self._handlers: dict[type[Any], Callable[[Any], object]] = {
             InitCluster: self._init_cluster,
+            SetClusterVersion: self._set_cluster_version,
             RegisterBroker: self._register_broker,
             SetBrokerState: self._set_broker_state,
             RemoveBroker: self._remove_broker,
@@ -153,13 +159,18 @@ class MetadataMachine:
     # The interface of a replica.
 
     def apply(self, entry: LoggedEntry) -> object:
-        """The value that the command made or changed, or a FlotillaError; None: it made none."""
+        """The value that the command made or changed, or a FlotillaError; None: it made none.
+
+        Raises UnknownEntryError in a cluster of a later version than this program supports.
+        """
         assert entry.index > self.applied, f"entry {entry.index} was applied before ({self.applied})"
         self.applied = entry.index
         try:
             command = decode_command(entry.data)
             check_command(self.state, command)
         except FlotillaError as error:
+            if isinstance(error, UnknownEntryError) and self.state.cluster_version > CLUSTER_VERSION_MAX:
+                raise
             return error.with_traceback(None)
         return self._handlers[type(command)](command)
 
@@ -205,6 +216,10 @@ class MetadataMachine:
         if not self.state.cluster.cluster_id:
             self.state.cluster = Cluster(command.cluster_id, command.name, command.founders, command.now_ms)
         return self.state.cluster
+
+    def _set_cluster_version(self, command: SetClusterVersion) -> int:
+        self.state.cluster_version = max(self.state.cluster_version, command.version)
+        return self.state.cluster_version
 
     def _register_broker(self, command: RegisterBroker) -> Broker:
         known = self.state.brokers.get(command.node)

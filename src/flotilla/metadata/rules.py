@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from flotilla.metadata.commands import (
+    FIRST_VERSION_BY_COMMAND,
     AlterGroup,
     AlterTopic,
     Command,
@@ -22,6 +23,7 @@ from flotilla.metadata.commands import (
     RegisterBroker,
     RemoveBroker,
     SetBrokerState,
+    SetClusterVersion,
 )
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
 from flotilla.metadata.move_rules import confirm_lost, finish_move, plan_moves, resize_topic, set_incarnation
@@ -76,11 +78,14 @@ from flotilla.types.topics import (
     check_settings,
     check_topic_name,
 )
+from flotilla.types.version import FIRST
 
 CLUSTER_ID_LENGTH_MAX: Final = 64
 CLUSTER_NAME_LENGTH_MAX: Final = 64
 ADDRESS_LENGTH_MAX: Final = 255
 VERSION_LENGTH_MAX: Final = 64
+#: Handshakes between nodes have 16 bits for it.
+_CLUSTER_VERSION_LIMIT: Final = 2**16 - 1
 #: Ids travel as unsigned integers of 32 bits in names of files and in settings.
 NODE_MAX: Final[NodeId] = 2**32 - 1
 #: The head of a command stores 64 bits.
@@ -91,6 +96,13 @@ _Value = TypeVar("_Value")
 def check_command(state: ClusterState, command: Command) -> None:
     """Raises the error that applying the command now would be answered with."""
     _check_time(command.now_ms)
+    needed = FIRST_VERSION_BY_COMMAND.get(type(command), FIRST)
+    if needed > (command.version if isinstance(command, SetClusterVersion) else state.cluster_version):
+        # Earlier programs would not know it.
+        raise ConfigurationChangeError(
+            f"{type(command).__name__} needs cluster version {needed}, and the cluster is at {state.cluster_version}; "
+            "see `flotilla cluster upgrade`"
+        )
     _RULES[type(command)](state, command)
 
 
@@ -154,6 +166,15 @@ def _init_cluster(state: ClusterState, command: InitCluster) -> None:
         raise AlreadyExistsError(
             f"this is cluster {known.name} ({known.cluster_id}), founded by {list(known.founders)}"
         )
+
+
+def _set_cluster_version(state: ClusterState, command: SetClusterVersion) -> None:
+    if command.version > _CLUSTER_VERSION_LIMIT:
+        raise InvalidArgumentError(f"{command.version} is no cluster version")
+    is_raised = command.version > state.cluster_version
+    if is_raised and state.cluster.cluster_id and command.nodes != tuple(sorted(state.brokers)):
+        # A node that came meanwhile may not support it.
+        raise ConfigurationChangeError("the nodes of the cluster have changed meanwhile; try again")
 
 
 def _register_broker(state: ClusterState, command: RegisterBroker) -> None:
@@ -438,6 +459,7 @@ def _check_text(noun: str, text: str, length_max: int) -> None:
 # Looked up by type; each rule takes the command of its row.
 _RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
     InitCluster: _init_cluster,
+    SetClusterVersion: _set_cluster_version,
     RegisterBroker: _register_broker,
     SetBrokerState: _set_broker_state,
     RemoveBroker: _remove_broker,

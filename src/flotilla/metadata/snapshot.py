@@ -2,6 +2,9 @@
 
 Tables are written in the order of their keys, so equal states give equal bytes whatever happened before. Transactions
 and the stream groups of a topic keep their own order, the oldest first, which is the same at all replicas.
+
+Which version is written depends on the version of the cluster: a node of an earlier program must be able to read what
+another node sends it, and what it finds on its own disk after it went back.
 """
 
 from dataclasses import replace
@@ -22,8 +25,11 @@ from flotilla.metadata.values import Broker, Cluster, Partition, Tombstone, Topi
 from flotilla.types.errors import CorruptionError, InvalidArgumentError
 from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.snapshot_data import SnapshotData, whole
+from flotilla.types.version import CLUSTER_VERSION_STORED, FIRST
 
-VERSION: Final = 10
+VERSION: Final = 11
+#: Before the cluster version was stored.
+FIRST_LAYOUT: Final = 10
 
 _Value = TypeVar("_Value")
 
@@ -51,6 +57,8 @@ class Snapshot(NamedTuple):
     schedules: tuple[Schedule, ...]
     security: FrozenSecurity
     join_tokens: tuple[JoinToken, ...]
+    #: Since version 11.
+    cluster_version: int = FIRST
 
 
 # A partition's number is its place in its topic.
@@ -122,15 +130,16 @@ def _read_applications(reader: Reader) -> FrozenApplications:
     return FrozenApplications(dict(_USED.read(reader)), dict.fromkeys(_IDLE.read(reader)))
 
 
-_SNAPSHOT: Final = layout_of(
-    Snapshot,
-    {
-        tuple[Partition, ...]: Layout(_write_partitions, _read_partitions),
-        StreamGroup: Layout(_write_stream_group, _read_stream_group),
-        FrozenDecisions: Layout(_write_ended, _read_ended),
-        FrozenApplications: Layout(_write_applications, _read_applications),
-    },
-)
+_SPECIAL: Final = {
+    tuple[Partition, ...]: Layout(_write_partitions, _read_partitions),
+    StreamGroup: Layout(_write_stream_group, _read_stream_group),
+    FrozenDecisions: Layout(_write_ended, _read_ended),
+    FrozenApplications: Layout(_write_applications, _read_applications),
+}
+_LAYOUTS: Final = {
+    FIRST_LAYOUT: fields_of(Snapshot, without="cluster_version", special=_SPECIAL),
+    VERSION: fields_of(Snapshot, special=_SPECIAL),
+}
 
 
 def freeze(applied: Index, state: ClusterState) -> Snapshot:
@@ -154,14 +163,16 @@ def freeze(applied: Index, state: ClusterState) -> Snapshot:
         schedules=_by_key(state.schedules.schedules),
         security=state.security.freeze(),
         join_tokens=state.join_tokens.freeze(),
+        cluster_version=state.cluster_version,
     )
 
 
 def encode(snapshot: Snapshot) -> bytes:
     """Depends on the view alone: any thread may call it."""
+    version = VERSION if snapshot.cluster_version >= CLUSTER_VERSION_STORED else FIRST_LAYOUT
     writer = Writer()
-    writer.integer(VERSION)
-    _SNAPSHOT.write(writer, snapshot)
+    writer.integer(version)
+    _LAYOUTS[version].write(writer, snapshot)
     return writer.finish()
 
 
@@ -174,9 +185,9 @@ def decode_snapshot(data: SnapshotData) -> tuple[Index, ClusterState]:
     reader = Reader(whole(data))
     try:
         version = reader.integer()
-        if version != VERSION:
-            raise InvalidArgumentError(f"its version is {version}, not {VERSION}")
-        snapshot: Snapshot = _SNAPSHOT.read(reader)
+        if version not in _LAYOUTS:
+            raise InvalidArgumentError(f"its version is {version}, and this program reads {FIRST_LAYOUT} to {VERSION}")
+        snapshot = Snapshot(*_LAYOUTS[version].read(reader))
         reader.finish()
         state = _restore(snapshot)
     except (InvalidArgumentError, AssertionError) as error:
@@ -188,6 +199,7 @@ def _restore(snapshot: Snapshot) -> ClusterState:
     """Raises AssertionError for a state that breaks an invariant."""
     state = ClusterState()
     state.cluster = snapshot.cluster
+    state.cluster_version = snapshot.cluster_version
     state.next_move = snapshot.next_move
     for broker in snapshot.brokers:
         state.put_broker(broker)

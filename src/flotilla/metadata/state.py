@@ -33,6 +33,7 @@ from flotilla.metadata.values import (
     Topic,
 )
 from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.version import FIRST
 
 _NO_CLUSTER = Cluster("", "", (), 0)
 
@@ -48,6 +49,7 @@ class ClusterState:
         "assignments",
         "brokers",
         "cluster",
+        "cluster_version",
         "join_tokens",
         "moves",
         "names",
@@ -65,6 +67,8 @@ class ClusterState:
 
     def __init__(self) -> None:
         self.cluster = _NO_CLUSTER
+        #: What every node can read (`types/version`). Never goes down.
+        self.cluster_version = FIRST
         self.brokers: dict[NodeId, Broker] = {}
         #: Brokers that left, and when. Their ids are not used again: a node with an empty disk and a known id could
         #: vote for a leader without entries that it had stored.

@@ -15,6 +15,9 @@ else is said: the hello has a nonce, the first welcome is a challenge with anoth
 node, and the dialling node sends its own proof, to which the second welcome is the decision.
 
 The welcome also says whether the answering node is part of a cluster. Nodes that found one ask for that first.
+
+The versions in both frames are cluster versions (`types/version`), of which a link speaks the highest that
+both nodes support. A node that does not support the version of the cluster is refused, and learns that version.
 """
 
 import struct
@@ -24,9 +27,7 @@ from dataclasses import dataclass, field, replace
 from flotilla.codec.frames import Buffer
 from flotilla.security.join_secret import NONCE_BYTES, PROOF_BYTES, JoinSecret
 from flotilla.types.ids import NodeId
-
-PROTOCOL_VERSION_MIN = 1
-PROTOCOL_VERSION_MAX = 1
+from flotilla.types.version import CLUSTER_VERSION_MAX, CLUSTER_VERSION_MIN, SUPPORTED, VersionRange
 
 #: The bound of frames from a peer before its handshake is accepted.
 HANDSHAKE_BYTES_MAX = 256
@@ -36,11 +37,11 @@ CLUSTER_ID_BYTES = 16
 NO_CLUSTER_ID = bytes(CLUSTER_ID_BYTES)
 
 _MAGIC = b"FLTP"
-# magic, lowest and highest protocol version, digest of the cluster's name, sender, addressee, process.
+# magic, lowest and highest cluster version, digest of the cluster's name, sender, addressee, process.
 _HELLO = struct.Struct(">4sHH16sQQQ")
 #: After it: the number of the data directory, the cluster's id, the starts of the directory.
 _HELLO_MORE = struct.Struct(">Q16sQ")
-# magic, decision, version chosen, sender.
+# magic, decision, version chosen (of REFUSED_VERSION: that of the cluster), sender.
 _WELCOME = struct.Struct(">4sHHQ")
 #: After it: the number of the data directory, the cluster's id, the standing.
 _WELCOME_MORE = struct.Struct(">Q16sB")
@@ -74,7 +75,7 @@ CHALLENGED = 12
 
 DECISION_TEXT = {
     ACCEPTED: "accepted",
-    REFUSED_VERSION: "no protocol version in common",
+    REFUSED_VERSION: "the node does not support the version of this cluster",
     REFUSED_CLUSTER: "the node belongs to a cluster of another name",
     REFUSED_ADDRESSEE: "the address belongs to another node",
     REFUSED_STRANGER: "the node is not a member",
@@ -102,8 +103,8 @@ class PeerHello:
     to: NodeId
     #: Drawn at every start of a process.
     process: int
-    version_min: int = PROTOCOL_VERSION_MIN
-    version_max: int = PROTOCOL_VERSION_MAX
+    version_min: int = CLUSTER_VERSION_MIN
+    version_max: int = CLUSTER_VERSION_MAX
     #: The number of the data directory; 0: it has none.
     data: int = 0
     cluster_id: bytes = NO_CLUSTER_ID
@@ -112,11 +113,16 @@ class PeerHello:
     #: For the proof of the answering node; empty: this node has no join secret.
     nonce: bytes = b""
 
+    @property
+    def versions(self) -> VersionRange:
+        return VersionRange(self.version_min, self.version_max)
+
 
 @dataclass(frozen=True, slots=True)
 class PeerWelcome:
     decision: int
     sender: NodeId
+    #: Which the link speaks; of REFUSED_VERSION that of the cluster. 0: none.
     version: int = 0
     data: int = 0
     cluster_id: bytes = NO_CLUSTER_ID
@@ -147,6 +153,8 @@ class Introduction:
     data: int = 0
     starts: int = 0
     cluster_id: bytes = NO_CLUSTER_ID
+    #: As far as this node knows; 0: not at all.
+    cluster_version: int = 0
     is_in_cluster: bool = False
     #: The nodes with which this one founded its cluster, with the number of each data directory.
     founders: Mapping[NodeId, int] = field(default_factory=dict)
@@ -181,7 +189,9 @@ class Introduction:
         return self.secret.is_proof(proof, _DIALS, hello, encode_welcome(challenge))
 
     def welcome(self, hello: PeerHello, decision: int) -> PeerWelcome:
-        version = min(PROTOCOL_VERSION_MAX, hello.version_max) if decision == ACCEPTED else 0
+        version = min(CLUSTER_VERSION_MAX, hello.version_max) if decision == ACCEPTED else 0
+        if decision == REFUSED_VERSION:
+            version = self.cluster_version
         standing = IN_CLUSTER if self.is_in_cluster else NO_CLUSTER
         if self.is_in_cluster and hello.data and self.founders.get(hello.sender) == hello.data:
             standing = FOUNDED_WITH_YOU
@@ -234,7 +244,7 @@ def judge(
 
     `removed` are nodes that were members once and never will be again.
     """
-    if hello.version_max < PROTOCOL_VERSION_MIN or hello.version_min > PROTOCOL_VERSION_MAX:
+    if hello.version_max < max(SUPPORTED.lowest, own.cluster_version) or hello.version_min > SUPPORTED.highest:
         return REFUSED_VERSION
     if hello.cluster != own.cluster:
         return REFUSED_CLUSTER

@@ -20,8 +20,6 @@ from flotilla.peers.handshake import (
     ACCEPTED,
     CHALLENGED,
     DECISION_TEXT,
-    PROTOCOL_VERSION_MAX,
-    PROTOCOL_VERSION_MIN,
     HandshakeError,
     Introduction,
     PeerWelcome,
@@ -35,6 +33,7 @@ from flotilla.security.node_tls import PeerTls
 from flotilla.types.address import Address
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.limits import MIB, PEER_QUEUE_BYTES_MAX
+from flotilla.types.version import SUPPORTED
 
 #: Messages share a frame up to about this size; the receiver handles one while the next is in flight.
 FRAME_BYTES_TARGET = 1 * MIB
@@ -266,8 +265,11 @@ class PeerLink:
             return DECISION_TEXT.get(welcome.decision, f"refused with decision {welcome.decision}")
         if welcome.sender != self.peer:
             return f"node {welcome.sender} answered instead of node {self.peer}"
-        if not PROTOCOL_VERSION_MIN <= welcome.version <= PROTOCOL_VERSION_MAX:
-            return f"protocol version {welcome.version} was chosen"
+        if not SUPPORTED.has(welcome.version):
+            return f"version {welcome.version} was chosen, and this node supports {SUPPORTED}"
+        present = self._own.cluster_version
+        if welcome.version < present:
+            return f"the cluster is at version {present}, and the node supports up to {welcome.version}"
         if not self._has_proved and self._own.needs_proof(is_encrypted=connection.is_encrypted, has_none=True):
             return "the other side does not ask for the join secret, and so does not know it"
         return ""

@@ -28,6 +28,7 @@ from flotilla.security.node_tls import PeerTls
 from flotilla.types.address import Address
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.timing import Timing
+from flotilla.types.version import VersionRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,10 @@ class PeerNetwork:
 
     def is_up(self, peer: NodeId) -> bool:
         return peer in self._up
+
+    def versions_of(self, peer: NodeId) -> VersionRange | None:
+        """The cluster versions that a peer supports; None: it is not up."""
+        return self._server.versions_of(peer) if peer in self._up else None
 
     def answers(self) -> dict[NodeId, PeerWelcome | None]:
         """What each peer said to the newest hello; None: it cannot be reached."""

@@ -41,6 +41,7 @@ from flotilla.security.node_tls import PeerTls
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.limits import PEER_HANDSHAKE_COUNT_MAX
+from flotilla.types.version import VersionRange
 
 #: A hostile sender can use any id, so only this many refused ids are remembered and reported.
 _REFUSALS_MAX = 64
@@ -116,6 +117,11 @@ class PeerServer:
 
     def has(self, peer: NodeId) -> bool:
         return peer in self._accepted
+
+    def versions_of(self, peer: NodeId) -> VersionRange | None:
+        """The cluster versions that a connected peer supports; None: it is not connected."""
+        present = self._accepted.get(peer)
+        return None if present is None else present[1].versions
 
     def expect(self, peer: NodeId, known: KnownPeer) -> None:
         """The peer is accepted from now on, if it agrees with what is known of it."""

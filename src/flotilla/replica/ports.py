@@ -232,7 +232,10 @@ Remains: TypeAlias = Iterator[None]
 
 
 class StateMachine(Protocol):
-    """The state that a group replicates. Deterministic; `apply` is total and never raises."""
+    """The state that a group replicates. Deterministic; `apply` is total.
+
+    It raises for an entry of a later version alone: skipping that would make this state another one.
+    """
 
     def apply(self, entry: Entry) -> object:
         """Applies a committed DATA entry and returns the reply to its proposer."""

@@ -20,10 +20,12 @@ from typing import Final, Protocol
 from flotilla.machine import here
 from flotilla.types.errors import CorruptionError, DiskFullError, InvalidArgumentError
 from flotilla.types.ids import NodeId
+from flotilla.types.version import CLUSTER_VERSION_STORED, FIRST, why_unsupported
 
 IDENTITY_FILE = "identity.json"
-#: Of that file; one without a version is of the first.
-IDENTITY_VERSION: Final = 1
+#: Of that file; one without a version is of the first. The second has the version of the cluster, and is written as
+#: soon as that is above the first: so an earlier program refuses the directory.
+IDENTITY_VERSION: Final = 2
 #: In the store, because it must go where the store goes.
 STARTS_FILE = "journal/starts"
 #: What `set_aside` moves; everything but the identity.
@@ -46,6 +48,8 @@ class DataDirIdentity:
     starts: int = 0
     #: If this node founded the cluster: the others that did, with the number of each data directory.
     founders: Mapping[NodeId, int] = field(default_factory=dict)
+    #: The version of the cluster, as far as the node has learned it.
+    cluster_version: int = FIRST
 
 
 class Folder(Protocol):
@@ -104,13 +108,19 @@ class DataDir:
     def founded(self, founders: Mapping[NodeId, int]) -> None:
         self._put(replace(self.identity, founders=dict(founders)))
 
-    def entered(self, cluster_id: str) -> None:
-        """Raises CorruptionError when the directory belongs to another cluster of the same name."""
-        known = self.identity.cluster_id
-        if known and known != cluster_id:
-            raise CorruptionError(f"{self._folder} belongs to cluster {known}, but its store to cluster {cluster_id}")
-        if not known:
-            self._put(replace(self.identity, cluster_id=cluster_id))
+    def entered(self, cluster_id: str, cluster_version: int) -> None:
+        """The version never goes down: metadata that are read again begin with earlier ones.
+
+        Raises CorruptionError when the directory belongs to another cluster of the same name.
+        """
+        known = self.identity
+        cluster_version = max(cluster_version, known.cluster_version)
+        if known.cluster_id not in ("", cluster_id):
+            raise CorruptionError(
+                f"{self._folder} belongs to cluster {known.cluster_id}, but its store to cluster {cluster_id}"
+            )
+        if (known.cluster_id, known.cluster_version) != (cluster_id, cluster_version):
+            self._put(replace(known, cluster_id=cluster_id, cluster_version=cluster_version))
 
     def recovered(self, cluster_id: str) -> None:
         """The directory is all that is left of its cluster. It becomes another one, which no old member belongs to."""
@@ -127,14 +137,16 @@ class DataDir:
         self._put(replace(self.identity, starts=max(1, self.identity.starts)))
 
     def _put(self, identity: DataDirIdentity) -> None:
+        stores_version = identity.cluster_version >= CLUSTER_VERSION_STORED
         fields = {
-            "version": IDENTITY_VERSION,
+            "version": IDENTITY_VERSION if stores_version else 1,
             "node": identity.node,
             "cluster": identity.cluster,
             "incarnation": identity.incarnation,
             "cluster_id": identity.cluster_id,
             "starts": identity.starts,
             "founders": {str(node): number for node, number in sorted(identity.founders.items())},
+            **({"cluster_version": identity.cluster_version} if stores_version else {}),
         }
         self._folder.write(IDENTITY_FILE, json.dumps(fields).encode())
         self.identity = identity
@@ -165,7 +177,7 @@ class _LaterVersionError(Exception):
 
 
 def read_identity(folder: Folder) -> DataDirIdentity:
-    """Raises InvalidArgumentError when the file is absent or damaged."""
+    """Raises InvalidArgumentError when the file is absent or damaged, or of a version that this program cannot use."""
     content = folder.read(IDENTITY_FILE)
     if content is None:
         raise InvalidArgumentError(f"{folder} has no {IDENTITY_FILE}; it is not a node's data directory")
@@ -174,13 +186,14 @@ def read_identity(folder: Folder) -> DataDirIdentity:
         version = int(fields.get("version", 1))
         if version > IDENTITY_VERSION:
             raise _LaterVersionError(version)
-        return DataDirIdentity(
+        identity = DataDirIdentity(
             node=int(fields["node"]),
             cluster=str(fields["cluster"]),
             incarnation=int(fields["incarnation"]),
             cluster_id=str(fields["cluster_id"]),
             starts=int(fields["starts"]),
             founders={int(node): int(number) for node, number in fields["founders"].items()},
+            cluster_version=int(fields["cluster_version"]) if version > 1 else FIRST,
         )
     except _LaterVersionError as later:
         raise InvalidArgumentError(
@@ -189,6 +202,10 @@ def read_identity(folder: Folder) -> DataDirIdentity:
         ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidArgumentError(f"{folder}/{IDENTITY_FILE} is damaged: {error}") from error
+    unsupported = why_unsupported(identity.cluster_version)
+    if unsupported:
+        raise InvalidArgumentError(f"{folder} belongs to a cluster that this program cannot be part of: {unsupported}")
+    return identity
 
 
 def read_starts(folder: Folder) -> int | None:

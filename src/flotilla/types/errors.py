@@ -143,6 +143,10 @@ class WrongTypeError(InvalidArgumentError, TypeError):
     """An argument of a wrong type; raised by the client, where a broker would answer InvalidArgumentError."""
 
 
+class UnknownEntryError(InvalidArgumentError):
+    """An entry of a log is of a kind that this version does not know."""
+
+
 class UnavailableError(FlotillaError, ConnectionError):
     row = UNAVAILABLE
 

@@ -1,3 +1,61 @@
-"""The version of the package, in the one place that everything else reads it from."""
+"""The version of the package, in the one place that everything else reads it from, and those of clusters it supports.
+
+The cluster version is one number, stored in the metadata, for what every node of a cluster can read. A program supports
+a range of them, and says so in every handshake between nodes. What an earlier version cannot read, an entry of a new
+kind, a new field, a new layout of a snapshot or a new message between nodes, is written only in a cluster of the
+version that brought it. So nodes of two programs work side by side, and a node can go back to the earlier program until
+an operator raises the version (`flotilla cluster upgrade`); it never goes down.
+
+To change a format: raise `CLUSTER_VERSION_MAX`, add a constant below, and compare it with the cluster's version
+wherever the new format is written. To drop an old one: raise `CLUSTER_VERSION_MIN`.
+"""
+
+from typing import Final, NamedTuple
 
 __version__ = "0.2.0.dev0"
+
+#: The range that this program supports.
+CLUSTER_VERSION_MIN: Final = 1
+CLUSTER_VERSION_MAX: Final = 2
+
+#: The version of a cluster that does not store its version.
+FIRST: Final = 1
+
+# Features, by the version that brought them.
+
+#: The metadata have the cluster version: the command that raises it, and its field in their snapshots.
+CLUSTER_VERSION_STORED: Final = 2
+
+#: What each version brought, for people.
+NEWS: Final = {
+    FIRST: "the formats of 0.2.0",
+    CLUSTER_VERSION_STORED: "the cluster stores its version",
+}
+
+
+class VersionRange(NamedTuple):
+    """The cluster versions that a node supports."""
+
+    lowest: int
+    highest: int
+
+    def has(self, version: int) -> bool:
+        return self.lowest <= version <= self.highest
+
+    def __str__(self) -> str:
+        if self.lowest == self.highest:
+            return f"version {self.lowest} only"
+        return f"versions {self.lowest} to {self.highest}"
+
+
+SUPPORTED: Final = VersionRange(CLUSTER_VERSION_MIN, CLUSTER_VERSION_MAX)
+
+
+def why_unsupported(version: int) -> str:
+    """Why this program cannot be part of a cluster of that version; empty: it can, or the version is not known (0)."""
+    if not version or SUPPORTED.has(version):
+        return ""
+    sentence = f"the cluster is at version {version}, and this program supports {SUPPORTED}"
+    if version > SUPPORTED.highest:
+        return f"{sentence}: start it with a later version of flotilla"
+    return f"{sentence}: run `flotilla cluster upgrade` with an earlier version of flotilla first"

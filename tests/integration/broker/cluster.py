@@ -42,6 +42,8 @@ class Broker:
         self.peer_address = f"{host}:{ports[1]}"
         #: What the command runs under, such as another network namespace.
         self.prefix: tuple[str, ...] = ()
+        #: Where its program is.
+        self.source = ROOT / "src"
         self.flags = {
             "node_id": str(node),
             "data_dir": str(self.data),
@@ -72,7 +74,7 @@ class Broker:
             self._process = subprocess.Popen(
                 [*self.prefix, sys.executable, "-m", "flotilla.cli", "serve", "--stop-with-stdin", *flags],
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+                env={**os.environ, "PYTHONPATH": str(self.source)},
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

@@ -37,6 +37,7 @@ from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.operations import ClusterReply, CreateTopic, JoinCluster, Reply, Request
 from flotilla.types.records import Record
 from flotilla.types.settings import NodeSettings
+from flotilla.types.version import SUPPORTED, VersionRange
 
 TICK_MS = 100
 #: The time at which the clock of a fleet begins.
@@ -153,6 +154,8 @@ class Node:
         self.replies: list[tuple[PendingRequest, object]] = []
         self.answers: list[Answer] = []
         self.transfers: list[tuple[GroupId, NodeId]] = []
+        #: The cluster versions that the node's program supports.
+        self.versions = SUPPORTED
         #: Clusters that the node was asked to join.
         self.entering: list[tuple[list[str], bytes]] = []
         self.store = NodeStore.open(self.disk, StoreOptions(journal_bytes=256 * 1024, segment_bytes=64 * 1024), span_of)
@@ -364,6 +367,9 @@ class Node:
 
     def is_up(self, node: NodeId) -> bool:
         return node == self.node or self.fleet.is_up(self.node, node)
+
+    def versions_of(self, node: NodeId) -> VersionRange | None:
+        return self.fleet.nodes[node].versions if self.is_up(node) else None
 
     def connect(self, node: NodeId, peer: str, incarnation: int = 0, starts: int = 0, process: int = 0) -> None:
         assert node != self.node

@@ -37,7 +37,9 @@ partitions = st.builds(op.PartitionInfo, number=u32, leader=u64, replicas=node_l
 topics = st.builds(
     op.TopicInfo, name=text, topic_id=u64, partitions=st.lists(partitions, max_size=3), settings=settings
 )
-brokers = st.builds(op.BrokerInfo, node=u64, client=text, http=text, is_alive=flags, state=text)
+brokers = st.builds(
+    op.BrokerInfo, node=u64, client=text, http=text, is_alive=flags, state=text, version=text, cluster_version_max=u32
+)
 moves = st.builds(cluster.PlannedMove, topic=text, partition=u32, replicas=node_lists, target=node_lists)
 replicas = st.builds(cluster.ReplicaInfo, node=u64, role=text, is_alive=flags, behind_entries=u64, behind_bytes=u64)
 
@@ -134,8 +136,9 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     op.DeleteTopic: st.builds(op.DeleteTopic, topic=text),
     op.InitCluster: st.builds(op.InitCluster, nodes=nodes),
     op.JoinCluster: st.builds(
-        op.JoinCluster, node=u64, peer=text, client=text, http=text, incarnation=u64, token=st.binary(max_size=70)
+        op.JoinCluster, node=u64, peer=text, client=text, incarnation=u64, token=st.binary(max_size=70), version_max=u32
     ),
+    cluster.UpgradeCluster: st.builds(cluster.UpgradeCluster, version=u32, is_dry_run=flags),
     cluster.EnterCluster: st.builds(
         cluster.EnterCluster, servers=st.lists(text, max_size=3), token=st.binary(max_size=70)
     ),
@@ -288,6 +291,7 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
         cluster_name=text,
     ),
     op.TopicReply: st.builds(op.TopicReply, topic=topics),
+    cluster.ClusterUpgraded: st.builds(cluster.ClusterUpgraded, version=u32, before=u32),
     op.ClusterReply: st.builds(op.ClusterReply, cluster_id=text, peers=nodes, cluster_name=text),
     op.Done: st.builds(op.Done),
     cluster.MovesPlanned: st.builds(cluster.MovesPlanned, moves=st.lists(moves, max_size=3)),

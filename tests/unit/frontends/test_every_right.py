@@ -73,6 +73,7 @@ ROWS: dict[type[Request], Callable[[str], Request]] = {
     DescribeReplicas: lambda where: DescribeReplicas(TOPIC, 0),
     ops.DescribeStreamGroup: lambda where: ops.DescribeStreamGroup(TOPIC, GROUP),
     ops.DrainNode: lambda where: ops.DrainNode(99),
+    ops.UpgradeCluster: lambda where: ops.UpgradeCluster(),
     EnterCluster: lambda where: EnterCluster([]),
     ops.ExpireGroup: lambda where: ops.ExpireGroup(TOPIC, 0, GROUP, 1),
     ops.ExplainMessage: lambda where: ops.ExplainMessage(TOPIC, 0, 0, GROUP),

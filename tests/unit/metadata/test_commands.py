@@ -19,6 +19,7 @@ from flotilla.metadata.commands import (
     RegisterBroker,
     RemoveBroker,
     SetBrokerState,
+    SetClusterVersion,
     decode_command,
     encode_command,
 )
@@ -41,6 +42,7 @@ PLANS = st.builds(
 
 COMMANDS = st.one_of(
     st.builds(InitCluster, TEXT, TEXT, IDS, U64),
+    st.builds(SetClusterVersion, U64, IDS, U64),
     st.builds(RegisterBroker, TEXT, U64, TEXT, TEXT, TEXT, TEXT, TEXT, U64, U64, U64),
     st.builds(SetBrokerState, U64, U64, U64),
     st.builds(RemoveBroker, U64, U64),
@@ -86,6 +88,7 @@ EXAMPLES = {
     27: (SetIncarnation(1, 300, True, 5), "01ac0201"),
     28: (ConfirmLost(16, 1, 300, 5), "1001ac02"),
     29: (ResizeTopic("t", 2, 5), "017402"),
+    31: (SetClusterVersion(2, (1, 300), 5), "020201ac02"),
     30: (AlterGroup("t", "g", (("n", 7), ("t", "x")), ("m",), 5), "0174016702016e0007017401017801016d"),
     40: (
         PutSchedule("n", 0, Plan("t", "c", 0, "z", 7, "one", 9, b"p", b"k", (("h", b"v"),), 1, 2), 300, 5),

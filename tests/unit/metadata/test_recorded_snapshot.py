@@ -13,6 +13,7 @@ from flotilla.metadata.commands import (
     DeleteTopic,
     RemoveBroker,
     SetBrokerState,
+    SetClusterVersion,
 )
 from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.move_commands import ConfirmLost, PlanMoves, SetIncarnation
@@ -30,7 +31,7 @@ from flotilla.metadata.security.commands import (
     RemoveUser,
 )
 from flotilla.metadata.security.join_tokens import PutJoinToken, UseJoinToken
-from flotilla.metadata.snapshot import VERSION
+from flotilla.metadata.snapshot import FIRST_LAYOUT, VERSION
 from flotilla.metadata.stream_commands import (
     ForgetStreamGroup,
     JoinStreamGroup,
@@ -44,6 +45,7 @@ from flotilla.types.operations.stream import ROUND_ROBIN
 from tests.unit.metadata.entries import Log, cluster, register
 from tests.unit.metadata.plans import plan
 
+#: That of a cluster of the first version; later ones write their version behind the same bytes.
 RECORDED = Path(__file__).with_name("recorded_snapshot.hex")
 
 
@@ -154,9 +156,24 @@ def test_the_bytes_are_recorded():
     assert restored.snapshot() == recorded
 
 
+def test_the_version_of_the_cluster_decides_what_is_written():
+    log = full_log()
+    earlier = log.machine.snapshot()
+    assert earlier[0] == FIRST_LAYOUT
+    accept(log, SetClusterVersion(2, tuple(sorted(log.machine.state.brokers)), 2_000))
+    later = log.machine.snapshot()
+    # The index of the applied entry has two bytes.
+    assert (later[:1], later[3:]) == (bytes([VERSION]), earlier[3:] + b"\x02")
+    restored = MetadataMachine()
+    restored.restore(later)
+    assert (restored.state.cluster_version, restored.snapshot()) == (2, later)
+    with pytest.raises(CorruptionError, match=f"version is {VERSION + 1}, and this program reads 10 to {VERSION}"):
+        restored.restore(bytes([VERSION + 1]) + later[1:])
+
+
 def test_bytes_that_were_changed_or_cut_short_are_read_or_refused():
     recorded = bytes.fromhex(RECORDED.read_text())
-    assert recorded[0] == VERSION
+    assert recorded[0] == FIRST_LAYOUT
     for at in range(1, len(recorded)):
         with pytest.raises(CorruptionError):
             MetadataMachine().restore(recorded[:at])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from flotilla.peers import handshake
 from flotilla.peers.handshake import Introduction, KnownPeer, PeerHello, PeerWelcome, judge
+from flotilla.types.version import CLUSTER_VERSION_MAX
 
 CLUSTER = b"0123456789abcdef"
 OWN_ID = b"a cluster's id !"
@@ -22,7 +23,7 @@ MEMBERS = {2: KnownPeer(5, starts=7, process=77), 3: KnownPeer()}
     [
         (GOOD, handshake.ACCEPTED),
         (replace(GOOD, version_min=1, version_max=9), handshake.ACCEPTED),
-        (replace(GOOD, version_min=2, version_max=9), handshake.REFUSED_VERSION),
+        (replace(GOOD, version_min=8, version_max=9), handshake.REFUSED_VERSION),
         (replace(GOOD, version_min=0, version_max=0), handshake.REFUSED_VERSION),
         (replace(GOOD, cluster=b"another cluster!"), handshake.REFUSED_CLUSTER),
         (replace(GOOD, to=3), handshake.REFUSED_ADDRESSEE),
@@ -35,7 +36,7 @@ MEMBERS = {2: KnownPeer(5, starts=7, process=77), 3: KnownPeer()}
         (replace(GOOD, data=0), handshake.REFUSED_DATA),
         (replace(GOOD, sender=3, data=6), handshake.ACCEPTED),
         (replace(GOOD, sender=1), handshake.REFUSED_STRANGER),
-        (replace(GOOD, cluster=b"another cluster!", version_min=2, version_max=2), handshake.REFUSED_VERSION),
+        (replace(GOOD, cluster=b"another cluster!", version_min=9, version_max=9), handshake.REFUSED_VERSION),
         # The starts of one data directory: the newest that the cluster knows, a later one, an earlier one, and another
         # one of the same number, as a copy of the directory would have.
         (replace(GOOD, data=5, starts=7), handshake.ACCEPTED),
@@ -56,10 +57,31 @@ def test_an_unknown_cluster_id_goes_with_any() -> None:
     assert judge(replace(GOOD, cluster_id=OTHER_ID), nobody, MEMBERS) == handshake.ACCEPTED
 
 
+@pytest.mark.parametrize(
+    ("supported", "cluster_version", "decision", "version"),
+    [
+        ((1, 1), 0, handshake.ACCEPTED, 1),
+        ((1, 1), 1, handshake.ACCEPTED, 1),
+        ((1, 9), 1, handshake.ACCEPTED, CLUSTER_VERSION_MAX),
+        ((1, 1), 2, handshake.REFUSED_VERSION, 2),
+        ((1, 2), 2, handshake.ACCEPTED, 2),
+        # A node that has not heard of the newest version yet accepts those that have.
+        ((2, 3), 1, handshake.ACCEPTED, CLUSTER_VERSION_MAX),
+    ],
+)
+def test_a_node_that_does_not_support_the_cluster_version_is_refused_and_learns_it(
+    supported: tuple[int, int], cluster_version: int, decision: int, version: int
+) -> None:
+    own = replace(OWN, cluster_version=cluster_version)
+    hello = replace(GOOD, version_min=supported[0], version_max=supported[1])
+    assert judge(hello, own, MEMBERS) == decision
+    assert own.welcome(hello, decision).version == version
+
+
 def test_the_answer_says_whether_the_node_is_part_of_a_cluster() -> None:
     own = Introduction(CLUSTER, node=1, process=1, data=11)
     hello = replace(GOOD, data=22)
-    assert own.welcome(hello, handshake.ACCEPTED) == PeerWelcome(handshake.ACCEPTED, 1, 1, 11)
+    assert own.welcome(hello, handshake.ACCEPTED) == PeerWelcome(handshake.ACCEPTED, 1, CLUSTER_VERSION_MAX, 11)
     own.is_in_cluster, own.cluster_id = True, OWN_ID
     refused = own.welcome(hello, handshake.REFUSED_DATA)
     assert (refused.standing, refused.cluster_id, refused.version) == (handshake.IN_CLUSTER, OWN_ID, 0)

@@ -65,13 +65,25 @@ def test_a_damaged_identity_is_refused(tmp_path: Path, text: str):
 def test_the_cluster_id_is_written_once_and_another_one_is_refused(tmp_path: Path):
     data = DataDir.claim(PathFolder(tmp_path), *OWN)
     data.founded({1: 11, 3: 33})
-    data.entered("aa")
-    data.entered("aa")
+    data.entered("aa", 1)
+    data.entered("aa", 1)
     assert read_identity(PathFolder(tmp_path)) == data.identity
     assert (data.identity.cluster_id, data.identity.founders) == ("aa", {1: 11, 3: 33})
     with pytest.raises(CorruptionError, match="belongs to cluster aa"):
-        data.entered("bb")
+        data.entered("bb", 1)
     assert read_identity(PathFolder(tmp_path)).cluster_id == "aa"
+
+
+def test_a_directory_of_a_cluster_of_a_later_version_is_refused(tmp_path: Path):
+    data = DataDir.claim(PathFolder(tmp_path), *OWN)
+    data.entered("aa", 2)
+    # Metadata that are read again begin with earlier versions.
+    data.entered("aa", 1)
+    assert DataDir.claim(PathFolder(tmp_path), *OWN).identity.cluster_version == 2
+    data.entered("aa", 3)
+    for read in (lambda folder: DataDir.claim(folder, *OWN), read_identity):
+        with pytest.raises(InvalidArgumentError, match="is at version 3, and this program supports versions 1 to 2"):
+            read(PathFolder(tmp_path))
 
 
 # Identity and store.
@@ -114,7 +126,7 @@ def test_a_crash_between_the_two_counts_is_harmless(tmp_path: Path):
 
 def test_setting_the_store_aside_gives_the_directory_a_new_number_and_deletes_nothing(tmp_path: Path):
     data = started(tmp_path, times=3)
-    data.entered("aa")
+    data.entered("aa", 1)
     data.founded({1: 11})
     before = data.identity
     folder = set_aside(tmp_path)

@@ -45,6 +45,7 @@ export const OPERATIONS = {
   enterCluster: row("clusterReply", "any", "repeatable"),
   removeNode: row("clusterReply", "controller", "repeatable"),
   createJoinToken: row("done", "controller", "repeatable"),
+  upgradeCluster: row("clusterUpgraded", "controller", "repeatable"),
   drainNode: row("done", "controller", "repeatable"),
   rebalance: row("movesPlanned", "controller", "repeatable"),
   cancelMoves: row("movesPlanned", "controller", "repeatable"),

@@ -40,6 +40,7 @@ from flotilla.types.ids import NodeId
 from flotilla.types.operations import ClusterReply, JoinCluster, RemoveNode
 from flotilla.types.operations import Done as DoneReply
 from flotilla.types.operations.cluster import CreateJoinToken
+from flotilla.types.version import FIRST, VersionRange
 
 #: Voters of the metadata group; further brokers hold it as learners.
 METADATA_VOTERS_MAX = 5
@@ -84,6 +85,12 @@ class ClusterMembers:
             now_ms=self._outside.now_ms(),
         )
         self._catalog.check(row)
+        versions = VersionRange(request.version_min or FIRST, request.version_max or FIRST)
+        present = self._catalog.cluster_version
+        if not versions.has(present):
+            raise ConfigurationChangeError(
+                f"the cluster is at version {present}, and node {request.node} supports {versions}"
+            )
         is_replaced = self._is_replaced(request)
         if not is_replaced:
             self._check_newcomer(request, replica)

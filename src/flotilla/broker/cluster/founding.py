@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from flotilla.types.ids import NodeId
+from flotilla.types.version import CLUSTER_VERSION_MAX
 
 #: Why a node without a cluster founds none, for programs.
 AWAITS_PEERS: Final = "AWAITS_PEERS"
@@ -35,6 +36,8 @@ class PeerAnswer:
     cluster_id: str = ""
     #: Why it refused this node; empty: it did not.
     reason: str = ""
+    #: The highest cluster version that both nodes support.
+    version: int = CLUSTER_VERSION_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Found:
     """Found the cluster now. The numbers of the peers' data directories tell them apart from later ones."""
 
     founders: Mapping[NodeId, int] = field(default_factory=dict)
+    #: The version with which the cluster begins: the highest that all of them support.
+    version: int = CLUSTER_VERSION_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,9 @@ def judge_founding(answers: Mapping[NodeId, PeerAnswer | None]) -> Verdict:
     reluctant = [node for node, answer in answers.items() if answer is not None and not answer.is_accepted]
     if silent or reluctant:
         return Wait(AWAITS_PEERS, _awaits(silent, {node: answers[node] for node in reluctant}))
-    return Found({node: answer.data for node, answer in answers.items() if answer is not None})
+    founders = {node: answer for node, answer in answers.items() if answer is not None}
+    version = min([answer.version for answer in founders.values()], default=CLUSTER_VERSION_MAX)
+    return Found({node: answer.data for node, answer in founders.items()}, version)
 
 
 def _exists(knowing: Mapping[NodeId, PeerAnswer]) -> str:

@@ -38,6 +38,7 @@ from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.limits import MOVE_BYTES_PER_SECOND
 from flotilla.types.timing import Timing
+from flotilla.types.version import CLUSTER_VERSION_MAX
 
 #: Between two checks of registration, promotion, partitions and preferred leaders.
 CHECK_MS = 500
@@ -98,8 +99,10 @@ class Membership:
         #: Removed nodes whose links were closed.
         self._parted: dict[NodeId, None] = {}
         self._stop_checks: Cancel | None = None
-        #: Called with the cluster's id, repeatedly, once the metadata have it.
-        self.on_cluster_known: Callable[[str], None] = _ignore
+        #: Called with the cluster's id and version, repeatedly, once the metadata have them.
+        self.on_cluster_known: Callable[[str, int], None] = _ignore
+        #: The version with which a cluster begins that this node has founded.
+        self.founding_version: Callable[[], int] = lambda: CLUSTER_VERSION_MAX
         #: Called when the cluster has removed this node.
         self.on_removed: Callable[[], None] = _no_listener
         self.hosts = self.queue_polls.hosts = self._hosting.hosts
@@ -141,7 +144,7 @@ class Membership:
         self.reconciled_index = self._catalog.machine.applied
         self._connect()
         if self._catalog.cluster_id:
-            self.on_cluster_known(self._catalog.cluster_id)
+            self.on_cluster_known(self._catalog.cluster_id, self._catalog.cluster_version)
         if self._consensus.replica(METADATA_GROUP) is not None and not self.is_replaced:
             self._hosting.reconcile()
             if self._catalog.machine.state.moves:
@@ -192,6 +195,9 @@ class Membership:
             if replica.raft.role == LEADER:
                 founders = replica.raft.configuration.voters
                 now_ms = self._outside.now_ms()
+                version = self.founding_version()
+                if version > self._catalog.cluster_version:
+                    self._catalog.forward(commands.SetClusterVersion(version, (), now_ms))
                 self._catalog.forward(commands.InitCluster(self._drawn_id, self._own.cluster_name, founders, now_ms))
             return
         if self.secret and not self._catalog.machine.state.security.secret and replica.raft.role == LEADER:
@@ -235,7 +241,7 @@ class Membership:
                 self._outside.disconnect(node)
 
 
-def _ignore(cluster_id: str) -> None:
+def _ignore(cluster_id: str, cluster_version: int) -> None:
     """Until the server has set it."""
 
 

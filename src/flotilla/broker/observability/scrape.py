@@ -28,6 +28,7 @@ from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.operations.cluster import REPLICA_BEHIND, REPLICA_DOWN, REPLICA_FORGETFUL, UNDER_REPLICATED
 from flotilla.types.operations.pipelines import Pipeline
 from flotilla.types.operations.queue import OFFSET_KIND, GroupDescription
+from flotilla.types.version import SUPPORTED
 
 #: Replicas measured before yielding to the loop: about a millisecond.
 _SLICE = 128
@@ -331,6 +332,9 @@ class Measurements:
             out.add(metrics.FAILURES, count, label("part", part))
         info = (label("version", build.version), label("python", build.python), label("node", build.node))
         out.add(metrics.BUILD_INFO, 1, ",".join(info))
+        out.add(metrics.CLUSTER_VERSION, self._catalog.cluster_version)
+        out.add(metrics.CLUSTER_VERSION_SUPPORTED, SUPPORTED.lowest, label("bound", "lowest"))
+        out.add(metrics.CLUSTER_VERSION_SUPPORTED, SUPPORTED.highest, label("bound", "highest"))
         out.add(metrics.INSECURE, int(build.is_exposed))
         expires_s = build.expires_s()
         if expires_s is not None:

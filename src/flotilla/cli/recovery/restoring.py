@@ -31,7 +31,7 @@ from flotilla.storage.store import NodeStore
 from flotilla.types.errors import CorruptionError, InvalidArgumentError
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.limits import MIB
-from flotilla.types.version import __version__
+from flotilla.types.version import FIRST, __version__
 
 #: Of entries in one block of the journal.
 _BLOCK_BYTES: Final = 8 * MIB
@@ -78,7 +78,8 @@ def _restore_into(folder: Path, place: Place, manifest: Manifest, node: NodeId, 
             store.close()
     finally:
         disk.close()
-    data.entered(restored.cluster_id)
+    # The first start learns the version.
+    data.entered(restored.cluster_id, FIRST)
     return restored
 
 

@@ -13,12 +13,17 @@ from flotilla.raft.messages import CONFIG, DATA, NOOP, Configuration, Entry, Har
 from flotilla.replica.ports import PendingSnapshot
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.store import NodeStore
+from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import Index, NodeId, Term
 from flotilla.types.snapshot_data import SnapshotData
+from flotilla.types.version import why_unsupported
 
 
 def replayed(entries: Iterable[Entry], index: Index = 0, snapshot: SnapshotData = b"") -> MetadataMachine:
-    """The metadata after the snapshot of an index and the entries behind it. Raises CorruptionError."""
+    """The metadata after the snapshot of an index and the entries behind it.
+
+    Raises CorruptionError, and InvalidArgumentError if the cluster has a version that this program does not support.
+    """
     machine = MetadataMachine()
     machine.restore(snapshot)
     machine.applied = index
@@ -28,6 +33,9 @@ def replayed(entries: Iterable[Entry], index: Index = 0, snapshot: SnapshotData 
         if entry.kind == DATA:
             machine.apply(entry)
         machine.applied = entry.index
+    unsupported = why_unsupported(machine.state.cluster_version)
+    if unsupported:
+        raise InvalidArgumentError(unsupported)
     return machine
 
 

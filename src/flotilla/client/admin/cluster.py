@@ -22,6 +22,7 @@ from flotilla.types.operations import (
 )
 from flotilla.types.operations.cluster import (
     CancelMoves,
+    ClusterUpgraded,
     CreateJoinToken,
     DescribeNode,
     DescribeReplicas,
@@ -31,6 +32,7 @@ from flotilla.types.operations.cluster import (
     PlannedMove,
     Rebalance,
     ReplicasDescribed,
+    UpgradeCluster,
 )
 from flotilla.types.operations.pipelines import ListPipelines, Pipeline, ReportPipeline
 from flotilla.types.operations.transactions import (
@@ -79,8 +81,20 @@ class AsyncAdmin:
         token: bytes = b"",
         timeout_ms: Duration | None = None,
     ) -> ClusterReply:
-        """Makes a node a broker of this cluster, with its addresses and the incarnation of its data directory."""
+        """Makes a node a broker of this cluster, with its addresses and the incarnation of its data directory.
+
+        It runs this version of the program, and supports the same cluster versions.
+        """
         return await self._call(JoinCluster(node, peer, client, http, incarnation, token), timeout_ms)
+
+    async def upgrade_cluster(
+        self, version: int = 0, *, dry_run: bool = False, timeout_ms: Duration | None = None
+    ) -> ClusterUpgraded:
+        """Raises the cluster version, by default to the highest that all nodes support. It never goes down.
+
+        With `dry_run` nothing changes. Raises ConfigurationChangeError while a node is away or does not support it.
+        """
+        return await self._call(UpgradeCluster(version, dry_run), timeout_ms)
 
     async def create_join_token(
         self, ttl_ms: Duration = TOKEN_MS_DEFAULT, *, timeout_ms: Duration | None = None
@@ -201,6 +215,7 @@ class Admin(BlockingShell[AsyncAdmin]):
     init_cluster = blocking(AsyncAdmin.init_cluster)
     join_cluster = blocking(AsyncAdmin.join_cluster)
     enter_cluster = blocking(AsyncAdmin.enter_cluster)
+    upgrade_cluster = blocking(AsyncAdmin.upgrade_cluster)
     create_join_token = blocking(AsyncAdmin.create_join_token)
     remove_node = blocking(AsyncAdmin.remove_node)
     drain_node = blocking(AsyncAdmin.drain_node)

@@ -3,6 +3,7 @@
 from flotilla.codec.client.rows import Row, derived
 from flotilla.types.operations.cluster import (
     CancelMoves,
+    ClusterUpgraded,
     CreateJoinToken,
     DescribeNode,
     DescribeReplicas,
@@ -14,6 +15,7 @@ from flotilla.types.operations.cluster import (
     ReadHistory,
     Rebalance,
     ReplicasDescribed,
+    UpgradeCluster,
 )
 from flotilla.types.operations.pipelines import ListPipelines, PipelineList, ReportPipeline
 
@@ -28,6 +30,7 @@ REQUEST_ROWS: tuple[Row, ...] = (
     derived(ReadHistory),
     derived(ReportPipeline),
     derived(ListPipelines),
+    derived(UpgradeCluster),
 )
 
 REPLY_ROWS: tuple[Row, ...] = (
@@ -36,4 +39,5 @@ REPLY_ROWS: tuple[Row, ...] = (
     derived(NodeDescribed),
     derived(HistoryRead),
     derived(PipelineList),
+    derived(ClusterUpgraded),
 )

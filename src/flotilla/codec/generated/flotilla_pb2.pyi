@@ -1248,36 +1248,44 @@ class DescribeRequest(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[str]] = ..., create: _Optional[bool] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("node", "client", "http", "grpc", "alive", "state")
+    __slots__ = ("node", "client", "http", "grpc", "alive", "state", "version", "cluster_version_min", "cluster_version_max")
     NODE_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     HTTP_FIELD_NUMBER: _ClassVar[int]
     GRPC_FIELD_NUMBER: _ClassVar[int]
     ALIVE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
     node: int
     client: str
     http: str
     grpc: str
     alive: bool
     state: str
-    def __init__(self, node: _Optional[int] = ..., client: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., alive: _Optional[bool] = ..., state: _Optional[str] = ...) -> None: ...
+    version: str
+    cluster_version_min: int
+    cluster_version_max: int
+    def __init__(self, node: _Optional[int] = ..., client: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., alive: _Optional[bool] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., cluster_version_min: _Optional[int] = ..., cluster_version_max: _Optional[int] = ...) -> None: ...
 
 class Cluster(_message.Message):
-    __slots__ = ("cluster_id", "controller", "brokers", "topics", "cluster_name", "is_stale")
+    __slots__ = ("cluster_id", "controller", "brokers", "topics", "cluster_name", "is_stale", "cluster_version")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_NAME_FIELD_NUMBER: _ClassVar[int]
     IS_STALE_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_VERSION_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     controller: int
     brokers: _containers.RepeatedCompositeFieldContainer[Broker]
     topics: _containers.RepeatedCompositeFieldContainer[Topic]
     cluster_name: str
     is_stale: bool
-    def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., cluster_name: _Optional[str] = ..., is_stale: _Optional[bool] = ...) -> None: ...
+    cluster_version: int
+    def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., cluster_name: _Optional[str] = ..., is_stale: _Optional[bool] = ..., cluster_version: _Optional[int] = ...) -> None: ...
 
 class TransferLeadershipRequest(_message.Message):
     __slots__ = ("topic", "partition", "to")

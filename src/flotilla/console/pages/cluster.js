@@ -77,7 +77,7 @@ export default function ClusterPage({ cluster }) {
   return html`<${Page} title="Cluster" actions=${html`<${Button} may=${may("operate")} onClick=${rebalance}>Rebalance<//>`}>
     ${told && html`<${Note} tone="good">${told}<//>`}
     <${Failure} error=${described.error} />
-    <${Section} title="Nodes">
+    <${Section} title="Nodes" aside=${cluster.cluster_version ? `Cluster version ${cluster.cluster_version}` : ""}>
       <${Table} label="Nodes" rows=${cluster.nodes} rowKey=${(row) => row.node}
         columns=${[
           ["Node", (row) => html`<strong>${row.node}</strong>`],
@@ -86,7 +86,7 @@ export default function ClusterPage({ cluster }) {
           ["Replicas", (row) => number(row.replicas), "right"],
           ["Disk", (row) => html`<${Disk} found=${known[row.node]} />`, "one"],
           ["Runs for", (row) => duration(known[row.node]?.uptime_ms), "one"],
-          ["Version", (row) => known[row.node]?.version ?? "–", "one"],
+          ["Version", (row) => row.version || "–", "one"],
           ["Clients", (row) => html`<code>${row.client}</code>`, "one"],
           ["", (row) => html`<${Button} may=${may("operate")} onClick=${() => drain(row)}>${row.state === "active" ? "Drain" : "Keep"}<//>`, "end"],
         ]} />

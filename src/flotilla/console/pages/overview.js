@@ -22,6 +22,7 @@ const FIXES = {
   CLOCKS_DISAGREE: ["warn", "Synchronise the clocks of all nodes.", "timedatectl status"],
   RETENTION_BEHIND: ["info", "Retention follows a step of the clock gradually; nothing needs to be done.", ""],
   RETENTION_HELD: ["warn", "Work for the group, move it ahead, or delete it if nobody needs it.", "flotilla group reset TOPIC GROUP --to latest --dry-run"],
+  UPGRADE_POSSIBLE: ["info", "Raise the cluster version when no node has to go back to an earlier version.", "flotilla cluster upgrade --dry-run"],
   INSECURE: ["warn", "Switch authentication and TLS on, or keep everybody else out of this network.", "flotilla cert init"],
 };
 const ORDER = { bad: 0, warn: 1, info: 2 };

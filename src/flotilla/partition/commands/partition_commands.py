@@ -16,7 +16,8 @@ Little endian, 32 bytes of head, then the parts of the command, whose lengths ar
         28   2  zero
         30   2  magic      0x4351 ("QC"), where a record batch keeps its own: no command looks like a batch
 
-Decoding is total: malformed bytes raise InvalidArgumentError. The rules of commands are those of the machine.
+Decoding is total: malformed bytes raise InvalidArgumentError, and commands of later versions UnknownEntryError, which
+is one. The rules of commands are those of the machine.
 """
 
 from collections.abc import Callable
@@ -43,7 +44,7 @@ from flotilla.partition.commands.group_commands import (
 )
 from flotilla.partition.commands.hand_over import HandOver, decode_held, encode_held
 from flotilla.partition.commands.holders import ChangeHolders, decode_holders, encode_holders
-from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.errors import InvalidArgumentError, UnknownEntryError
 from flotilla.types.ids import Index, Offset
 
 __all__ = [
@@ -302,8 +303,10 @@ def decode_command(data: bytes | memoryview) -> Command:
     if len(data) < HEAD_BYTES:
         raise InvalidArgumentError(f"{len(data)} bytes are too few for a command of a partition")
     version, kind, name_bytes, rest_bytes, flags, now_ms, value, body_bytes, magic = _HEAD.unpack_from(data)
-    if version != VERSION or magic != MAGIC:
-        raise InvalidArgumentError(f"neither a batch nor a command of version {VERSION}")
+    if magic != MAGIC:
+        raise InvalidArgumentError("neither a batch nor a command of a partition")
+    if version != VERSION:
+        raise UnknownEntryError(f"a command of a partition of layout {version}")
     rest_at = HEAD_BYTES + name_bytes
     body_at = rest_at + rest_bytes
     if len(data) != body_at + body_bytes:
@@ -342,7 +345,7 @@ def decode_command(data: bytes | memoryview) -> Command:
         return TrimTo(value, now_ms, _U64.unpack(rest)[0])
     if kind == _CONFIGURE_DEDUP and rest_bytes == _U64.size:
         return ConfigureDedup(value, _U64.unpack(rest)[0], now_ms)
-    raise InvalidArgumentError(f"unknown command {kind} of a partition")
+    raise UnknownEntryError(f"unknown command {kind} of a partition")
 
 
 def _epoch(data: bytes | memoryview) -> int:

@@ -55,7 +55,7 @@ from flotilla.partition.state.results import ResultTable
 from flotilla.partition.state.snapshot import Contents, Counters, decode_snapshot, encode, freeze
 from flotilla.partition.state.stored_times import StoredTimes
 from flotilla.partition.state.transactions import Concluded, StagedAcks, StagedTransactions, Staging
-from flotilla.types.errors import FlotillaError, InvalidArgumentError, OffsetOutOfRangeError
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, OffsetOutOfRangeError, UnknownEntryError
 from flotilla.types.ids import Index, Offset
 from flotilla.types.limits import DEDUP_HORIZON_MS
 from flotilla.types.snapshot_data import SnapshotData
@@ -155,7 +155,8 @@ class PartitionMachine:
     def apply(self, entry: LoggedEntry) -> object:
         """The facts of the stored batch; or the result of the command's effect; or a FlotillaError.
 
-        A batch of a transaction is answered with Published, which holds the batches that became visible.
+        A batch of a transaction is answered with Published, which holds the batches that became visible. Raises
+        UnknownEntryError for an entry of a later version.
         """
         index = entry.index
         assert index > self.applied, f"entry {index} was applied before ({self.applied})"
@@ -196,6 +197,9 @@ class PartitionMachine:
         try:
             command = decode_command(data)
             self._check(command)
+        except UnknownEntryError:
+            # Of a later version. Skipping it would make this state another one: the replica is cut off.
+            raise
         except FlotillaError as error:
             return error.with_traceback(None)
         return self._effects[type(command)](command)

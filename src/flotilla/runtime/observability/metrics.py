@@ -337,6 +337,16 @@ RETENTION_BEHIND_SECONDS = _process(
 BUILD_INFO = _process(
     GAUGE, "flotilla_build_info", "Always 1; the labels say what runs here.", "version", "python", "node"
 )
+CLUSTER_VERSION = _process(
+    GAUGE, "flotilla_cluster_version", "The version of the cluster: what all its nodes can read, as this node knows it."
+)
+CLUSTER_VERSION_SUPPORTED = _process(
+    GAUGE,
+    "flotilla_cluster_version_supported",
+    "The cluster versions that this node supports. Where the highest of every node is above the cluster's version, "
+    "`flotilla cluster upgrade` can raise it.",
+    "bound",
+)
 INSECURE = _process(
     GAUGE, "flotilla_insecure", "1 if other machines can connect to the node, and nothing asks who they are."
 )

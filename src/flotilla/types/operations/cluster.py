@@ -20,6 +20,7 @@ from flotilla.types.operations.request import (
 )
 from flotilla.types.operations.topics import TopicInfo
 from flotilla.types.slotted import slotted
+from flotilla.types.version import CLUSTER_VERSION_MAX, CLUSTER_VERSION_MIN
 
 #: Roles of a replica in its group.
 LEADER: Final = "leader"
@@ -40,6 +41,11 @@ class BrokerInfo:
     state: str = "active"
     #: host:port, like the others.
     grpc: str = ""
+    #: Of its program, as it registered.
+    version: str = ""
+    #: The cluster versions that it supports; 0: the node that answers is not connected to it.
+    cluster_version_min: int = 0
+    cluster_version_max: int = 0
 
 
 @slotted
@@ -56,6 +62,8 @@ class Metadata(Reply):
     is_stale: bool = False
     #: The newest entry of the metadata that it shows.
     index: Index = 0
+    #: What all nodes can read; 0: the node that answers does not say.
+    cluster_version: int = 0
 
 
 #: A linearizable read of metadata is answered as stale after this time: longer than an election after a frozen leader.
@@ -121,6 +129,26 @@ class JoinCluster(Request[ClusterReply], to=CONTROLLER, effect=REPEATABLE, needs
     incarnation: int = 0
     #: A one-time token, where the cluster asks for it.
     token: bytes = b""
+    #: The cluster versions that it supports; 0, from an earlier program: the first only.
+    version_min: int = CLUSTER_VERSION_MIN
+    version_max: int = CLUSTER_VERSION_MAX
+
+
+@slotted
+class ClusterUpgraded(Reply):
+    #: The version of the cluster, and the one that it had.
+    version: int
+    before: int
+
+
+@slotted
+class UpgradeCluster(Request[ClusterUpgraded], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
+    """Raises the cluster version, which never goes down: nodes cannot go back to an earlier program after that."""
+
+    #: 0: the highest that all nodes support.
+    version: int = 0
+    #: Changes nothing, and answers the same.
+    is_dry_run: bool = False
 
 
 @slotted
@@ -232,6 +260,8 @@ CLOCKS_DISAGREE: Final = "CLOCKS_DISAGREE"
 RETENTION_BEHIND: Final = "RETENTION_BEHIND"
 #: A group keeps messages that are beyond the retention of their topic.
 RETENTION_HELD: Final = "RETENTION_HELD"
+#: All nodes support a later cluster version.
+UPGRADE_POSSIBLE: Final = "UPGRADE_POSSIBLE"
 #: Other machines can connect to a node, and nothing asks who they are.
 INSECURE: Final = "INSECURE"
 

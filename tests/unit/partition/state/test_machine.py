@@ -40,6 +40,7 @@ from flotilla.types.errors import (
     NotFoundError,
     OffsetOutOfRangeError,
     OverloadedError,
+    UnknownEntryError,
 )
 from flotilla.types.limits import CANCEL_COUNT_MAX, REASON_BYTES_MAX
 from flotilla.types.topics import COMMIT_METADATA_BYTES_MAX, GROUP_COUNT_MAX
@@ -206,6 +207,18 @@ def test_garbage_is_refused_and_changes_nothing(data):
     log = busy()
     before = _without_index(log.machine)
     assert isinstance(log.apply(data), FlotillaError)
+    assert _without_index(log.machine) == before
+
+
+@pytest.mark.parametrize(("at", "value"), [(0, 2), (1, 200)])
+def test_an_entry_of_a_later_version_is_not_skipped(at, value):
+    """Other replicas give it a meaning; the driver cuts this one off."""
+    log = busy()
+    later = bytearray(encode_command(TrimTo(1, 1)))
+    later[at] = value
+    before = _without_index(log.machine)
+    with pytest.raises(UnknownEntryError):
+        log.apply(bytes(later))
     assert _without_index(log.machine) == before
 
 

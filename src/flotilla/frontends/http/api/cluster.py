@@ -31,6 +31,7 @@ from flotilla.types.operations.cluster import (
     PlannedMove,
     ReadHistory,
     Rebalance,
+    UpgradeCluster,
 )
 from flotilla.types.operations.pipelines import ListPipelines
 
@@ -46,6 +47,12 @@ _NODE = obj(
     state={"type": "string", "description": "active; draining; or leaving, when it is removed after that."},
     leads={"type": "integer", "description": "Partitions that it leads."},
     replicas=INTEGER,
+    version={"type": "string", "description": "Of its program."},
+    cluster_version_min={
+        "type": "integer",
+        "description": "The cluster versions that it supports; 0: the node that answers is not connected to it.",
+    },
+    cluster_version_max=INTEGER,
 )
 _MOVE = obj(
     ("topic", "partition", "replicas", "target"),
@@ -59,6 +66,7 @@ _CLUSTER = obj(
     ("cluster_id", "cluster_name", "controller", "nodes", "topics", "is_stale"),
     cluster_id={"type": "string", "description": "Drawn when the cluster was founded."},
     cluster_name=TEXT,
+    cluster_version={"type": "integer", "description": "What all nodes can read; 0: not known."},
     controller={
         "type": "integer",
         "description": "The leader of the metadata group; 0 while none is known.",
@@ -119,6 +127,11 @@ _PIPELINE = obj(
     reported_ms={"type": "integer", "description": "When it reported this."},
 )  # fmt: skip
 _TOPICS: Final = array(TOPIC, 0, 1_000, "By default all of them.")
+_UPGRADED = obj(
+    ("version", "before"),
+    version={"type": "integer", "description": "The version of the cluster."},
+    before={"type": "integer", "description": "The one that it had."},
+)
 _STATE = obj(("node", "state"), node=INTEGER, state=TEXT)
 
 
@@ -129,6 +142,10 @@ class ClusterApi:
     def operations(self) -> list[Operation]:
         tag = "cluster"
         node = {"node": integer(1, 2**53 - 1, "Id of a node.")}
+        upgraded = obj(
+            version=integer(0, 2**16 - 1, "By default the highest that all nodes support.", default=0),
+            dry_run=flag("Changes nothing, and answers the same."),
+        )
         rebalanced = obj(topics=_TOPICS, dry_run=flag("Moves nothing, and answers the same."))
         one = Parameter("node", integer(0, 2**53 - 1, "Of this node; by default the sum of all.", default=NO_NODE))
         return [
@@ -147,6 +164,9 @@ class ClusterApi:
                       body=rebalanced, answers={200: _MOVES}, errors=(404, 409)),
             Operation("cancelMoves", "POST", "/v1/cluster/cancel-moves", tag, "Moving partitions stay where they are.",
                       self.cancel_moves, body=obj(topics=_TOPICS), answers={200: _MOVES}, errors=(404, 409)),
+            Operation("upgradeCluster", "POST", "/v1/cluster/upgrade", tag,
+                      "Raise the cluster version, which never goes down. All nodes must be up and support it.",
+                      self.upgrade, body=upgraded, answers={200: _UPGRADED}, errors=(409,)),
             Operation("readHistory", "GET", "/v1/metrics/history", tag, "Rates of the last hour, in steps.",
                       self.history, query=(one,), answers={200: _HISTORY}, errors=(404,)),
             Operation("listPipelines", "GET", "/v1/pipelines", tag,
@@ -168,6 +188,9 @@ class ClusterApi:
                 "state": broker.state,
                 "leads": leads[broker.node],
                 "replicas": held[broker.node],
+                "version": broker.version,
+                "cluster_version_min": broker.cluster_version_min,
+                "cluster_version_max": broker.cluster_version_max,
             }
             for broker in sorted(metadata.brokers, key=lambda each: each.node)
         ]
@@ -176,6 +199,7 @@ class ClusterApi:
             {
                 "cluster_id": metadata.cluster_id,
                 "cluster_name": metadata.cluster_name,
+                "cluster_version": metadata.cluster_version,
                 "controller": metadata.controller,
                 "nodes": nodes,
                 "topics": len(metadata.topics),
@@ -210,6 +234,9 @@ class ClusterApi:
     async def cancel_moves(self, call: Call) -> Answer:
         planned = await self._gateway.ask(CancelMoves(call.body.get("topics", [])))
         return Answer({"moves": [asdict(move) for move in planned.moves]})
+
+    async def upgrade(self, call: Call) -> Answer:
+        return Answer(asdict(await self._gateway.ask(UpgradeCluster(call.body["version"], call.body["dry_run"]))))
 
     async def history(self, call: Call) -> Answer:
         nodes = await self._nodes()
