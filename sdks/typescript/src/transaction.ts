@@ -13,7 +13,7 @@ import { randomBytes } from "node:crypto";
 
 import { BatchWriter } from "./codec/batch-writer.js";
 import type { Reply } from "./codec/operations.js";
-import { MIB, RESULT_BYTES_MAX, type WireRecord } from "./codec/record.js";
+import { MIB, REQUEST_RESULTS_BYTES_MAX, REQUEST_RESULTS_MAX, RESULT_BYTES_MAX, type WireRecord } from "./codec/record.js";
 import { leaseColumns } from "./codec/values.js";
 import type { Topic } from "./core/routes.js";
 import type { Session } from "./core/session.js";
@@ -68,19 +68,25 @@ class PendingBatch {
   }
 }
 
-/** Messages of one queue group in one partition that the transaction acknowledges. */
+/** Messages of one queue group in one partition that the transaction acknowledges with one request. */
 class PendingAcks {
   /** They live as long, so that their leases are renewed. */
   readonly messages = new Map<Lease, QueueMessage[]>();
   readonly results: { offset: number; payload: Uint8Array; isKept: boolean }[] = [];
+  #resultsBytes = 0;
   /** A broker may have staged them. */
   isSent = false;
 
   constructor(readonly place: Participant, readonly group: string, readonly topicId: number) {}
 
-  takes({ topic, partition, group, topicId }: Lease): boolean {
+  takes({ topic, partition, group, topicId }: Lease, result: Uint8Array | undefined): boolean {
     const isSame = this.place.topic === topic && this.place.partition === partition;
-    return !this.isSent && isSame && this.group === group && this.topicId === topicId;
+    return !this.isSent && isSame && this.group === group && this.topicId === topicId && this.#hasRoom(result);
+  }
+
+  #hasRoom(result: Uint8Array | undefined): boolean {
+    if (!result) return true;
+    return this.results.length < REQUEST_RESULTS_MAX && this.#resultsBytes + result.length <= REQUEST_RESULTS_BYTES_MAX;
   }
 
   has(lease: Lease, offset: number): boolean {
@@ -92,7 +98,9 @@ class PendingAcks {
     const known = this.messages.get(lease);
     if (known) known.push(message);
     else this.messages.set(lease, [message]);
-    if (result) this.results.push({ offset, payload: result, isKept: true });
+    if (!result) return;
+    this.results.push({ offset, payload: result, isKept: true });
+    this.#resultsBytes += result.length;
   }
 
   seal(): ReturnType<typeof leaseColumns> {
@@ -184,7 +192,7 @@ export class Transaction {
       if (message.isSettled) throw leaseExpired(lease, [offset]);
       if (this.#acks.some((acks) => acks.has(lease, offset))) continue;
       const place = { topic, partition };
-      let acks = this.#acks.find((each) => each.takes(lease));
+      let acks = this.#acks.find((each) => each.takes(lease, payload));
       if (!acks) this.#acks.push((acks = new PendingAcks(place, lease.group, lease.topicId)));
       acks.add(message, payload);
       this.#join(place);

@@ -12,7 +12,9 @@ import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-import { Client, type Delivery, FlotillaError, type Producer, type Queue, type QueueMessage, type Worker } from "flotilla-mq";
+import {
+  Client, type Delivery, FlotillaError, type Producer, type Queue, type QueueMessage, type Receipt, type Worker,
+} from "flotilla-mq";
 
 import { camel, type Fields, match, Mismatch, show, substitute, toBytes, type Variables } from "./scenario.js";
 
@@ -21,9 +23,9 @@ type Scenario = { name: string; at: string; steps: Step[] };
 /** The fields of a step, and the name in its `as`. */
 type Given = Record<
   "name" | "servers" | "ca" | "certificate" | "key" | "token" | "user" | "password" | "topic" | "group" | "payload" | "client" | "producer" |
-    "queue" | "messages" | "call" | "worker" | "process" | "line",
+    "queue" | "messages" | "call" | "worker" | "process" | "line" | "receipt",
   string
-> & Record<"timeoutMs" | "replicationFactor" | "offset" | "count" | "waitMs" | "ms", number> & { payloads: unknown[] };
+> & Record<"timeoutMs" | "replicationFactor" | "offset" | "count" | "waitMs" | "ms", number> & { payloads: unknown[]; result: unknown };
 
 const STEP_MS_MAX = 60_000;
 const PAUSE_MS = 20;
@@ -205,9 +207,10 @@ class Play {
     createTopic: async ({ topic, replicationFactor = 1 }) => {
       await this.#client.createTopic(topic, { partitions: 1, replicationFactor });
     },
-    produce: async ({ topic, payload, client = "client", ...fields }) => {
-      const { offset, duplicate } = await this.#get<Client>(client).produce(topic, payload, fields);
-      return { offset, duplicate };
+    produce: async ({ topic, payload, client = "client", name, ...fields }) => {
+      const receipt = await this.#get<Client>(client).produce(topic, payload, fields);
+      this.#named.set(name, receipt);
+      return { offset: receipt.offset, duplicate: receipt.duplicate };
     },
     openProducer: ({ name, topic, ...settings }) => {
       this.#named.set(name, new OpenProducer(this.#client.producer(topic, settings)));
@@ -238,6 +241,12 @@ class Play {
     ack: async ({ messages }) => {
       for (const message of this.#get<QueueMessage[]>(messages)) await message.ack();
     },
+    commitAcks: async ({ messages, result }) => {
+      await using transaction = this.#client.transaction();
+      for (const message of this.#get<QueueMessage[]>(messages)) transaction.ack(message, { result: toBytes(result) });
+      await transaction.commit();
+    },
+    result: async ({ receipt, group }) => ({ payload: await this.#client.result(this.#get<Receipt>(receipt), { group }) }),
     wait: async ({ call, ms }) => {
       const ended = this.#calls.get(call)!.then((result) => ({ hasEnded: true, result }));
       const { hasEnded, result } = await Promise.race([ended, pause(ms).then(() => ({ hasEnded: false, result: {} }))]);

@@ -28,7 +28,7 @@ from flotilla.cli.local_cluster import HOST, LocalCluster, LocalNode
 from flotilla.security.authority import Authority
 from tests.unit.security.issuing import files_in, years_ago
 
-FAULTS = ("mute", "heal", "cut", "wait_stored", "kill_leader")
+FAULTS = ("mute", "heal", "cut", "wait_stored", "move_leader", "kill_leader")
 USER = "ann"
 PASSWORD = "a long password"
 _WAIT_SECONDS_MAX = 30
@@ -152,6 +152,12 @@ class Harness:
         _wait_until(
             lambda: (_get(leader, path) or {"next_offset": 0})["next_offset"] >= count, f"{topic} has {count} records"
         )
+
+    def move_leader(self, topic: str) -> None:
+        """To the node whose address clients have first."""
+        with Client(self.cluster.servers) as client:
+            client.admin.transfer_leadership(topic, 0, 1)
+        _wait_until(lambda: self.cluster.leader_of(topic).node == 1, f"node 1 leads {topic}")
 
     def kill_leader(self, topic: str) -> None:
         self.cluster.leader_of(topic).kill()

@@ -201,7 +201,8 @@ class SdkPlay:
         self._named["client"].create_topic(topic, partitions=1, replication_factor=replication_factor)
 
     def _produce(self, topic: str, payload: str, client: str = "client", **fields: Any) -> dict[str, Any]:
-        receipt = self._named[client].produce(topic, payload.encode(), **fields)
+        name = fields.pop("name", "")
+        receipt = self._named[name] = self._named[client].produce(topic, payload.encode(), **fields)
         return {"offset": receipt.offset, "duplicate": receipt.duplicate}
 
     def _open_producer(self, name: str, topic: str, **options: Any) -> None:
@@ -238,6 +239,14 @@ class SdkPlay:
     def _ack(self, messages: str) -> None:
         for message in self._named[messages]:
             message.ack()
+
+    def _commit_acks(self, messages: str, result: Any) -> None:
+        with self._named["client"].transaction() as transaction:
+            for message in self._named[messages]:
+                transaction.ack(message, result=to_bytes(result))
+
+    def _result(self, receipt: str, group: str) -> dict[str, Any]:
+        return {"payload": self._named["client"].result(self._named[receipt], group=group)}
 
     def _wait(self, call: str, ms: int) -> dict[str, Any]:
         done, _ = wait([self._calls[call]], ms / 1000)

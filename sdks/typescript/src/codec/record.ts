@@ -28,6 +28,9 @@ export const BATCH_RECORDS_MAX = 65_536;
 export const BATCH_HEADERS_MAX = 262_144;
 export const PAYLOAD_BYTES_MAX = 16 * MIB;
 export const RESULT_BYTES_MAX = 64 * KIB;
+/** The results that one request settles messages with. */
+export const REQUEST_RESULTS_MAX = 1_024;
+export const REQUEST_RESULTS_BYTES_MAX = 128 * KIB;
 const KEY_BYTES_MAX = 64 * KIB;
 const IDEMPOTENCY_KEY_BYTES_MAX = KIB;
 const HEADERS_MAX = 64;

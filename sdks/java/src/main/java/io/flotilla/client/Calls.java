@@ -46,6 +46,10 @@ final class Calls {
     this.timers = timers;
   }
 
+  Channels channels() {
+    return channels;
+  }
+
   ScheduledExecutorService timers() {
     return timers;
   }

@@ -1,12 +1,15 @@
 package io.flotilla.client;
 
 import io.grpc.ChannelCredentials;
+import io.grpc.ConnectivityState;
 import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
 import io.grpc.ManagedChannelBuilder;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CopyOnWriteArraySet;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
@@ -26,6 +29,8 @@ final class Channels {
 
   private final List<Link> links = new ArrayList<>();
   private final AtomicInteger current = new AtomicInteger();
+  /** Called whenever a connection has ended, on a thread of gRPC. */
+  private final Set<Runnable> watchers = new CopyOnWriteArraySet<>();
 
   Channels(String addresses, Tls tls, String name) {
     ChannelCredentials credentials = tls == null ? InsecureChannelCredentials.create() : tls.credentials();
@@ -35,7 +40,7 @@ final class Channels {
     }
   }
 
-  private static ManagedChannel open(String[] parts, ChannelCredentials credentials, Tls tls, String name) {
+  private ManagedChannel open(String[] parts, ChannelCredentials credentials, Tls tls, String name) {
     ManagedChannelBuilder<?> builder =
         Grpc.newChannelBuilderForAddress(parts[0], Integer.parseInt(parts[1]), credentials)
             .maxInboundMessageSize(ANSWER_BYTES_MAX)
@@ -43,7 +48,30 @@ final class Channels {
     if (tls != null && tls.serverName() != null) {
       builder.overrideAuthority(tls.serverName());
     }
-    return builder.build();
+    ManagedChannel channel = builder.build();
+    follow(channel);
+    return channel;
+  }
+
+  private void follow(ManagedChannel channel) {
+    ConnectivityState before = channel.getState(false);
+    channel.notifyWhenStateChanged(before, () -> {
+      if (channel.isShutdown()) {
+        return;
+      }
+      if (before == ConnectivityState.READY) {
+        watchers.forEach(Runnable::run);
+      }
+      follow(channel);
+    });
+  }
+
+  void watch(Runnable lost) {
+    watchers.add(lost);
+  }
+
+  void unwatch(Runnable lost) {
+    watchers.remove(lost);
   }
 
   private static String[] split(String address) {

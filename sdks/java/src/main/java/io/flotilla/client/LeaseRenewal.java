@@ -14,6 +14,9 @@ import java.util.concurrent.TimeUnit;
  * The renewal of a consumer's leases, at half of their duration, up to a limit.
  *
  * <p>A message that the application has dropped without settling it is not renewed, so another member gets it.
+ *
+ * <p>A node presents the leases that it has passed on to new leaders. When the connection to it ends, it may have died,
+ * so all leases are renewed at once: another node presents them then.
  */
 final class LeaseRenewal {
   private static final int LEASES_MAX = 1_000;
@@ -38,18 +41,20 @@ final class LeaseRenewal {
   private final Map<String, Lease> leases = new HashMap<>();
   private int visibilityMs = VISIBILITY_MS_DEFAULT;
   private ScheduledFuture<?> timer;
+  private final Runnable connectionLost = this::renewAll;
 
   LeaseRenewal(Calls calls, String topic, String group, String member, long leaseMsMax) {
     this.calls = calls;
     this.leaseMsMax = leaseMsMax;
     this.template = ExtendRequest.newBuilder().setTopic(topic).setGroup(group).setMember(member).build();
+    calls.channels().watch(connectionLost);
   }
 
   /** Takes in messages whose leases last {@code visibilityMs} from now. */
   synchronized void add(List<QueueMessage> messages, int visibilityMs) {
     if (visibilityMs > 0 && visibilityMs != this.visibilityMs || timer == null) {
       this.visibilityMs = visibilityMs > 0 ? visibilityMs : this.visibilityMs;
-      close();
+      stopTimer();
       long everyMs = Math.max(this.visibilityMs / 8, 10);
       timer = calls.timers().scheduleWithFixedDelay(this::renew, everyMs, everyMs, TimeUnit.MILLISECONDS);
     }
@@ -74,9 +79,23 @@ final class LeaseRenewal {
   }
 
   synchronized void close() {
+    calls.channels().unwatch(connectionLost);
+    leases.clear();
+    stopTimer();
+  }
+
+  private void stopTimer() {
     if (timer != null) {
       timer.cancel(false);
       timer = null;
+    }
+  }
+
+  private synchronized void renewAll() {
+    if (timer != null) {
+      long now = nowMs();
+      leases.values().forEach(lease -> lease.renewMs = Math.min(lease.renewMs, now));
+      calls.timers().execute(this::renew);
     }
   }
 
@@ -87,26 +106,30 @@ final class LeaseRenewal {
       long now = nowMs();
       leases.values().removeIf(lease -> lease.message.get() == null || now >= lease.untilMs);
       for (Map.Entry<String, Lease> entry : leases.entrySet()) {
-        if (entry.getValue().renewMs <= now && due.size() < LEASES_MAX) {
+        if (entry.getValue().renewMs <= now) {
           entry.getValue().renewMs = now + visibilityMs / 2;
           due.add(entry.getKey());
         }
       }
       durationMs = visibilityMs;
     }
-    if (!due.isEmpty()) {
-      ExtendRequest request = template.toBuilder().addAllLeases(due).setVisibilityMs(durationMs).build();
-      calls.start(FlotillaGrpc.getExtendMethod(), request, Effect.REPEATABLE, Math.max(durationMs, RETRY_MS))
-          .whenComplete((reply, error) -> {
-            if (error == null) {
-              lose(reply.getExpiredList());
-            } else if (Calls.errorOf(error).code() == ErrorCode.LEASE_EXPIRED) {
-              lose(due);
-            } else {
-              hasten(due);
-            }
-          });
+    for (int first = 0; first < due.size(); first += LEASES_MAX) {
+      send(due.subList(first, Math.min(first + LEASES_MAX, due.size())), durationMs);
     }
+  }
+
+  private void send(List<String> due, int durationMs) {
+    ExtendRequest request = template.toBuilder().addAllLeases(due).setVisibilityMs(durationMs).build();
+    calls.start(FlotillaGrpc.getExtendMethod(), request, Effect.REPEATABLE, Math.max(durationMs, RETRY_MS))
+        .whenComplete((reply, error) -> {
+          if (error == null) {
+            lose(reply.getExpiredList());
+          } else if (Calls.errorOf(error).code() == ErrorCode.LEASE_EXPIRED) {
+            lose(due);
+          } else {
+            hasten(due);
+          }
+        });
   }
 
   private synchronized void lose(List<String> expired) {

@@ -23,6 +23,8 @@ import java.util.concurrent.CompletableFuture;
 final class Settlements {
   private static final int LEASES_MAX = 1_000;
   private static final int RESULT_BYTES_MAX = 64 << 10;
+  /** Of one request. */
+  private static final int RESULTS_MAX = 1_024;
   private static final int RESULTS_BYTES_MAX = 128 << 10;
 
   private record Entry(QueueMessage message, Outcome outcome, byte[] result, CompletableFuture<Void> done) {}
@@ -42,13 +44,23 @@ final class Settlements {
     this.timeoutMs = timeoutMs;
   }
 
-  CompletableFuture<Void> add(QueueMessage message, Outcome outcome, byte[] result) {
+  /** Begins to settle a message, perhaps with a result. Throws INVALID_ARGUMENT and LEASE_EXPIRED. */
+  static void begin(QueueMessage message, byte[] result) {
     if (result != null && result.length > RESULT_BYTES_MAX) {
       throw FlotillaException.invalid("a result has at most " + RESULT_BYTES_MAX + " bytes, not " + result.length);
     }
     if (!message.beginSettling()) {
       throw new FlotillaException(ErrorCode.LEASE_EXPIRED, message + " was settled before, or its lease is lost");
     }
+  }
+
+  /** Whether a request that has so many results can carry this one, too. */
+  static boolean hasRoom(int results, int resultsBytes, byte[] result) {
+    return result == null || (results < RESULTS_MAX && resultsBytes + result.length <= RESULTS_BYTES_MAX);
+  }
+
+  CompletableFuture<Void> add(QueueMessage message, Outcome outcome, byte[] result) {
+    begin(message, result);
     Entry entry = new Entry(message, outcome, result, new CompletableFuture<>());
     synchronized (this) {
       waiting.add(entry);
@@ -70,13 +82,13 @@ final class Settlements {
         return;
       }
       Outcome first = waiting.peek().outcome();
-      int resultBytes = 0;
+      int resultsBytes = 0;
       while (!waiting.isEmpty() && batch.size() < LEASES_MAX && waiting.peek().outcome().equals(first)) {
         byte[] result = waiting.peek().result();
-        resultBytes += result == null ? 0 : result.length;
-        if (resultBytes > RESULTS_BYTES_MAX) {
+        if (!hasRoom(batch.size(), resultsBytes, result)) {
           break;
         }
+        resultsBytes += result == null ? 0 : result.length;
         batch.add(waiting.poll());
       }
       isInFlight = true;

@@ -64,12 +64,13 @@ public final class Transaction implements AutoCloseable {
     }
   }
 
-  /** Messages of one queue group in one partition. */
+  /** Messages of one queue group in one partition, acknowledged with one request. */
   private static final class Acks {
     private final QueueConsumer consumer;
     private final int partition;
     private final List<QueueMessage> messages = new ArrayList<>();
     private final List<Result> results = new ArrayList<>();
+    private int resultsBytes;
     /** A broker may have staged them. */
     private boolean isSent;
 
@@ -78,8 +79,9 @@ public final class Transaction implements AutoCloseable {
       this.partition = first.partition();
     }
 
-    boolean takes(QueueMessage message) {
-      return !isSent && consumer == message.consumer() && partition == message.partition();
+    boolean takes(QueueMessage message, byte[] result) {
+      boolean isSame = consumer == message.consumer() && partition == message.partition();
+      return !isSent && isSame && Settlements.hasRoom(results.size(), resultsBytes, result);
     }
 
     void add(QueueMessage message, byte[] result) {
@@ -91,6 +93,7 @@ public final class Transaction implements AutoCloseable {
                 .setOffset(message.offset())
                 .setPayload(ByteString.copyFrom(result))
                 .build());
+        resultsBytes += result.length;
       }
     }
   }
@@ -145,13 +148,11 @@ public final class Transaction implements AutoCloseable {
     ack(message, null);
   }
 
-  /** The same with a result, for callers that wait for it; they get it with the commit. */
+  /** The same with a result, up to 64 KiB, for callers that wait for it; they get it with the commit. */
   public void ack(QueueMessage message, byte[] result) {
     checkOpen();
-    if (!message.beginSettling()) {
-      throw new FlotillaException(ErrorCode.LEASE_EXPIRED, message + " was settled before, or its lease is lost");
-    }
-    Acks acks = unstagedAcks.stream().filter(each -> each.takes(message)).findFirst().orElse(null);
+    Settlements.begin(message, result);
+    Acks acks = unstagedAcks.stream().filter(each -> each.takes(message, result)).findFirst().orElse(null);
     if (acks == null) {
       acks = new Acks(message);
       unstagedAcks.add(acks);

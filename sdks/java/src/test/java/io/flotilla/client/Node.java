@@ -2,12 +2,15 @@ package io.flotilla.client;
 
 import java.io.File;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 
 /**
@@ -29,7 +32,7 @@ final class Node {
     try {
       File log = folder.resolve("log.txt").toFile();
       Process process = new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(log).start();
-      Runtime.getRuntime().addShutdownHook(new Thread(process::destroyForcibly));
+      Runtime.getRuntime().addShutdownHook(new Thread(() -> end(process, folder)));
     } catch (IOException error) {
       throw new IllegalStateException("cannot start " + command, error);
     }
@@ -45,11 +48,18 @@ final class Node {
 
   private static Path folder() {
     try {
-      Path folder = Files.createTempDirectory("flotilla-java");
-      folder.toFile().deleteOnExit();
-      return folder;
+      return Files.createTempDirectory("flotilla-java");
     } catch (IOException error) {
       throw new IllegalStateException(error);
+    }
+  }
+
+  private static void end(Process process, Path folder) {
+    process.destroyForcibly().onExit().join();
+    try (Stream<Path> files = Files.walk(folder)) {
+      files.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
     }
   }
 

@@ -274,6 +274,7 @@ class SdkTest {
           }
           String from = given.text("client") == null ? "client" : given.text("client");
           Receipt receipt = get(from, Client.class).produce(topic, record);
+          named.put(name, receipt);
           return Map.of("offset", receipt.offset(), "duplicate", receipt.duplicate());
         }
         case "open_producer" -> named.put(name, new Sending(client().producer(topic, options(given)), new ArrayList<>()));
@@ -289,6 +290,11 @@ class SdkTest {
           return poll(given, name);
         }
         case "ack" -> ((List<?>) named.get(given.text("messages"))).forEach(each -> ((QueueMessage) each).ack());
+        case "commit_acks" -> commitAcks(given);
+        case "result" -> {
+          Receipt receipt = get(given.text("receipt"), Receipt.class);
+          return Map.of("payload", client().result(receipt, group, STEP_MS_MAX));
+        }
         case "wait" -> {
           return await(given);
         }
@@ -373,6 +379,14 @@ class SdkTest {
       named.put(name == null ? given.text("queue") + ", polled" : name, messages);
       return Map.of("messages", messages.stream()
           .map(each -> Map.<String, Object>of("payload", each.text(), "attempt", (long) each.attempt())).toList());
+    }
+
+    private void commitAcks(Given given) {
+      byte[] result = ConformanceValues.bytes(given.fields().get("result"));
+      try (Transaction transaction = client().transaction()) {
+        ((List<?>) named.get(given.text("messages"))).forEach(each -> transaction.ack((QueueMessage) each, result));
+        transaction.commit();
+      }
     }
 
     private Map<String, Object> await(Given given) throws Exception {
