@@ -10,7 +10,7 @@
  * count as an attempt.
  */
 
-import { sleep } from "./core/time.js";
+import { sleep, unlessAborted } from "./core/time.js";
 import { FlotillaError, GroupModeError, InvalidArgumentError, NotFoundError } from "./errors.js";
 import type { QueueMessage } from "./queue/message.js";
 import type { QueueSettings } from "./queue/options.js";
@@ -73,10 +73,10 @@ export class Worker {
     return this.#running.size;
   }
 
-  /** Begins the drain, and resolves when it is over. */
-  stop(): Promise<void> {
+  /** Begins the drain, and resolves when it is over; `signal` ends that wait, not the drain. */
+  stop({ signal }: { signal?: AbortSignal } = {}): Promise<void> {
     this.#stopping.abort();
-    return this.done;
+    return unlessAborted(this.done, signal);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -202,6 +202,22 @@ test("a worker handles so many at a time, and drains when it is stopped", async 
   assert.equal((await client.describeGroup(topic, "g")).lag, 0);
 });
 
+test("an iteration is sent messages within its credit, and each settled one gives room for another", async () => {
+  const topic = await newTopic();
+  await client.produceMany(topic, ["a", "b", "c"]);
+  await using queue = client.queue(topic, "g", { prefetch: 2 });
+  const [a, b] = [await queue.next(), await queue.next()];
+  assert.deepEqual([a!.text, b!.text], ["a", "b"]);
+  const { leased, ready } = await client.describeGroup(topic, "g");
+  assert.deepEqual([leased, ready], [2, 1]);
+  await a!.ack();
+  assert.equal((await queue.next())!.text, "c");
+  // Nobody asks for this one.
+  await b!.ack();
+  await client.produce(topic, "d");
+  await eventually(async () => (await client.describeGroup(topic, "g")).leased === 2);
+});
+
 test("a request gets the result of the ack, or why there is none", async () => {
   const topic = await newTopic();
   await using _ = client.worker(topic, "workers", (message) => {
@@ -411,6 +427,12 @@ test("a signal ends every wait with its reason", async () => {
   await assert.rejects(queue.poll(1, { signal: soon() }), reason);
   await assert.rejects(client.reader(topic).poll(1, { waitMs: 30_000, signal: soon() }), reason);
   await assert.rejects(client.stream(topic, "s").poll(1, { waitMs: 30_000, signal: soon() }), reason);
+  const settings = { signal: soon() };
+  for (const endless of [client.queue(topic, "i", settings), client.reader(topic, settings), client.stream(topic, "i-s", settings)]) {
+    await assert.rejects(async () => {
+      for await (const message of endless) assert.fail(message.text);
+    }, reason);
+  }
   await assert.rejects(client.topics({ signal: AbortSignal.abort(reason) }), reason);
   await client.produce(topic, "x");
   assert.equal((await queue.poll(1)).length, 1);

@@ -15,7 +15,10 @@ from tests.typescript import IN_ONE_PROCESS, SDK, built, environment, run
 pytestmark = [pytest.mark.slow, IN_ONE_PROCESS]
 
 ROOT = SDK.parents[1]
-PUSH = "an iterating consumer parks a long poll for its free slots at every leader, as the Python client does"
+PUSH = (
+    "an iterating consumer is sent messages by a long poll with its free slots as credit, parked at every leader, as in "
+    "Python; a subscription tells no lag, and its member is not known by name to a new leader"
+)
 BACKUP = "for `flotilla backup` and `restore`"
 PIPELINE = "for pipelines, which run in Python"
 #: Operations of the contract that the client does not offer, and why.

@@ -3,7 +3,7 @@
 type Checksum = (data: Uint8Array, before?: number) => number;
 
 const POLYNOMIAL = 0x82f63b78;
-const TABLES = Array.from({ length: 8 }, () => new Uint32Array(256));
+const TABLES = Array.from({ length: 8 }, () => new Int32Array(256));
 for (let byte = 0; byte < 256; byte++) {
   let crc = byte;
   for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ POLYNOMIAL : crc >>> 1;
@@ -16,7 +16,7 @@ for (let byte = 0; byte < 256; byte++) {
   }
 }
 const [T0, T1, T2, T3, T4, T5, T6, T7] = TABLES as [
-  Uint32Array, Uint32Array, Uint32Array, Uint32Array, Uint32Array, Uint32Array, Uint32Array, Uint32Array,
+  Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array,
 ];
 
 /** The checksum by tables; `before` is that of the bytes in front. */

@@ -15,10 +15,20 @@ const UNSETTLED = 1;
 const FAILED = 2;
 const LOST = 3;
 
-/** One delivery: consecutive offsets under one lease id. */
-export class Lease {
+/** A partition of a topic: leases of a deleted topic are not mixed with those of the next one of its name. */
+export interface Place {
+  readonly key: string;
   readonly topicId: number;
   readonly partition: number;
+}
+
+export function placeOf(topicId: number, partition: number): Place {
+  return { key: `${topicId}/${partition}`, topicId, partition };
+}
+
+/** One delivery: consecutive offsets under one lease id. */
+export class Lease {
+  readonly place: Place;
   readonly leaseId: bigint;
   readonly first: number;
   readonly attempt: number;
@@ -33,14 +43,21 @@ export class Lease {
   readonly extended = new Map<number, number>();
 
   constructor(readonly topic: string, readonly group: string, delivery: Delivery) {
-    this.topicId = delivery.topicId;
-    this.partition = delivery.partition;
+    this.place = placeOf(delivery.topicId, delivery.partition);
     this.leaseId = delivery.leaseId;
     this.first = delivery.first;
     this.attempt = delivery.attempt;
     // A delivery without a lease id is settled already.
     this.states = new Uint8Array(delivery.count).fill(delivery.leaseId ? UNSETTLED : SETTLED);
     this.unsettledCount = delivery.leaseId ? delivery.count : 0;
+  }
+
+  get topicId(): number {
+    return this.place.topicId;
+  }
+
+  get partition(): number {
+    return this.place.partition;
   }
 
   isUnsettled(offset: number): boolean {

@@ -28,6 +28,8 @@ export interface QueueSettings extends Filter {
   /** Of one answer; 8 MiB. */
   fetchBytes?: number;
   timeoutMs?: number;
+  /** Ends an iteration with its reason. */
+  signal?: AbortSignal;
 }
 
 export interface QueueOptions {
@@ -43,6 +45,7 @@ export interface QueueOptions {
   leaseMsMax: number;
   fetchBytes: number;
   timeoutMs: number;
+  signal: AbortSignal | undefined;
 }
 
 /** Throws InvalidArgumentError. */
@@ -64,6 +67,7 @@ export function queueOptions(settings: QueueSettings, timeoutMs: number): QueueO
     leaseMsMax: atLeast(1, "leaseMsMax", settings.leaseMsMax ?? 3_600_000),
     fetchBytes: atLeast(1, "fetchBytes", settings.fetchBytes ?? 8 * MIB),
     timeoutMs: atLeast(1, "timeoutMs", settings.timeoutMs ?? timeoutMs),
+    signal: settings.signal,
   };
 }
 

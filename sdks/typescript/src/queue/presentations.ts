@@ -18,9 +18,9 @@ import type { Delivery, LeaseRange } from "../codec/values.js";
 import type { Address } from "../core/routes.js";
 import type { Session } from "../core/session.js";
 import { FlotillaError } from "../errors.js";
-import type { Leases } from "./leases.js";
+import { type Leases, type Place, placeOf } from "./leases.js";
 import type { LeaseRenewal } from "./renewal.js";
-import { type Place, placeOf, RUNS_MAX, type Settlements } from "./settlements.js";
+import { RUNS_MAX, type Settlements } from "./settlements.js";
 
 /** Settlements wait for a promise no longer than this. Without it the new leader waits for its grace period. */
 const PROMISE_MS = 1_000;

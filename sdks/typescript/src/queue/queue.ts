@@ -25,7 +25,7 @@ import { ACKED, FAIL, failed, type Outcome, RELEASED, released } from "./outcome
 import { LEAVE_MS_MAX, Polls } from "./polls.js";
 import { Presentations } from "./presentations.js";
 import { LeaseRenewal } from "./renewal.js";
-import { type Ended, placeOf, Settlements } from "./settlements.js";
+import { type Ended, Settlements } from "./settlements.js";
 
 /** How long a broker waits for news before it answers that there are none. */
 const LONG_POLL_MS = 5_000;
@@ -146,7 +146,7 @@ export class Queue {
   /** Messages as they come, for ever. Ends when the consumer is closed. */
   async *[Symbol.asyncIterator](): AsyncGenerator<QueueMessage, void, undefined> {
     for (;;) {
-      const message = await this.next();
+      const message = await this.next(this.#options.signal);
       if (!message) return;
       yield message;
     }
@@ -154,6 +154,7 @@ export class Queue {
 
   /** The next message, however long it takes; undefined: the consumer was closed. */
   async next(signal?: AbortSignal): Promise<QueueMessage | undefined> {
+    signal?.throwIfAborted();
     this.#throwError();
     if (!this.#ready.length && !this.#isClosed) {
       await this.#prepare(signal);
@@ -196,8 +197,11 @@ export class Queue {
    * Leases nothing more, waits up to `drainMs` for unsettled messages, and gives the rest back. Rejects with the first
    * error of messages settled with `wait: false`, and with OutcomeUnknownError when answers are missing at the limit.
    */
-  async close({ drainMs = 0, timeoutMs = this.#options.timeoutMs }: { drainMs?: number; timeoutMs?: number } = {}): Promise<void> {
-    if (this.#isClosed) return;
+  async close({ drainMs = 0, timeoutMs = this.#options.timeoutMs, signal }: { drainMs?: number } & Limits = {}): Promise<void> {
+    if (!this.#isClosed) await unlessAborted(this.#close(drainMs, timeoutMs), signal);
+  }
+
+  async #close(drainMs: number, timeoutMs: number): Promise<void> {
     this.#isClosed = true;
     this.#isFlowing = false;
     this.#wanted = 0;
@@ -259,7 +263,7 @@ export class Queue {
     if (!(visibilityMs >= 1)) throw new InvalidArgumentError("visibilityMs is at least 1");
     if (lease.isSettled(offset)) throw leaseExpired(lease, [offset]);
     const answer = deferred<void>();
-    const place = placeOf(lease.topicId, lease.partition);
+    const { place } = lease;
     const nowMs = steadyMs();
     const ranges = lease.runs([offset]);
     this.#renewal.submit(place, ranges, (result) => {

@@ -5,8 +5,8 @@ import { leaseColumns, type LeaseRange } from "../codec/values.js";
 import type { Session } from "../core/session.js";
 import { steadyMs } from "../core/time.js";
 import { FlotillaError } from "../errors.js";
-import type { Lease, Leases } from "./leases.js";
-import { type Place, placeOf, RUNS_MAX } from "./settlements.js";
+import type { Lease, Leases, Place } from "./leases.js";
+import { RUNS_MAX } from "./settlements.js";
 
 /** After an extension failed for good, while the lease may still be valid. */
 const RETRY_MS = 500;
@@ -60,7 +60,7 @@ export class LeaseRenewal {
       lease.renewMs = nowMs + this.visibilityMs / 2;
       if (!lease.unsettledCount) continue;
       this.leases.watch(lease);
-      const place = placeOf(lease.topicId, lease.partition);
+      const { place } = lease;
       const known = runs.get(place.key) ?? { place, ranges: [] };
       known.ranges.push(...lease.runs(lease.renewable(nowMs)));
       runs.set(place.key, known);

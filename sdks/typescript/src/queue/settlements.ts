@@ -16,7 +16,7 @@ import { leaseColumns, type LeaseRange } from "../codec/values.js";
 import type { Session } from "../core/session.js";
 import { steadyMs } from "../core/time.js";
 import { FlotillaError } from "../errors.js";
-import type { Lease } from "./leases.js";
+import type { Lease, Place } from "./leases.js";
 import { ACK, type Outcome, REJECT, RELEASE } from "./outcome.js";
 
 /** Requests in flight to one partition. */
@@ -33,17 +33,6 @@ const RESULTS_MAX = 256;
 
 /** Called with a lease, settled offsets, those of them that were refused, and an error without an answer. */
 export type Ended = (lease: Lease, offsets: number[], refused: number[], error: FlotillaError | undefined) => void;
-
-/** A partition of a topic: leases of a deleted topic are not mixed with those of the next one of its name. */
-export interface Place {
-  readonly key: string;
-  readonly topicId: number;
-  readonly partition: number;
-}
-
-export function placeOf(topicId: number, partition: number): Place {
-  return { key: `${topicId}/${partition}`, topicId, partition };
-}
 
 interface MessageResult {
   offset: number;
@@ -105,7 +94,7 @@ export class Settlements {
   add(lease: Lease, offsets: number[], outcome: Outcome, ended: Ended, isAwaited: boolean): void {
     this.count += offsets.length;
     if (outcome.kind !== RELEASE) this.handled += offsets.length;
-    const place = placeOf(lease.topicId, lease.partition);
+    const { place } = lease;
     let pending = this.#waiting.get(place.key);
     if (!pending) this.#waiting.set(place.key, (pending = { place, byOutcome: new Map(), leaveMs: undefined }));
     // Acks share requests, whatever their results.

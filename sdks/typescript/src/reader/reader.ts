@@ -1,7 +1,7 @@
 /** A reader: messages from an offset or a time on, committed by the application. It keeps its own position. */
 
 import type { Session } from "../core/session.js";
-import { type Limits, steadyMs, TimeLimit } from "../core/time.js";
+import { type Limits, steadyMs, TimeLimit, unlessAborted } from "../core/time.js";
 import { ConnectionClosedError, InvalidArgumentError } from "../errors.js";
 import { chosenPartitions, type Filter, readFilter, type StartAt } from "../filter.js";
 import type { Message } from "../message.js";
@@ -18,6 +18,8 @@ export interface ReaderSettings extends Filter, FetchSettings {
   /** See every record that was acknowledged before, at the price of a round trip to a quorum a fetch. */
   linearizable?: boolean;
   timeoutMs?: number;
+  /** Ends an iteration with its reason. */
+  signal?: AbortSignal;
 }
 
 /** How often the reader looks for new partitions. */
@@ -66,14 +68,16 @@ export class Reader {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Message, void, undefined> {
-    await this.#open();
+    const { signal } = this.settings;
+    await this.#open(signal);
     while (!this.#isClosed) {
+      signal?.throwIfAborted();
       const message = this.#fetcher.takeOne();
       if (message) yield message;
       else {
         this.#fetcher.fetch();
         this.#look();
-        await this.#fetcher.news.wait(Infinity);
+        await this.#fetcher.news.wait(Infinity, signal);
         this.#fetcher.news.clear();
       }
     }
@@ -141,14 +145,11 @@ export class Reader {
 
   async #open(signal?: AbortSignal): Promise<void> {
     this.#checkOpen();
-    signal?.throwIfAborted();
-    this.#begun ??= this.#begin();
-    try {
-      await this.#begun;
-    } catch (error) {
+    this.#begun ??= this.#begin().catch((error: unknown) => {
       this.#begun = undefined;
       throw error;
-    }
+    });
+    await unlessAborted(this.#begun, signal);
     this.#checkOpen();
   }
 

@@ -10,7 +10,7 @@ import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 
 import type { Session } from "../core/session.js";
-import { type Limits, steadyMs, TimeLimit } from "../core/time.js";
+import { type Limits, steadyMs, TimeLimit, unlessAborted } from "../core/time.js";
 import { ConnectionClosedError, FlotillaError, InvalidArgumentError, StaleGenerationError, TopicReplacedError } from "../errors.js";
 import { atLeast, type Filter, readFilter, readStart, type StartAt } from "../filter.js";
 import type { Message } from "../message.js";
@@ -37,6 +37,8 @@ export interface StreamSettings extends Filter, FetchSettings {
   /** A member that does not poll for this long loses partitions that others wait for; five minutes. */
   pollMsMax?: number;
   timeoutMs?: number;
+  /** Ends an iteration with its reason. */
+  signal?: AbortSignal;
 }
 
 /** Leaving is optional: the group removes a member that stops its heartbeats. */
@@ -134,14 +136,15 @@ export class Stream {
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Message, void, undefined> {
     while (!this.#isClosing) {
-      const message = await this.#next();
+      const message = await this.#next(this.#settings.signal);
       if (message) yield message;
     }
   }
 
-  async #next(): Promise<Message | undefined> {
+  async #next(signal: AbortSignal | undefined): Promise<Message | undefined> {
     this.#enter();
     for (;;) {
+      signal?.throwIfAborted();
       if (this.#member.changes.length || this.#member.errors.length || this.#settings.autoCommitMs) await this.#catchUp();
       const message = this.#fetcher.takeOne();
       if (message) {
@@ -150,7 +153,7 @@ export class Stream {
       }
       this.#fetcher.fetch();
       try {
-        await this.#wait(Infinity);
+        await this.#wait(Infinity, signal);
       } catch (error) {
         if (this.#isClosing && error instanceof ConnectionClosedError) return undefined;
         throw error;
@@ -215,12 +218,14 @@ export class Stream {
   }
 
   /** Counts everything that was returned as handled, gives up the partitions, and leaves the group. */
-  async close(limits: Limits = {}): Promise<void> {
-    if (this.#isClosing) return;
+  async close({ timeoutMs = this.#asking.timeoutMs, signal }: Limits = {}): Promise<void> {
+    if (!this.#isClosing) await unlessAborted(this.#close(new TimeLimit(timeoutMs)), signal);
+  }
+
+  async #close(limit: TimeLimit): Promise<void> {
     this.#isClosing = true;
     this.#fetcher.news.set();
     this.#inHand.clear();
-    const limit = new TimeLimit(limits.timeoutMs ?? this.#asking.timeoutMs);
     try {
       const lost = this.#member.changes.filter((change): change is Recall => "isLost" in change);
       this.#member.changes.length = 0;

@@ -218,13 +218,12 @@ public final class QueueConsumer implements Iterable<QueueMessage>, AutoCloseabl
 
   /** A transaction has taken over the lease. */
   void takenOver(QueueMessage message) {
-    message.lost();
     renewal.remove(message);
   }
 
   void extend(QueueMessage message, int visibilityMs) {
     if (message.isSettled()) {
-      throw new FlotillaException(ErrorCode.LEASE_EXPIRED, message + " is settled, or its lease is lost");
+      throw message.expired();
     }
     ExtendRequest request =
         ExtendRequest.newBuilder()

@@ -1,10 +1,11 @@
 package io.flotilla.client;
 
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 
 /**
- * A message under a lease. Settle it once: {@link #ack}, {@link #nack}, {@link #release} or {@link #reject}.
+ * A message under a lease: {@link #ack}, {@link #nack}, {@link #release} or {@link #reject} settles it. The first outcome
+ * counts: settling it again changes nothing.
  *
  * <p>The consumer renews the lease until then. {@code close} fails the attempt of a message that is not settled, so a
  * block that throws does not lose it:
@@ -17,13 +18,15 @@ import java.util.concurrent.atomic.AtomicBoolean;
  * }</pre>
  */
 public final class QueueMessage extends Message implements AutoCloseable {
+  private enum State { UNSETTLED, SETTLED, LOST }
+
   private final QueueConsumer consumer;
-  private final AtomicBoolean isSettled;
+  private final AtomicReference<State> state;
 
   QueueMessage(QueueConsumer consumer, io.flotilla.v1.Message source) {
     super(consumer.topic(), source);
     this.consumer = consumer;
-    this.isSettled = new AtomicBoolean(source.getLease().isEmpty());
+    this.state = new AtomicReference<>(source.getLease().isEmpty() ? State.SETTLED : State.UNSETTLED);
   }
 
   /** How often it has been delivered, this time included; 1 at first. */
@@ -33,7 +36,7 @@ public final class QueueMessage extends Message implements AutoCloseable {
 
   /** Whether it was settled or lost, or needs none of that. */
   public boolean isSettled() {
-    return isSettled.get();
+    return state.get() != State.UNSETTLED;
   }
 
   /** Acknowledges it: the group does not get it again. Returns when that is on disk at a majority of replicas. */
@@ -95,7 +98,7 @@ public final class QueueMessage extends Message implements AutoCloseable {
   /** Fails the attempt unless the message is settled; does not wait for the answer. */
   @Override
   public void close() {
-    if (!isSettled.get()) {
+    if (!isSettled()) {
       consumer.settle(this, Outcome.failed("closed without being settled", Outcome.BY_BACKOFF), null);
     }
   }
@@ -110,17 +113,25 @@ public final class QueueMessage extends Message implements AutoCloseable {
     return source().getLease();
   }
 
-  /** False: it was settled before. */
+  /** False: it was settled before. Throws LEASE_EXPIRED for a message that is lost. */
   boolean beginSettling() {
-    return isSettled.compareAndSet(false, true);
+    if (state.get() == State.LOST) {
+      throw expired();
+    }
+    return state.compareAndSet(State.UNSETTLED, State.SETTLED);
+  }
+
+  FlotillaException expired() {
+    return new FlotillaException(
+        ErrorCode.LEASE_EXPIRED, this + ": another member has it, or it was settled before; nothing was done");
   }
 
   /** Nothing was done: it may be settled again. */
   void settlingFailed() {
-    isSettled.set(false);
+    state.set(State.UNSETTLED);
   }
 
   void lost() {
-    isSettled.set(true);
+    state.set(State.LOST);
   }
 }

@@ -44,13 +44,10 @@ final class Settlements {
     this.timeoutMs = timeoutMs;
   }
 
-  /** Begins to settle a message, perhaps with a result. Throws INVALID_ARGUMENT and LEASE_EXPIRED. */
-  static void begin(QueueMessage message, byte[] result) {
+  /** Throws INVALID_ARGUMENT. */
+  static void check(byte[] result) {
     if (result != null && result.length > RESULT_BYTES_MAX) {
       throw FlotillaException.invalid("a result has at most " + RESULT_BYTES_MAX + " bytes, not " + result.length);
-    }
-    if (!message.beginSettling()) {
-      throw new FlotillaException(ErrorCode.LEASE_EXPIRED, message + " was settled before, or its lease is lost");
     }
   }
 
@@ -60,7 +57,10 @@ final class Settlements {
   }
 
   CompletableFuture<Void> add(QueueMessage message, Outcome outcome, byte[] result) {
-    begin(message, result);
+    check(result);
+    if (!message.beginSettling()) {
+      return CompletableFuture.completedFuture(null);
+    }
     Entry entry = new Entry(message, outcome, result, new CompletableFuture<>());
     synchronized (this) {
       waiting.add(entry);
@@ -143,8 +143,8 @@ final class Settlements {
       }
       entry.done().completeExceptionally(error);
     } else if (expired.contains(entry.message().lease())) {
-      entry.done().completeExceptionally(new FlotillaException(
-          ErrorCode.LEASE_EXPIRED, entry.message() + ": another member has it, or it was settled; nothing was done"));
+      entry.message().lost();
+      entry.done().completeExceptionally(entry.message().expired());
     } else {
       entry.done().complete(null);
     }

@@ -151,7 +151,13 @@ public final class Transaction implements AutoCloseable {
   /** The same with a result, up to 64 KiB, for callers that wait for it; they get it with the commit. */
   public void ack(QueueMessage message, byte[] result) {
     checkOpen();
-    Settlements.begin(message, result);
+    Settlements.check(result);
+    if (unstagedAcks.stream().anyMatch(each -> each.messages.contains(message))) {
+      return;
+    }
+    if (!message.beginSettling()) {
+      throw message.expired();
+    }
     Acks acks = unstagedAcks.stream().filter(each -> each.takes(message, result)).findFirst().orElse(null);
     if (acks == null) {
       acks = new Acks(message);
