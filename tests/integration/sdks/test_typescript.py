@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.slow, IN_ONE_PROCESS]
 
 ROOT = SDK.parents[1]
 PUSH = (
-    "an iterating consumer is sent messages by a long poll with its free slots as credit, parked at every leader, as in "
-    "Python; a subscription tells no lag, and its member is not known by name to a new leader"
+    "an iterating consumer is sent messages by a long poll with its free slots as credit, parked at every leader, as "
+    "in Python; a subscription tells no lag, and its member is not known by name to a new leader"
 )
 BACKUP = "for `flotilla backup` and `restore`"
 PIPELINE = "for pipelines, which run in Python"
@@ -91,3 +91,25 @@ def test_package_installs_into_an_empty_project(tmp_path: Path) -> None:
         ["node", "--input-type=module", "-e", script], cwd=tmp_path, capture_output=True, text=True, check=True
     ).stdout
     assert printed == "fine\n"
+    compile_documentation(tmp_path)
+
+
+def compile_documentation(project: Path) -> None:
+    """The pieces of the documentation need no cast, nor anything else than the installed package."""
+    blocks = re.findall(r"```ts\n(.*?)```", (SDK / "README.md").read_text("utf-8"), re.DOTALL)
+    page = re.findall(r"```ts\n(.*?)```", (ROOT / "docs" / "clients.md").read_text("utf-8"), re.DOTALL)
+    pieces = [*blocks, "".join(page)]
+    assert len(pieces) > 2
+    assert all(pieces)
+    for number, piece in enumerate(pieces):
+        first = "" if "import " in piece else 'import { Client } from "flotilla-mq";\n'
+        (project / f"piece{number}.ts").write_text(first + piece, "utf-8")
+    options = {"strict": True, "noEmit": True, "target": "es2022", "module": "nodenext"} | {
+        "lib": ["es2023", "esnext.disposable"],
+        "typeRoots": [str(SDK / "node_modules" / "@types")],
+        "types": ["node"],
+    }
+    (project / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "include": ["*.ts"]}), "utf-8")
+    compiler = SDK / "node_modules" / ".bin" / "tsc"
+    done = subprocess.run([str(compiler), "-p", str(project)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

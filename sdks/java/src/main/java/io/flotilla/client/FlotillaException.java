@@ -9,9 +9,12 @@ package io.flotilla.client;
 public class FlotillaException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
+  /** Which error it is. */
   private final ErrorCode code;
+  /** What the broker asks for; 0: nothing. */
   private final long retryAfterMs;
 
+  /** An error that the application makes itself, as in its tests. */
   public FlotillaException(ErrorCode code, String message) {
     this(code, message, 0, null);
   }

@@ -9,5 +9,10 @@ package io.flotilla.client;
  */
 @FunctionalInterface
 public interface Handler {
+  /**
+   * Works on the message.
+   *
+   * @throws Exception the attempt has failed
+   */
   void handle(QueueMessage message) throws Exception;
 }

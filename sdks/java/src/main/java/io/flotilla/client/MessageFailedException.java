@@ -4,8 +4,11 @@ package io.flotilla.client;
 public final class MessageFailedException extends FlotillaException {
   private static final long serialVersionUID = 1L;
 
+  /** How it ended. */
   private final String state;
+  /** Of its last failure. */
   private final String reason;
+  /** How often it was delivered. */
   private final int attempts;
 
   MessageFailedException(String message, String state, String reason, int attempts) {

@@ -4,6 +4,7 @@ package io.flotilla.client;
 public final class Reject extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
+  /** The reason is kept with the dead letter. */
   public Reject(String reason) {
     super(reason);
   }

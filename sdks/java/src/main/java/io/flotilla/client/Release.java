@@ -4,6 +4,7 @@ package io.flotilla.client;
 public final class Release extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
+  /** Before it is delivered again. */
   final long delayMs;
 
   /** At once. */

@@ -4,6 +4,7 @@ package io.flotilla.client;
 public final class Retry extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
+  /** Before it is delivered again; by default the group's backoff. */
   final long delayMs;
 
   /** After the group's backoff. */

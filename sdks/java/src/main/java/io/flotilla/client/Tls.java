@@ -17,6 +17,7 @@ import java.nio.file.Path;
  * @param serverName the name that the brokers' certificates must have; null: the host of the address
  */
 public record Tls(Path caFile, Path certificateFile, Path keyFile, String serverName) {
+  /** Throws INVALID_ARGUMENT for a certificate without its key. */
   public Tls {
     if ((certificateFile == null) != (keyFile == null)) {
       throw FlotillaException.invalid("a certificate and its key are given together");
