@@ -100,6 +100,7 @@ class PendingBlock:
         """The block's bytes for this position of the journal; bodies are not copied."""
         directory_bytes, body_bytes = self.directory_bytes, self.body_bytes
         records = b"".join(self.records)
+        checksum = _records_checksum(records, salt.value)
         fields = (
             self.flags,
             file_number,
@@ -111,11 +112,11 @@ class PendingBlock:
             body_bytes,
         )
         return [
-            _header(FIRST, fields, records, salt),
+            _header(FIRST, fields, checksum, salt),
             records,
             *self.bodies,
             _ZEROS[: -(directory_bytes + body_bytes) % SECTOR_BYTES],
-            _header(TWIN, fields, records, salt),
+            _header(TWIN, fields, checksum, salt),
             records,
             _ZEROS[: -directory_bytes % SECTOR_BYTES],
         ]
@@ -128,16 +129,16 @@ def _size_bytes(directory_bytes: int, body_bytes: int) -> int:
 def encode_mark(file_number: int, position: int, sequence: int, salt: Salt) -> bytes:
     """The mark at `position`, which proves that block `sequence` is durable."""
     fields = (0, file_number, position, sequence, MARK_BYTES, HEADER_BYTES, 0, 0)
-    return _header(MARK, fields, b"", salt) + _ZEROS[HEADER_BYTES:]
+    return _header(MARK, fields, _records_checksum(b"", salt.value), salt) + _ZEROS[HEADER_BYTES:]
 
 
-def _header(copy: int, fields: tuple[int, ...], records: bytes, salt: Salt) -> bytes:
+def _header(copy: int, fields: tuple[int, ...], records_checksum: int, salt: Salt) -> bytes:
     rest = _REST.pack(VERSION if salt.value else _UNSALTED, copy, *fields)
-    return _PREFIX.pack(MAGIC, _checksum(rest, records, salt.value)) + rest
+    return _PREFIX.pack(MAGIC, crc32c(rest, records_checksum)) + rest
 
 
-def _checksum(rest: Buffer, records: Buffer, salt: int) -> int:
-    return crc32c(rest, crc32c(records, salted(salt, len(records))))
+def _records_checksum(records: Buffer, salt: int) -> int:
+    return crc32c(records, salted(salt, len(records)))
 
 
 class BlockImage:
@@ -213,7 +214,7 @@ def find_directory(data: memoryview, at: int, file_number: int, salt: Salt, star
         return None
     records = data[at + HEADER_BYTES : at + directory_bytes]
     value = salt.value if version == VERSION else 0
-    if _checksum(data[rest_at : at + HEADER_BYTES], records, value) != checksum:
+    if crc32c(data[rest_at : at + HEADER_BYTES], _records_checksum(records, value)) != checksum:
         return None
     if size_bytes != (MARK_BYTES if copy == MARK else _size_bytes(directory_bytes, body_bytes)):
         raise CorruptionError(f"a block of {size_bytes} bytes in journal file {number} makes no sense")

@@ -21,6 +21,7 @@ both, so that a directory is read record by record. Nothing here does I/O.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import Struct
 
 from flotilla.codec.checksum import crc32c
@@ -87,11 +88,13 @@ class Frame:
         return Span(self.base_offset, self.count, self.timestamp_ms) if self.count else None
 
 
+@lru_cache(maxsize=4096)
 def salted(salt: int, length: int) -> int:
     """The start value of a checksum over a body or a list of records of `length` bytes; 0 without a salt.
 
     CRCs are linear: over bytes that hold another checksum with the same start value, at the right distance, the salt
-    would cancel out. A frame around another one is longer, so another length gives another start value.
+    would cancel out. A frame around another one is longer, so another length gives another start value. Cached, because
+    entries of few lengths are sealed and verified all the time.
     """
     return salt * (length + (1 << 32)) >> 32 & 0xFFFFFFFF
 
