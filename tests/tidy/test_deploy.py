@@ -73,9 +73,17 @@ def test_every_alert_fires() -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-@pytest.mark.parametrize("path", ["container/compose.yaml", "container/Containerfile", "kubernetes/statefulset.yaml"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "container/compose.yaml",
+        "container/Containerfile",
+        "kubernetes/statefulset.yaml",
+        "helm/templates/statefulset.yaml",
+    ],
+)
 def test_variables_are_settings(path: str) -> None:
-    names = set(re.findall(r"FLOTILLA_\w+", (DEPLOY / path).read_text("utf-8")))
+    names = set(re.findall(r"FLOTILLA_[A-Z]\w+", (DEPLOY / path).read_text("utf-8")))
     assert names
     assert names <= {setting.variable for setting in SETTINGS.values()}
 
@@ -96,6 +104,51 @@ def test_manifests_are_valid(name: str, manifest: dict[str, object]) -> None:
         manifest["spec"]["selector"] = {"matchLabels": labels}  # type: ignore[index]
         manifest["spec"]["template"]["metadata"]["labels"] = labels  # type: ignore[index]
     validate(manifest, "1.33", strict=True)
+
+
+def test_the_chart_renders_valid_manifests_of_the_same_kinds() -> None:
+    validate = pytest.importorskip("kubernetes_validate").validate
+    chart = DEPLOY / "helm"
+    given = ["--set", "nodes=5", "--set", "settings.disk_warn_free=10%", "--set", "storage.className=fast"]
+    for flags in ([], given):
+        command = [installed("helm"), "template", "shop", str(chart), *flags]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+        rendered = [each for each in yaml.safe_load_all(ran.stdout) if each]
+        for manifest in rendered:
+            validate(manifest, "1.33", strict=True)
+        assert sorted(each["kind"] for each in rendered) == sorted(each["kind"] for _, each in MANIFESTS)
+    (pods,) = [each for each in rendered if each["kind"] == "StatefulSet"]
+    (container,) = pods["spec"]["template"]["spec"]["containers"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    assert variables["FLOTILLA_DISK_WARN_FREE"] == "10%"
+    assert read_peers(variables["FLOTILLA_PEERS"]) == {number: f"shop-{number - 1}.shop:7601" for number in range(1, 6)}
+
+
+def read_peers(text: str) -> dict[int, str]:
+    return {node: str(address) for node, address in SETTINGS["peers"].kind.read(text)}
+
+
+def test_the_debian_package_is_built_and_has_what_a_node_needs(tmp_path: Path) -> None:
+    dpkg_deb = installed("dpkg-deb")
+    build = [sys.executable, str(DEPLOY / "debian/build.py"), "--output", str(tmp_path), "--without-dependencies"]
+    subprocess.run(build, check=True, capture_output=True)
+    (package,) = tmp_path.glob("flotilla_*.deb")
+    content = subprocess.run([dpkg_deb, "--contents", package], check=True, capture_output=True, text=True).stdout
+    rows = {line.split()[5]: line.split()[:2] for line in content.splitlines()}
+    assert rows["./usr/bin/flotilla"] == ["-rwxr-xr-x", "root/root"]
+    assert rows["./etc/flotilla/node.toml"] == ["-rw-r--r--", "root/root"]
+    assert {"./lib/systemd/system/flotilla.service", "./usr/lib/flotilla/flotilla/console/index.html"} <= rows.keys()
+    assert not [name for name in rows if "__pycache__" in name]
+    fields = subprocess.run([dpkg_deb, "--field", package], check=True, capture_output=True, text=True).stdout
+    assert "Version: 0." in fields
+    # The files work where they are put: the command runs with this interpreter and what it has installed.
+    subprocess.run([dpkg_deb, "--extract", package, tmp_path / "root"], check=True)
+    asked = [sys.executable, "-P", "-m", "flotilla.cli", "config", "show", "--config", "etc/flotilla/node.toml"]
+    environment = {"PYTHONPATH": "usr/lib/flotilla", "PATH": "/usr/bin"}
+    shown = subprocess.run(asked, cwd=tmp_path / "root", env=environment, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert "node_id = 1" in shown.stdout
 
 
 def test_the_unit_is_valid(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 import uvloop
 
-from flotilla.cli.serve import EndOfInput
+from flotilla.cli.serve import EndOfInput, report_traces
 from flotilla.cli.terminal.exit_codes import FAILED, OK
 from flotilla.cli.terminal.output import complain
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, Servers
@@ -65,6 +65,9 @@ def proxy(
         bool,
         typer.Option("--insecure", help="Listen where other machines can connect, though nothing asks who they are."),
     ] = False,
+    traces: Annotated[
+        bool, typer.Option("--traces", help="Report spans of requests to OpenTelemetry; needs the extra otel.")
+    ] = False,
     log_level: Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")] = "info",
     stop_with_stdin: Annotated[
         bool, typer.Option("--stop-with-stdin", help="Stop when standard input is closed.")
@@ -87,6 +90,8 @@ def proxy(
     if bool(listen_certificate) != bool(listen_key):
         raise InvalidArgumentError("--listen-certificate and --listen-key go together")
     tls = EndpointTls(TlsFiles(listen_certificate, listen_key)) if listen_certificate else None
+    if traces:
+        report_traces()
     configure_logs(level=log_level, format="auto", stream=sys.stderr)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

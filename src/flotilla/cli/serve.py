@@ -27,7 +27,7 @@ from flotilla.runtime.observability.logs import configure_logs, get_logger, remo
 from flotilla.runtime.process import tune_process
 from flotilla.security.grpc_environment import prepare_grpc
 from flotilla.types.address import Address
-from flotilla.types.errors import FlotillaError
+from flotilla.types.errors import FlotillaError, UnsupportedError
 from flotilla.types.settings import LoadedSettings, NodeSettings
 
 if TYPE_CHECKING:
@@ -68,10 +68,24 @@ def serve(
     raise typer.Exit(code)
 
 
+def report_traces() -> None:
+    """`--traces`: switches spans on, before a server is made. Raises UnsupportedError."""
+    try:
+        from flotilla.otel.broker import BrokerInstrumentor
+    except ModuleNotFoundError as missing:
+        if not (missing.name or "").startswith("opentelemetry"):
+            raise
+        advice = "pip install 'flotilla-mq[otel]' opentelemetry-distro"
+        raise UnsupportedError(f"--traces needs OpenTelemetry, which is not installed: {advice}") from None
+    BrokerInstrumentor().instrument()
+
+
 async def _run(loaded: LoadedSettings, signals: StopSignals, *, stop_with_stdin: bool) -> int:
     settings = loaded.settings
     if settings.has_tls:
         prepare_grpc()
+    if settings.traces:
+        report_traces()
     # Imported late: a broker takes longer to load than most commands run.
     from flotilla.server import Server
 

@@ -365,6 +365,14 @@ class NodeSettings:
         "How events are written to standard error; auto is console on a terminal and JSON lines elsewhere.",
     )
 
+    traces: bool = _row(
+        False,
+        switch(),
+        "Logs",
+        "Report spans of HTTP and gRPC requests to OpenTelemetry, as the variables of its SDK say; needs the extra "
+        "`otel`.",
+    )
+
     @property
     def other_peers(self) -> dict[NodeId, Address]:
         """The first members of the cluster without this node and those that it is founded without."""

@@ -25,35 +25,35 @@ _HEALTH: Final = "/grpc.health.v1.Health/"
 _PEER = re.compile(r"ipv[46]:\[?(?P<host>[^\]]+?)\]?:(?P<port>[0-9]+)")
 
 
-class _Interceptor(grpc.aio.ServerInterceptor):
-    """Wraps every method of every service but health's by `_call`. All of them are streams by then."""
+class Interceptor(grpc.aio.ServerInterceptor):
+    """Wraps every method of every service but health's by `_call`, with its name. All of them are streams by then."""
 
     async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any) -> Any:
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith(_HEALTH):
             return handler
-        return self._guarded(handler)
+        return self._guarded(handler, handler_call_details.method)
 
-    def _guarded(self, handler: Any) -> Any:
+    def _guarded(self, handler: Any, name: str) -> Any:
         codec = {
             "request_deserializer": handler.request_deserializer,
             "response_serializer": handler.response_serializer,
         }
         if handler.response_streaming:
-            return grpc.stream_stream_rpc_method_handler(self._call(handler.stream_stream), **codec)
-        return grpc.stream_unary_rpc_method_handler(self._call(handler.stream_unary), **codec)
+            return grpc.stream_stream_rpc_method_handler(self._call(handler.stream_stream, name), **codec)
+        return grpc.stream_unary_rpc_method_handler(self._call(handler.stream_unary, name), **codec)
 
-    def _call(self, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def _call(self, inner: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:
         raise NotImplementedError
 
 
-class ForwardingInterceptor(_Interceptor):
+class ForwardingInterceptor(Interceptor):
     """Of a proxy: every call is made with the credentials of its caller."""
 
     def __init__(self, callers: ForwardedCallers) -> None:
         self._callers = callers
 
-    def _call(self, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def _call(self, inner: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:
         async def call(request: Any, context: Context) -> Any:
             with self._metered(context):
                 try:
@@ -80,13 +80,13 @@ class ForwardingInterceptor(_Interceptor):
         return self._callers.serving(_authorization(context), _address(context.peer()), is_encrypted=is_encrypted)
 
 
-class AuthenticationInterceptor(_Interceptor):
+class AuthenticationInterceptor(Interceptor):
     def __init__(self, callers: Callers, principal_of: Callable[[Context], Principal | None]) -> None:
         """`principal_of` says whom the certificate of a caller names."""
         self._callers = callers
         self._principal_of = principal_of
 
-    def _call(self, inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def _call(self, inner: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:
         async def call(request: Any, context: Context) -> Any:
             session, caller = await self._enter(context)
             try:

@@ -97,6 +97,17 @@ class Router:
             asyncio.get_running_loop().call_exception_handler({"message": what, "exception": error, "part": "request"})
             return fault_response()
 
+    def route_of(self, scope: Scope) -> str:
+        """The path of the operation, with the names of its parameters; for traces."""
+        try:
+            found = self._find(scope)
+        except InvalidArgumentError:
+            found = None
+        if found is None:
+            return "*"
+        names = iter(found[0].names)
+        return "/".join([f"{{{next(names)}}}" if part is None else part for part in found[0].segments])
+
     def _find(self, scope: Scope) -> tuple[_Place, dict[str, str]] | None:
         # As received: only parameters may be encoded.
         raw = scope["raw_path"].decode("ascii")
