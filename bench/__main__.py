@@ -20,6 +20,7 @@ from bench.groups import delays, handlers, pauses, streams
 from bench.options import BenchOptions
 from bench.parts import assignment, idle, journal, queue_machine, recovery, repair, replication, simulator, snapshots
 from bench.peers import PEERS
+from bench.scale import capacity
 
 RESULTS = Path(__file__).parent / "results"
 AREAS: dict[str, Callable[[BenchOptions], Sequence[Figure | Absence]]] = {
@@ -42,6 +43,7 @@ AREAS: dict[str, Callable[[BenchOptions], Sequence[Figure | Absence]]] = {
     "http": http_tasks.measure,
     "moves": moves.measure,
     "scale": scale.measure,
+    "capacity": capacity.measure,
     "grpc": grpc_calls.measure,
     "typescript": typescript.measure,
     "contest": contest.measure,

@@ -102,9 +102,9 @@ def _is_ready(node: LocalNode) -> bool:
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[ScaleCluster]:
+def started(folder: Path, nodes: int = 3) -> Iterator[ScaleCluster]:
     folder.mkdir()
-    with LocalCluster.on_free_ports(folder) as cluster:
+    with LocalCluster.on_free_ports(folder, node_count=nodes) as cluster:
         cluster.start()
         cluster.wait_ready()
         with Client(cluster.servers, timeout_ms=60_000) as client:
