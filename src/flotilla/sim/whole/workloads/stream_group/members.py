@@ -101,7 +101,7 @@ class StreamWorkload:
                 read_from=chance.choice(("leader", "leader", "spread", "nearest")),
             )
             while not self._is_read:
-                await self._poll(life, consumer)
+                await self._poll(life, consumer, chance.choice((1, 2, 20, 20)))
                 await asyncio.sleep(chance.random() * 0.2)
                 if not is_automatic and chance.random() < 0.3:
                     await self._commit(life, consumer, chance)
@@ -117,10 +117,10 @@ class StreamWorkload:
             else:
                 history.done(call)
 
-    async def _poll(self, life: str, consumer: AsyncStreamConsumer) -> None:
+    async def _poll(self, life: str, consumer: AsyncStreamConsumer, count: int) -> None:
         call = self._history.begin(life, "poll", group=GROUP)
         try:
-            messages = await consumer.poll(20, wait_ms=500)
+            messages = await consumer.poll(count, wait_ms=500)
         except FlotillaError as error:
             self._history.failed(call, error)
             return
@@ -129,23 +129,35 @@ class StreamWorkload:
         self._history.done(call, messages=found)
 
     async def _commit(self, life: str, consumer: AsyncStreamConsumer, chance: Random) -> None:
-        epochs = dict(consumer._reading.epochs)
         offsets = None
         if chance.random() < 0.3:
-            # Some partitions, up to where they were read or a little before.
+            # Some partitions, up to where they were read or a little before: often in the middle of a batch.
             positions = await consumer.positions()
             offsets = {
-                each: max(0, position - chance.choice((0, 0, 1, 5)))
+                each: max(0, position - chance.choice((0, 0, 1, 2)))
                 for each, position in positions.items()
                 if chance.random() < 0.5
             }
+        committed = await self._commit_offsets(life, consumer, offsets)
+        if committed and chance.random() < 0.3:
+            # An older position than the one that is committed changes nothing.
+            older = {each: max(0, offset - chance.randint(1, 3)) for each, offset in committed.items()}
+            owned = set(consumer.assignment)
+            await self._commit_offsets(life, consumer, {each: older[each] for each in older if each in owned})
+
+    async def _commit_offsets(
+        self, life: str, consumer: AsyncStreamConsumer, offsets: dict[int, int] | None
+    ) -> dict[int, int]:
+        """What is committed then; nothing if it failed."""
+        epochs = dict(consumer._reading.epochs)
         call = self._history.begin(life, "commit", TIMEOUT_MS, group=GROUP, epochs=epochs)
         try:
             committed = await consumer.commit(offsets)
         except FlotillaError as error:
             self._history.failed(call, error)
-        else:
-            self._history.done(call, offsets=committed)
+            return {}
+        self._history.done(call, offsets=committed)
+        return committed
 
     # The observer.
 
