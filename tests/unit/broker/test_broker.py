@@ -11,6 +11,7 @@ from flotilla.broker.cluster.log_copies import LogCopies
 from flotilla.broker.cluster.move_plans import MovePlans
 from flotilla.broker.cluster.topics import Topics
 from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
+from flotilla.broker.cluster.upgrades import ClusterUpgrades
 from flotilla.broker.observability.pipelines import Pipelines
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.broker.queue.polls import QueuePolls
@@ -51,7 +52,7 @@ def test_an_unknown_request_is_refused() -> None:
 
 def test_every_operation_has_the_method_of_its_name() -> None:
     """The method is found by its name; that it takes this very request is written in its annotation."""
-    owners = [Broker, Topics, TransactionDecisions, ClusterMembers, MovePlans, QueuePolls]
+    owners = [Broker, Topics, TransactionDecisions, ClusterMembers, ClusterUpgrades, MovePlans, QueuePolls]
     owners += [StreamCoordinator, Schedules, Users, LogCopies, Pipelines]
     for name, kind in OPERATIONS.items():
         found = [getattr(owner, name) for owner in [*owners, PartitionHost, QueueRequests] if hasattr(owner, name)]

@@ -23,7 +23,7 @@ def directory(tmp_path: Path) -> Path:
     disk = PosixDisk(str(tmp_path / "data"))
     store = NodeStore.open(disk, StoreOptions(journal_bytes=256 * 1024), span_of)
     data.count_start()
-    data.entered("ab" * 16)
+    data.entered("ab" * 16, 1)
     for group in (1, 16):
         store.create_group(group, Configuration(voters=(1, 2, 3)))
     for index in range(1, 11):

@@ -32,7 +32,7 @@ class Folder:
         data = DataDir.claim(PathFolder(path), 2, "ships")
         with self.opened() as store:
             data.count_start()
-            data.entered(OLD_ID)
+            data.entered(OLD_ID, 1)
             data.founded({1: 11, 3: 33})
             store.create_group(METADATA_GROUP, THREE)
             commands: list[Command] = [InitCluster(OLD_ID, "ships", (1, 2, 3), 1)]
