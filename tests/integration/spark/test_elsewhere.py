@@ -18,7 +18,7 @@ from tests.integration.spark.waiting import wait_until
 pyspark = pytest.importorskip("pyspark", reason="the spark extra")
 
 Topic = Callable[..., str]
-PROGRAM_S_MAX = 240
+PROGRAM_S_MAX = 480
 
 #: Reads, streams with a group and writes; found by name, without registration.
 PROGRAM = """
@@ -46,6 +46,15 @@ PROGRAM = """
         spark.read.format("flotilla").options(**options).option("minPartition", "3").load().columns
     except Exception as error:
         print("refused", "did you mean minPartitions" in str(error))
+    if kind == "standalone":
+        from flotilla.lake.archive import ArchiveOptions
+        from flotilla.spark.pipelines.archive import archive
+        from flotilla.spark.pipelines.query import flotilla_table
+        from flotilla.spark.pipelines.session import prepare
+        prepare(spark)
+        lake = checkpoint + "-lake"
+        print("archived", archive(spark, ArchiveOptions(servers, [name], lake), checkpoint + "-archive").rows_total)
+        print("queried", flotilla_table(spark, name, servers=servers, lake=lake).select("offset").count())
     if kind == "connect":
         # The listener hears of the end of the query a moment later.
         import time
@@ -120,4 +129,5 @@ def master(_spark_environment: None, tmp_path: Path) -> Iterator[str]:
 
 def test_two_workers(master: str, servers: str, topics: tuple[str, str], tmp_path: Path) -> None:
     printed = _run("standalone", master, servers, *topics, tmp_path / "checkpoint")
-    assert printed.split() == ["count", "1500", "copied", "1500", "refused", "True"]
+    words = ["count", "1500", "copied", "1500", "refused", "True", "archived", "1500", "queried", "1500"]
+    assert printed.split() == words
