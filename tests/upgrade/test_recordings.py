@@ -38,6 +38,24 @@ def test_a_data_directory_loads(recording: Path) -> None:
         assert client.describe_group("orders", "workers").lag == expected(recording)["group"]["lag"] + 1
 
 
+def test_the_cluster_of_an_earlier_version_is_upgraded(recording: Path) -> None:
+    with node_here(recording / "data") as client:
+        metadata = client.admin.metadata()
+        assert metadata.cluster_version == 1
+        assert "UPGRADE_POSSIBLE" in [warning.code for warning in client.admin.describe_node().warnings]
+        runner = CliRunner(env={"FLOTILLA_SERVERS": metadata.brokers[0].client})
+        for words, told in (
+            (["cluster", "upgrade", "--dry-run"], "the cluster would go from version 1 to 2\n"),
+            (["cluster", "upgrade"], "the cluster went from version 1 to 2\n"),
+            (["cluster", "upgrade"], "the cluster is at version 2, the highest that all nodes support\n"),
+        ):
+            assert runner.invoke(app, words).output == told
+        assert "version 2: " in runner.invoke(app, ["cluster", "status"]).output
+    with node_here(recording / "data") as client:
+        assert client.admin.metadata().cluster_version == 2
+        assert observe(client) == expected(recording)
+
+
 def test_a_backup_is_restored(recording: Path) -> None:
     words = ["cluster", "restore", str(recording / "backup"), "--data-dir", str(recording / "restored")]
     result = CliRunner().invoke(app, words)

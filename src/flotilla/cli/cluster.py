@@ -384,7 +384,7 @@ def undrain(cluster: Cluster, node: Node, as_json: AsJson = False) -> None:
 def upgrade(
     cluster: Cluster,
     version: Annotated[
-        int, typer.Option("--to", metavar="VERSION", min=1, help="This version.", show_default="the highest possible")
+        int, typer.Option("--to", metavar="VERSION", min=0, help="This version.", show_default="the highest possible")
     ] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the version that it would get.")] = False,
     as_json: AsJson = False,
