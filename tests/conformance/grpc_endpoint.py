@@ -19,7 +19,13 @@ from flotilla.types.operations import Reply, Request, schedules
 from flotilla.types.operations import queue as queue
 from flotilla.types.operations import stream as stream
 from flotilla.types.operations import transactions as transactions
-from flotilla.types.operations.cluster import CreateJoinToken, DescribeNode, DescribeReplicas, ReadHistory
+from flotilla.types.operations.cluster import (
+    CreateJoinToken,
+    DescribeNode,
+    DescribeReplicas,
+    ReadHistory,
+    UpgradeCluster,
+)
 from flotilla.types.operations.group_expiry import ExpireGroup
 from flotilla.types.operations.queue import LeaseRange
 
@@ -58,6 +64,7 @@ class Grpc:
         ExpireGroup,
         queue.TakeTokens,
         CreateJoinToken,
+        UpgradeCluster,
         DescribeNode,
         DescribeReplicas,
         ReadHistory,

@@ -218,7 +218,7 @@ def test_the_status_of_the_cluster(flotilla, cluster: LocalCluster):
     assert sum(broker["is_controller"] for broker in status["brokers"]) == 1
     assert all(broker["is_alive"] for broker in status["brokers"])
     table = lines(flotilla("cluster", "status", "--wait"))
-    assert table[0].split() == ["node", "address", "alive", "state", "controller", "leads", "replicas"]
+    assert table[0].split() == ["node", "address", "alive", "state", "controller", "leads", "replicas", "version"]
     # A replica of the new topic may be warned of until its leader has heard from it.
     assert len([line for line in table if not line.startswith("warning")]) == 5
 

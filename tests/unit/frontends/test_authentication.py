@@ -235,6 +235,7 @@ def test_nothing_is_lost_while_users_grants_and_passwords_change(broker, admin, 
         b"%d" % number for number in offsets
     ]
     admin.admin.roles.delete("writers")
+    admin.delete_topic("steady")
 
 
 def test_the_last_operator_stays(admin):

@@ -18,7 +18,6 @@ class ClusterUpgrades:
         self._outside = outside
 
     def upgrade_cluster(self, request: UpgradeCluster, done: Done) -> None:
-        self._catalog.leading()
         before = self._catalog.cluster_version
         supported = self._supported()
         version = request.version or max(before, _highest(supported))
@@ -35,13 +34,13 @@ class ClusterUpgrades:
             failed = isinstance(result, FlotillaError)
             done(self._catalog.explain(result) if failed else ClusterUpgraded(version, before))
 
-        self._catalog.propose(SetClusterVersion(version, tuple(supported), self._outside.now_ms()), answered)
+        brokers = tuple(sorted(self._catalog.brokers()))
+        self._catalog.propose(SetClusterVersion(version, brokers, self._outside.now_ms()), answered)
 
     def warnings(self, node: NodeId) -> list[NodeWarning]:
         """Of this node, if it leads the metadata: the cluster could have a later version."""
         version = self._catalog.cluster_version
         try:
-            self._catalog.leading()
             highest = _highest(self._supported())
         except FlotillaError:
             return []
@@ -54,8 +53,12 @@ class ClusterUpgrades:
         return [NodeWarning(UPGRADE_POSSIBLE, text, node)]
 
     def _supported(self) -> dict[NodeId, VersionRange]:
-        """The versions of every node. Raises ConfigurationChangeError while one is away: it may be any program."""
-        found = {node: self._outside.versions_of(node) for node in sorted(self._catalog.brokers())}
+        """The versions of every node. Raises ConfigurationChangeError while one is away: it may be any program.
+
+        Founders are members before they have registered as brokers.
+        """
+        nodes = {*self._catalog.leading().raft.configuration.members(), *self._catalog.brokers()}
+        found = {node: self._outside.versions_of(node) for node in sorted(nodes)}
         away = [str(node) for node, versions in found.items() if versions is None]
         if away:
             raise ConfigurationChangeError(
@@ -66,4 +69,4 @@ class ClusterUpgrades:
 
 
 def _highest(supported: dict[NodeId, VersionRange]) -> int:
-    return min([versions.highest for versions in supported.values()], default=0)
+    return min([versions.highest for versions in supported.values()])

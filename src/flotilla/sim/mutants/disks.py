@@ -66,7 +66,7 @@ def _ask_once(original: Any) -> Any:
 
 
 def _one_copy(original: Any) -> Any:
-    return lambda number, content: (image for image in original(number, content) if image.copy != TWIN)
+    return lambda *file: (image for image in original(*file) if image.copy != TWIN)
 
 
 def _ask_for_room(original: Any) -> Any:

@@ -76,6 +76,14 @@ def test_a_node_that_is_away_prevents_it() -> None:
     assert f"start node {away.node}" in str(refused)
 
 
+def test_nodes_that_have_not_registered_count() -> None:
+    fleet = Fleet(1)
+    controller = fleet.controller()
+    assert not controller.catalog.brokers()
+    assert isinstance(controller.call(UpgradeCluster(3)).result, ConfigurationChangeError)
+    assert controller.catalog.cluster_version <= 2
+
+
 @pytest.mark.parametrize("version", [1, 3])
 def test_it_never_goes_back_nor_beyond_what_all_support(version: int) -> None:
     fleet = founded(2)

@@ -248,7 +248,7 @@ def test_no_bytes_do_harm(frame):
 
 @given(st.one_of(requests, replies), st.data())
 def test_no_damage_does_harm(value, data):
-    is_request = isinstance(value, op.Request | op.Hello)
+    is_request = isinstance(value, op.Request | op.Hello | op.Authenticate)
     encode, decode = (encode_request, decode_request) if is_request else (encode_response, decode_response)
     frame = bytearray(body_of(encode(5, value)))
     for _ in range(data.draw(st.integers(1, 4))):
