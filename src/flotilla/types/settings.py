@@ -322,7 +322,7 @@ class NodeSettings:
         "With less free room than this on the disk of `data_dir`, the node warns; 0: never.",
     )
     disk_refuse_free: Watermark = _row(
-        Watermark(percent=1),
+        Watermark(percent=0),
         watermark(),
         "Storage",
         "With less free room than this, the node refuses new messages for the partitions that it leads, until there is "
