@@ -34,6 +34,7 @@ from flotilla.storage.options import StoreOptions
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import FlotillaError, NotLeaderError
 from flotilla.types.ids import GroupId, Index, NodeId
+from flotilla.types.notation import Watermark
 from flotilla.types.operations import ClusterReply, CreateTopic, JoinCluster, Reply, Request
 from flotilla.types.records import Record
 from flotilla.types.settings import NodeSettings
@@ -163,7 +164,7 @@ class Node:
         self.clock = ClusterClock(_Wall(self), self._cluster_size)
         self.hold = BackupHold(self.later)
         self.after_hold = self.hold.run
-        self.room = DiskRoom(self.node, "its-disk", self.settings.disk_warn_free, self.settings.disk_refuse_free)
+        self.room = DiskRoom(self.node, "its-disk", Watermark(percent=5), Watermark(percent=1))
         self.machine = CatalogMachine()
         if METADATA_GROUP in self.store.groups:
             self.driver.add_replica(METADATA_GROUP, self.machine)
