@@ -20,6 +20,7 @@ from flotilla.types.operations import queue as queue
 from flotilla.types.operations import stream as stream
 from flotilla.types.operations import transactions as transactions
 from flotilla.types.operations.cluster import (
+    CountPartitions,
     CreateJoinToken,
     DescribeNode,
     DescribeReplicas,
@@ -68,6 +69,7 @@ class Grpc:
         DescribeNode,
         DescribeReplicas,
         ReadHistory,
+        CountPartitions,
         ops.ReadLog,
         ops.ReadSnapshot,
         ops.HoldSettlements,

@@ -26,7 +26,8 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId, Term
-from flotilla.types.operations import BrokerInfo, Metadata, PartitionInfo, TopicInfo
+from flotilla.types.operations import BrokerInfo, GetMetadata, Metadata, PartitionInfo, TopicInfo
+from flotilla.types.operations.cluster import PartitionCounts
 from flotilla.types.snapshot_data import SnapshotData
 
 BROKER_STATES: Final = {ACTIVE: "active", DRAINING: "draining", LEAVING: "leaving"}
@@ -226,17 +227,30 @@ class Catalog:
         settings["replication_factor"] = str(topic.replication_factor)
         return TopicInfo(topic.name, topic.topic_id, partitions, settings, topic.key_partitions)
 
-    def describe(self, names: list[str], *, is_stale: bool = False) -> Metadata:
-        """All topics when none is named; topics that do not exist are left out.
+    def count_partitions(self) -> PartitionCounts:
+        """As far as this node knows; it may lack the newest, as metadata that are marked as stale."""
+        topics = self.topics()
+        counts = PartitionCounts(len(topics))
+        for topic in topics:
+            for place in topic.partitions:
+                leader, move = self.leader_of(place.group, place.replicas), place.move
+                counts.add(topic.name, place.number, leader, place.replicas, move.target if move is not None else ())
+        return counts
+
+    def describe(self, request: GetMetadata, *, is_stale: bool = False) -> Metadata:
+        """All topics, or a page of them, when none is named; topics that do not exist are left out.
 
         Raises UnavailableError when this node may not know all of them: an incomplete list would look complete. A list
         that is marked as stale may be incomplete; a topic that was asked for by name is not left out of it.
         """
-        found = [self.find_topic(name) for name in dict.fromkeys(names)] if names else self.topics()
+        names = request.topics
+        named = [self.find_topic(name) for name in dict.fromkeys(names)]
         if is_stale:
             self._check_stale(names)
-        elif not names or None in found:
+        elif not names or None in named:
             self._check_complete()
+        found = [topic for topic in named if topic is not None]
+        page, total = (found, len(found)) if names else request.page_of(self.topics())
         brokers = [
             BrokerInfo(
                 broker.node,
@@ -251,9 +265,9 @@ class Catalog:
             for _, broker in sorted(self.brokers().items())
         ]
         controller = self.leader_of(METADATA_GROUP, ())
-        topics = [self.describe_topic(topic) for topic in found if topic is not None]
-        applied, version = self.machine.applied, self.cluster_version
-        return Metadata(self.cluster_id, controller, brokers, topics, self.cluster_name, is_stale, applied, version)
+        topics = [self.describe_topic(topic) for topic in page]
+        state = self.cluster_name, is_stale, self.machine.applied, self.cluster_version
+        return Metadata(self.cluster_id, controller, brokers, topics, *state, total)
 
     def _check_stale(self, names: list[str]) -> None:
         if not self.cluster_id:

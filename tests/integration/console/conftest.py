@@ -68,7 +68,7 @@ class Console:
         page.on("console", self._told)
 
     def _asked(self, request: Any) -> None:
-        if not request.url.startswith(f"{self.origin}/"):
+        if not request.url.startswith((f"{self.origin}/", "about:")):
             self.faults.append(f"asked {request.url}")
 
     def _told(self, message: Any) -> None:

@@ -50,6 +50,21 @@ def test_the_overview_says_in_a_sentence_how_the_cluster_is(console: Console) ->
     console.page.locator("canvas").first.wait_for()
 
 
+def test_the_first_pages_ask_for_sums_and_one_page_of_topics(console: Console) -> None:
+    asked: list[str] = []
+    console.page.on("request", lambda request: asked.append(request.url.removeprefix(console.origin)))
+    for place, expected in (
+        ("", {"/v1/cluster", "/v1/cluster/nodes", "/v1/metrics/history"}),
+        ("topics", {"/v1/cluster", "/v1/topics?limit=50"}),
+    ):
+        # Out of the page, so that nothing of the one before is asked for again.
+        console.page.goto("about:blank")
+        asked.clear()
+        console.open(place)
+        console.page.wait_for_load_state("networkidle")
+        assert {path for path in asked if path.startswith("/v1/")} - {"/v1/session"} == expected
+
+
 def test_every_page_can_be_used_without_a_mouse_and_by_screen_readers(console: Console) -> None:
     pages = [
         *("", "topics", "topics/orders", "topics/orders/messages", "topics/orders/messages/0/3", "groups"),

@@ -39,6 +39,7 @@ from flotilla.types.operations import (
     StageSettlement,
     TransferLeadership,
 )
+from flotilla.types.operations.cluster import CountPartitions, PartitionCounts
 from tests.unit.broker.fleet import Fleet, batch, client_address, single_node, three
 
 
@@ -93,6 +94,8 @@ def test_a_node_without_the_partition_names_one_that_has_it_and_is_up() -> None:
     assert isinstance(described, Metadata)
     assert described.topics[0].partitions[0].leader == replicas[1]
     assert [broker.node for broker in described.brokers if not broker.is_alive] == [replicas[0]]
+    counts = stranger.call(CountPartitions()).result
+    assert counts == PartitionCounts(1, 1, 0, {replicas[1]: 1}, dict.fromkeys(replicas, 1))
 
 
 def test_every_answer_that_another_leads_has_an_address() -> None:

@@ -34,7 +34,7 @@ from flotilla.types.access import (
 )
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Request, queue
-from flotilla.types.operations.cluster import DescribeNode, DescribeReplicas, EnterCluster, ReadHistory
+from flotilla.types.operations.cluster import CountPartitions, DescribeNode, DescribeReplicas, EnterCluster, ReadHistory
 from flotilla.types.operations.pipelines import ListPipelines, Pipeline, ReportPipeline
 from flotilla.types.operations.quotas import Quota
 from flotilla.types.records import Record
@@ -106,6 +106,7 @@ ROWS: dict[type[Request], Callable[[str], Request]] = {
     ops.Poll: lambda where: ops.Poll(TOPIC, GROUP, "m"),
     ops.Produce: lambda where: ops.Produce(TOPIC, 0, encode_batch([Record(b"1")])),
     ReadHistory: lambda where: ReadHistory(),
+    CountPartitions: lambda where: CountPartitions(),
     ops.ReadLog: lambda where: ops.ReadLog(TOPIC, 0),
     ops.ReadSnapshot: lambda where: ops.ReadSnapshot(TOPIC, 0, 1, 0),
     ops.ReadOffset: lambda where: ops.ReadOffset("stream", TOPIC, 0),

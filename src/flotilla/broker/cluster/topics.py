@@ -13,6 +13,7 @@ from flotilla.metadata.values import Topic
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError, UnavailableError
 from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.operations import AlterTopic, CreateTopic, DeleteTopic, GetMetadata, TopicReply
+from flotilla.types.operations.cluster import CountPartitions
 from flotilla.types.operations.queue import AlterGroup, GroupReply
 from flotilla.types.settings import NodeSettings
 from flotilla.types.topics import SETTINGS
@@ -40,10 +41,13 @@ class Topics:
 
     def describe(self, request: GetMetadata, done: Done, *, is_stale: bool = False) -> None:
         """What this node knows. It is stale if it may lack what the client has seen, or what a quorum knows."""
-        described = self._catalog.describe(request.topics, is_stale=is_stale)
+        described = self._catalog.describe(request, is_stale=is_stale)
         if request.create and len(described.topics) < len(dict.fromkeys(request.topics)):
             raise self._create_missing(request.topics)
         done(described)
+
+    def count_partitions(self, _: CountPartitions, done: Done) -> None:
+        done(self._catalog.count_partitions())
 
     def _create_missing(self, names: list[str]) -> FlotillaError:
         """Asks the metadata's leader to create them. Returns the error for the client, which may be retryable."""

@@ -4,6 +4,7 @@ from flotilla.codec.client.rows import Row, derived
 from flotilla.types.operations.cluster import (
     CancelMoves,
     ClusterUpgraded,
+    CountPartitions,
     CreateJoinToken,
     DescribeNode,
     DescribeReplicas,
@@ -12,6 +13,7 @@ from flotilla.types.operations.cluster import (
     HistoryRead,
     MovesPlanned,
     NodeDescribed,
+    PartitionCounts,
     ReadHistory,
     Rebalance,
     ReplicasDescribed,
@@ -28,6 +30,7 @@ REQUEST_ROWS: tuple[Row, ...] = (
     derived(DescribeReplicas),
     derived(DescribeNode),
     derived(ReadHistory),
+    derived(CountPartitions),
     derived(ReportPipeline),
     derived(ListPipelines),
     derived(UpgradeCluster),
@@ -38,6 +41,7 @@ REPLY_ROWS: tuple[Row, ...] = (
     derived(ReplicasDescribed),
     derived(NodeDescribed),
     derived(HistoryRead),
+    derived(PartitionCounts),
     derived(PipelineList),
     derived(ClusterUpgraded),
 )

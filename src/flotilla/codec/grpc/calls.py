@@ -97,7 +97,12 @@ REQUESTS: Final = (
         "Describe",
         ops.GetMetadata,
         read=admin.read_describe,
-        answered={"brokers": many("brokers", admin.BROKER), "topics": many("topics", admin.TOPIC), "index": None},
+        answered={
+            "brokers": many("brokers", admin.BROKER),
+            "topics": many("topics", admin.TOPIC),
+            "index": None,
+            "total": None,
+        },
     ),
     _derived("TransferLeadership", ops.TransferLeadership),
     _derived("CreateSchedule", of_schedules.CreateSchedule, read=schedules.read_create, answered=schedules.ANSWERED),

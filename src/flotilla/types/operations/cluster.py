@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Final, Self
+from heapq import nsmallest
+from typing import Final, Protocol, Self, TypeVar
 
-from flotilla.types.access import ANYBODY, DESCRIBE, EVERYTHING, FOUND, MANAGE, NODES, OPERATE, Resource
+from flotilla.types.access import ALL, ANYBODY, DESCRIBE, EVERYTHING, FOUND, MANAGE, NODES, OPERATE, Resource
 from flotilla.types.ids import NO_NODE, Index, NodeId
 from flotilla.types.operations.request import (
     ANY,
@@ -64,10 +65,20 @@ class Metadata(Reply):
     index: Index = 0
     #: What all nodes can read; 0: the node that answers does not say.
     cluster_version: int = 0
+    #: Topics that match, on all pages.
+    total: int = 0
 
 
 #: A linearizable read of metadata is answered as stale after this time: longer than an election after a frozen leader.
 METADATA_CONFIRM_MS_MAX: Final = 3_000
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T", bound=Named)
 
 
 @slotted
@@ -76,12 +87,17 @@ class GetMetadata(Request[Metadata], to=ANY, effect=READ, needs=ANYBODY):
 
     With `create`, a missing topic is answered with UNAVAILABLE while it is being created, and with NOT_FOUND where
     the cluster does not allow that. With `is_linearizable`, the reply shows every change that was acknowledged to any
-    client before; without a quorum of the metadata it is marked as stale.
+    client before; without a quorum of the metadata it is marked as stale. A page of all topics, in the order of names:
+    those with `search` in their name, after the name `after`, at most `limit`.
     """
 
     topics: list[str] = field(default_factory=list)
     create: bool = False
     is_linearizable: bool = False
+    search: str = ""
+    after: str = ""
+    #: 0: all of them.
+    limit: int = 0
 
     @property
     def wait_ms(self) -> int:
@@ -89,16 +105,31 @@ class GetMetadata(Request[Metadata], to=ANY, effect=READ, needs=ANYBODY):
         return METADATA_CONFIRM_MS_MAX if self.is_linearizable else 0
 
     def narrowed(self, may: May) -> Self:
-        """Without topics that the caller may not describe. Whoever creates topics manages them."""
+        """Without topics that the caller may not describe. Whoever creates topics manages them.
+
+        A page of the topics that the caller may describe is cut out of all that match.
+        """
         if not self.topics:
-            return self
+            return self if may(DESCRIBE, Resource(ALL)) else replace(self, after="", limit=0)
         shown = [name for name in self.topics if may(DESCRIBE, Resource(name))]
         creates = self.create and all(may(MANAGE, Resource(name)) for name in self.topics)
         # No topic has an empty name: it stands for none of them.
         return replace(self, topics=self.topics if creates else shown or [""], create=creates)
 
     def visible(self, reply: Metadata, may: May) -> Metadata:
-        return replace(reply, topics=[topic for topic in reply.topics if may(DESCRIBE, Resource(topic.name))])
+        if may(DESCRIBE, Resource(ALL)):
+            return reply
+        shown = [topic for topic in reply.topics if may(DESCRIBE, Resource(topic.name))]
+        page, total = self.page_of(shown)
+        return replace(reply, topics=page, total=total)
+
+    def page_of(self, topics: list[T]) -> tuple[list[T], int]:
+        """The topics of the page, and how many match on all pages. Without a page: all, in their own order."""
+        if not (self.search or self.after or self.limit):
+            return topics, len(topics)
+        found = [topic for topic in topics if self.search in topic.name]
+        later = [topic for topic in found if topic.name > self.after]
+        return nsmallest(self.limit or len(later), later, key=lambda topic: topic.name), len(found)
 
 
 @slotted
@@ -196,6 +227,49 @@ class PlannedMove:
 @slotted
 class MovesPlanned(Reply):
     moves: list[PlannedMove]
+
+
+#: Moves that an answer shows; it counts all of them.
+MOVES_SHOWN_MAX: Final = 100
+
+
+@slotted
+class PartitionCounts(Reply):
+    topics: int = 0
+    partitions: int = 0
+    #: Partitions of which the node that answers knows no leader.
+    without_leader: int = 0
+    #: By node: the partitions that it leads, and its replicas.
+    leads: dict[NodeId, int] = field(default_factory=dict)
+    replicas: dict[NodeId, int] = field(default_factory=dict)
+    #: Partitions on their way to other nodes, and the first of them.
+    moving: int = 0
+    moves: list[PlannedMove] = field(default_factory=list)
+
+    def add(
+        self, topic: str, number: int, leader: NodeId, replicas: Sequence[NodeId], target: Sequence[NodeId]
+    ) -> None:
+        """Counts a partition; one without a target stays where it is."""
+        self.partitions += 1
+        if leader == NO_NODE:
+            self.without_leader += 1
+        else:
+            self.leads[leader] = self.leads.get(leader, 0) + 1
+        for node in replicas:
+            self.replicas[node] = self.replicas.get(node, 0) + 1
+        if target:
+            self.moving += 1
+            if self.moving <= MOVES_SHOWN_MAX:
+                self.moves.append(PlannedMove(topic, number, list(replicas), list(target)))
+
+
+@slotted
+class CountPartitions(Request[PartitionCounts], to=ANY, effect=READ, needs=DESCRIBE):
+    """Sums over all partitions that the node that answers knows of, however many there are."""
+
+    @property
+    def resources(self) -> Sequence[Resource]:
+        return (EVERYTHING,)
 
 
 @slotted

@@ -125,6 +125,23 @@ def test_metadata_are_narrowed_to_what_may_be_described():
     assert [topic.name for topic in shown.topics] == ["a", "b"]
 
 
+def test_a_page_of_topics_is_cut_out_of_those_that_may_be_described():
+    topics = [ops.TopicInfo(name, 0, [], {}) for name in ("b1", "a2", "a1", "a3", "hidden-a")]
+    request = ops.GetMetadata(search="a", after="a1", limit=1)
+    assert [[topic.name for topic in page] for page in request.page_of(topics)[:1]] == [["a2"]]
+    assert request.page_of(topics)[1] == 4
+    assert ops.GetMetadata().page_of(topics) == (topics, 5)
+
+    def may(right, resource):
+        return (right, resource.topic[:1]) in {(DESCRIBE, "a"), (DESCRIBE, "b")}
+
+    asked = request.narrowed(may)
+    assert asked == ops.GetMetadata(search="a")
+    shown = request.visible(ops.Metadata("", 1, [], asked.page_of(topics)[0]), may)
+    assert ([topic.name for topic in shown.topics], shown.total) == (["a2"], 3)
+    assert request.narrowed(lambda right, resource: True) == request
+
+
 def test_lists_of_groups_show_what_may_be_described():
     def may(right, resource):
         return (right, *resource) == (DESCRIBE, "t", "mine")

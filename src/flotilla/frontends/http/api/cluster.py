@@ -1,7 +1,6 @@
 """The cluster over HTTP: its nodes, what they warn of and have counted, where replicas move, and its pipelines."""
 
 import asyncio
-from collections import Counter
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -20,15 +19,19 @@ from flotilla.frontends.http.framework.operation import (
 )
 from flotilla.frontends.http.framework.parameters import IS_STALE, TOPIC
 from flotilla.gateway.gateway import Gateway
-from flotilla.types.errors import FlotillaError, NotFoundError, UnavailableError
+from flotilla.types.access import DESCRIBE, EVERYTHING
+from flotilla.types.errors import FlotillaError, NotFoundError, PermissionDeniedError, UnavailableError
 from flotilla.types.ids import NO_NODE
+from flotilla.types.operations import Metadata
 from flotilla.types.operations.cluster import (
+    MOVES_SHOWN_MAX,
     CancelMoves,
+    CountPartitions,
     DescribeNode,
     DrainNode,
     HistoryRead,
     NodeDescribed,
-    PlannedMove,
+    PartitionCounts,
     ReadHistory,
     Rebalance,
     UpgradeCluster,
@@ -37,7 +40,6 @@ from flotilla.types.operations.pipelines import ListPipelines
 
 #: A node that does not answer in time is left out.
 _ANSWER_MS_MAX: Final = 2_000
-_MOVES_SHOWN_MAX: Final = 100
 _NODE = obj(
     ("node", "client", "http", "is_alive"),
     node=INTEGER,
@@ -76,7 +78,7 @@ _CLUSTER = obj(
     partitions=INTEGER,
     without_leader={"type": "integer", "description": "Partitions of which no leader is known."},
     moving={"type": "integer", "description": "Partitions on their way to other nodes."},
-    moves={"type": "array", "items": _MOVE, "description": f"The first {_MOVES_SHOWN_MAX} of them."},
+    moves={"type": "array", "items": _MOVE, "description": f"The first {MOVES_SHOWN_MAX} of them."},
     is_stale=IS_STALE,
 )
 _WARNING = obj(
@@ -175,10 +177,7 @@ class ClusterApi:
         ]  # fmt: skip
 
     async def get(self, call: Call) -> Answer:
-        metadata = await self._gateway.metadata()
-        parts = [(topic.name, part) for topic in metadata.topics for part in topic.partitions]
-        leads = Counter(part.leader for _, part in parts)
-        held = Counter(node for _, part in parts for node in part.replicas)
+        metadata, counts = await self._counted()
         nodes = [
             {
                 "node": broker.node,
@@ -186,15 +185,14 @@ class ClusterApi:
                 "http": broker.http,
                 "is_alive": broker.is_alive,
                 "state": broker.state,
-                "leads": leads[broker.node],
-                "replicas": held[broker.node],
+                "leads": counts.leads.get(broker.node, 0),
+                "replicas": counts.replicas.get(broker.node, 0),
                 "version": broker.version,
                 "cluster_version_min": broker.cluster_version_min,
                 "cluster_version_max": broker.cluster_version_max,
             }
             for broker in sorted(metadata.brokers, key=lambda each: each.node)
         ]
-        moves = [PlannedMove(name, part.number, part.replicas, part.target) for name, part in parts if part.target]
         return Answer(
             {
                 "cluster_id": metadata.cluster_id,
@@ -202,14 +200,30 @@ class ClusterApi:
                 "cluster_version": metadata.cluster_version,
                 "controller": metadata.controller,
                 "nodes": nodes,
-                "topics": len(metadata.topics),
-                "partitions": len(parts),
-                "without_leader": leads[NO_NODE],
-                "moving": len(moves),
-                "moves": [asdict(move) for move in moves[:_MOVES_SHOWN_MAX]],
+                "topics": counts.topics,
+                "partitions": counts.partitions,
+                "without_leader": counts.without_leader,
+                "moving": counts.moving,
+                "moves": [asdict(move) for move in counts.moves],
                 "is_stale": metadata.is_stale,
             }
         )
+
+    async def _counted(self) -> tuple[Metadata, PartitionCounts]:
+        """The nodes, and sums over the partitions that the caller may describe."""
+        if self._gateway.may(DESCRIBE, EVERYTHING):
+            try:
+                # No topic has an empty name: it stands for none of them.
+                return await self._gateway.metadata([""]), await self._gateway.ask(CountPartitions())
+            except PermissionDeniedError:
+                # Everybody may ask a proxy for everything, but its own user may not see everything.
+                pass
+        metadata = await self._gateway.metadata()
+        counts = PartitionCounts(len(metadata.topics))
+        for topic in metadata.topics:
+            for part in topic.partitions:
+                counts.add(topic.name, part.number, part.leader, part.replicas, part.target)
+        return metadata, counts
 
     async def describe(self, call: Call) -> Answer:
         found, silent = await self._ask_each(await self._nodes(), DescribeNode())

@@ -76,7 +76,7 @@ class Queues:
 
     async def names(self) -> list[str]:
         """The names of all queues, in order."""
-        topics = (await self._gateway.metadata()).topics
+        topics = (await self._gateway.ask(GetMetadata(search=QUEUE_PREFIX, is_linearizable=True))).topics
         return sorted(topic.name.removeprefix(QUEUE_PREFIX) for topic in topics if topic.name.startswith(QUEUE_PREFIX))
 
     async def describe(self, queue: str) -> list[GroupDescription]:

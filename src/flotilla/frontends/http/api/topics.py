@@ -21,6 +21,7 @@ from flotilla.types.operations import (
     AlterTopic,
     CreateTopic,
     DeleteTopic,
+    GetMetadata,
     TopicInfo,
 )
 from flotilla.types.operations.topics import PartitionInfo
@@ -114,15 +115,10 @@ class TopicApi:
         ]  # fmt: skip
 
     async def list_all(self, call: Call) -> Answer:
-        metadata = await self._gateway.metadata()
-        query = call.query
-        found = sorted(
-            (topic for topic in metadata.topics if query["search"] in topic.name), key=lambda each: each.name
-        )
-        page = [topic for topic in found if topic.name > query["after"]][: query["limit"] or None]
-        return Answer(
-            {"topics": [show_topic(topic) for topic in page], "total": len(found), "is_stale": metadata.is_stale}
-        )
+        metadata = await self._gateway.ask(GetMetadata(is_linearizable=True, **call.query))
+        topics = sorted(metadata.topics, key=lambda topic: topic.name)
+        shown = [show_topic(topic) for topic in topics]
+        return Answer({"topics": shown, "total": metadata.total, "is_stale": metadata.is_stale})
 
     async def create(self, call: Call) -> Answer:
         body: dict[str, Any] = call.body
