@@ -318,7 +318,11 @@ class Server:
         entry, membership = self.entry, self.membership
         membership.on_cluster_known, membership.on_removed = entry.cluster_known, entry.removed
         membership.founding_version = lambda: entry.founding_version
-        return Broker(self.settings, self.catalog, membership, self._consensus, self._outside, entry.found, entry.enter)
+        broker = Broker(
+            self.settings, self.catalog, membership, self._consensus, self._outside, entry.found, entry.enter
+        )
+        broker.users.meters = self._meters
+        return broker
 
     def _new_gate(self, service: MeteredService, join_secret: JoinSecret | None) -> Gate:
         settings, later = self.settings, self._outside.later

@@ -43,7 +43,7 @@ _FIRST = (
         "Reject",
     ),
     *("StreamConsumer", "Reader", "Message", "AnyMessage", "Transaction", "DeadLetters", "Schedules", "Admin"),
-    *("Users", "Grants", "Grant", "Roles", "Quotas", "Quota", "Password", "Token"),
+    *("Users", "Grants", "Grant", "Roles", "Quotas", "Quota", "QuotaUsage", "Password", "Token"),
 )
 #: Methods that classes share with each other, not with applications.
 _INTERNAL = {

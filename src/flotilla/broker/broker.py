@@ -104,6 +104,7 @@ class Broker:
         self._loads = LogLoads(consensus, outside)
         self._metadata_reads = MetadataReads(catalog.machine, consensus, outside)
         self.pipelines = Pipelines(catalog, outside)
+        self.users = Users(catalog, consensus, outside)
         self._topics = Topics(settings, catalog, outside, self._metadata_reads)
         self._upgrades = ClusterUpgrades(catalog, outside)
         parts = (
@@ -116,7 +117,7 @@ class Broker:
             membership.queue_polls,
             membership.streams,
             membership.schedules,
-            Users(catalog, consensus, outside),
+            self.users,
             LogCopies(self.node, catalog, consensus, outside, lambda *place: self._host(*place).serving_replica()),
             self.pipelines,
         )

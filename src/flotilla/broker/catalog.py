@@ -225,7 +225,7 @@ class Catalog:
         ]
         settings = {name: str(value) for name, value in topic.chosen}
         settings["replication_factor"] = str(topic.replication_factor)
-        return TopicInfo(topic.name, topic.topic_id, partitions, settings, topic.key_partitions)
+        return TopicInfo(topic.name, topic.topic_id, partitions, settings, topic.key_partitions, topic.owner)
 
     def count_partitions(self) -> PartitionCounts:
         """As far as this node knows; it may lack the newest, as metadata that are marked as stale."""

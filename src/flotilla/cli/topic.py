@@ -125,6 +125,8 @@ def describe(cluster: Cluster, name: Topic, as_json: AsJson = False) -> None:
         move = f" -> {_nodes(part.target)}" if part.target else ""
         rows.append((part.number, leader, _nodes(part.replicas) + move, *known))
     print_table(("partition", "leader", "replicas", "first", "next", "messages"), rows)
+    if found.owner:
+        typer.echo(f"\nowner: {found.owner}")
     typer.echo()
     chosen = _chosen(found)
     print_table(

@@ -109,6 +109,7 @@ from flotilla.types.operations.queue import GroupDescription as GroupDescription
 from flotilla.types.operations.queue import GroupReset as GroupReset
 from flotilla.types.operations.queue import MemberInfo as MemberInfo
 from flotilla.types.operations.quotas import Quota as Quota
+from flotilla.types.operations.quotas import QuotaUsage as QuotaUsage
 from flotilla.types.operations.schedules import ScheduleDefinition as ScheduleDefinition
 from flotilla.types.operations.schedules import ScheduleInfo as ScheduleInfo
 from flotilla.types.operations.schedules import ScheduleList as ScheduleList

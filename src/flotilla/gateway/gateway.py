@@ -273,6 +273,7 @@ class Gateway:
         partition: int | None = None,
         timeout_ms: int = TIMEOUT_MS_DEFAULT,
         create: bool = True,
+        owner: str = "",
     ) -> list[Receipt]:
         """Stores records, in batches that callers share, and returns their receipts in order.
 
@@ -282,7 +283,7 @@ class Gateway:
         """
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                sent = await self.send(topic, records, partition=partition, create=create)
+                sent = await self.send(topic, records, partition=partition, create=create, owner=owner)
                 return await sent.receipts()
         except FlotillaError:
             # DeadlineError is a TimeoutError, too.
@@ -291,14 +292,20 @@ class Gateway:
             raise outcome_unknown(None) from None
 
     async def send(
-        self, topic: str, records: Sequence[Record], *, partition: int | None = None, create: bool = True
+        self,
+        topic: str,
+        records: Sequence[Record],
+        *,
+        partition: int | None = None,
+        create: bool = True,
+        owner: str = "",
     ) -> PendingRecords:
         """The same without waiting for the answer: records are stored in the order of the calls.
 
-        With `create` a missing topic is created, if the cluster allows that. Waits only while too many are in flight,
-        or the topic is unknown. Raises InvalidArgumentError, NotFoundError.
+        With `create` a missing topic is created for its owner, if the cluster allows that. Waits only while too many
+        are in flight, or the topic is unknown. Raises InvalidArgumentError, NotFoundError.
         """
-        return await self._producers.send(topic, records, partition, create=create)
+        return await self._producers.send(topic, records, partition, create=create, owner=owner)
 
     # Queue groups.
 

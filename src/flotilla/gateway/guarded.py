@@ -53,6 +53,10 @@ class Session(Protocol):
     @property
     def principal(self) -> Principal: ...
 
+    @property
+    def owner(self) -> str:
+        """The user to whom belongs what the caller creates; empty: nobody."""
+
     def checked(self, request: Request) -> Request:
         """The request, narrowed to what the caller may ask for. Raises the error that refuses it."""
 
@@ -200,15 +204,24 @@ class GuardedGateway(Gateway):
         partition: int | None = None,
         timeout_ms: int = TIMEOUT_MS_DEFAULT,
         create: bool = True,
+        owner: str = "",
     ) -> list[Receipt]:
         may_create = await self._may_produce(topic, records, create=create)
-        return await self._inner.produce(topic, records, partition=partition, timeout_ms=timeout_ms, create=may_create)
+        return await self._inner.produce(
+            topic, records, partition=partition, timeout_ms=timeout_ms, create=may_create, owner=_session().owner
+        )
 
     async def send(
-        self, topic: str, records: Sequence[Record], *, partition: int | None = None, create: bool = True
+        self,
+        topic: str,
+        records: Sequence[Record],
+        *,
+        partition: int | None = None,
+        create: bool = True,
+        owner: str = "",
     ) -> PendingRecords:
         may_create = await self._may_produce(topic, records, create=create)
-        return await self._inner.send(topic, records, partition=partition, create=may_create)
+        return await self._inner.send(topic, records, partition=partition, create=may_create, owner=_session().owner)
 
     async def _may_produce(self, topic: str, records: Sequence[Record], *, create: bool) -> bool:
         """Whether the topic may be created, too. Raises FlotillaError."""
@@ -293,6 +306,7 @@ class GuardedSchedules(AsyncSchedules):
     def __init__(self, gateway: GuardedGateway, inner: AsyncSchedules, timeout_ms: int) -> None:
         super().__init__(inner._opened, timeout_ms)
         self._gateway = gateway
+        self._owner = _session().owner
 
     async def _ask(self, request: Request[R], timeout_ms: Duration | None) -> R:
         return await self._gateway.ask(request, timeout_ms=read_timeout(timeout_ms, self._timeout_ms))

@@ -86,14 +86,14 @@ class GatewayProducers:
         self._limits: dict[str, tuple[TopicInfo, RecordLimits]] = {}
 
     async def send(
-        self, topic: str, records: Sequence[Record], partition: int | None, *, create: bool = True
+        self, topic: str, records: Sequence[Record], partition: int | None, *, create: bool = True, owner: str = ""
     ) -> PendingRecords:
         """Raises InvalidArgumentError and NotFoundError."""
         connection = self._connection()
         connection.refresh(topic, lambda: self._refreshed(topic))
         known = connection.network.session.topic(topic)
         if known is None:
-            known = await find_topic(connection.network, topic, _TOPIC_MS, create=create)
+            known = await find_topic(connection.network, topic, _TOPIC_MS, create=create, owner=owner)
             self._refreshed(topic)
         stamped = self._stamped(known, records)
         producer = self._producer(topic)

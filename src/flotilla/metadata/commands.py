@@ -45,7 +45,7 @@ from flotilla.metadata.stream_commands import (
 )
 from flotilla.types.errors import InvalidArgumentError, UnknownEntryError
 from flotilla.types.ids import GroupId, NodeId
-from flotilla.types.version import CLUSTER_VERSION_STORED
+from flotilla.types.version import CLUSTER_VERSION_STORED, TOPIC_OWNERS
 
 VERSION: Final = 1
 MAGIC: Final = 0x444D
@@ -117,6 +117,20 @@ class CreateTopic:
     replication_factor: int
     #: Only settings that differ from the defaults.
     settings: tuple[tuple[str, int], ...]
+    now_ms: int
+
+    #: Nobody.
+    owner = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateOwnedTopic:
+    name: str
+    partitions: int
+    replication_factor: int
+    settings: tuple[tuple[str, int], ...]
+    #: The user for whose quota the topic counts.
+    owner: str
     now_ms: int
 
 
@@ -220,6 +234,7 @@ Command: TypeAlias = (
     | SetBrokerState
     | RemoveBroker
     | CreateTopic
+    | CreateOwnedTopic
     | AlterTopic
     | DeleteTopic
     | ConfirmRemoved
@@ -271,6 +286,7 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     14: ForgetTransaction,
     15: DecideTransaction,
     16: CommitTogether,
+    17: CreateOwnedTopic,
     20: JoinStreamGroup,
     21: RemoveStreamMembers,
     22: ReleasePartitions,
@@ -301,7 +317,10 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     59: RemoveRole,
 }
 #: The cluster version that brought a command; the others are as old as the log.
-FIRST_VERSION_BY_COMMAND: Final[Mapping[type[Command], int]] = {SetClusterVersion: CLUSTER_VERSION_STORED}
+FIRST_VERSION_BY_COMMAND: Final[Mapping[type[Command], int]] = {
+    SetClusterVersion: CLUSTER_VERSION_STORED,
+    CreateOwnedTopic: TOPIC_OWNERS,
+}
 _KIND_BY_COMMAND: Final = {command: kind for kind, command in _COMMAND_BY_KIND.items()}
 #: All but `now_ms`, which is in the head and the last field of each class.
 _FIELDS_BY_KIND: Final = {kind: fields_of(command, without="now_ms") for kind, command in _COMMAND_BY_KIND.items()}

@@ -20,6 +20,7 @@ from flotilla.metadata.commands import (
     CommitTogether,
     ConfirmRemoved,
     ConfirmTransaction,
+    CreateOwnedTopic,
     CreateTopic,
     DecideTransaction,
     DeleteTopic,
@@ -107,6 +108,7 @@ class MetadataMachine:
             SetBrokerState: self._set_broker_state,
             RemoveBroker: self._remove_broker,
             CreateTopic: self._create_topic,
+            CreateOwnedTopic: self._create_topic,
             AlterTopic: self._alter_topic,
             DeleteTopic: self._delete_topic,
             ConfirmRemoved: self._confirm_removed,
@@ -250,7 +252,7 @@ class MetadataMachine:
         if command.node in self.state.brokers:
             self.state.remove_broker(command.node, command.now_ms)
 
-    def _create_topic(self, command: CreateTopic) -> Topic:
+    def _create_topic(self, command: CreateTopic | CreateOwnedTopic) -> Topic:
         topic = Topic(
             topic_id=self.state.next_topic_id,
             name=command.name,
@@ -259,6 +261,7 @@ class MetadataMachine:
             partitions=self._new_partitions(0, command.partitions, command.replication_factor),
             created_at_ms=command.now_ms,
             key_partitions=command.partitions,
+            owner=command.owner,
         )
         self.state.put_topic(topic)
         return topic

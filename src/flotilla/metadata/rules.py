@@ -15,6 +15,7 @@ from flotilla.metadata.commands import (
     CommitTogether,
     ConfirmRemoved,
     ConfirmTransaction,
+    CreateOwnedTopic,
     CreateTopic,
     DecideTransaction,
     DeleteTopic,
@@ -51,6 +52,7 @@ from flotilla.metadata.stream_commands import (
 )
 from flotilla.metadata.stream_groups import GroupMember
 from flotilla.metadata.values import ACTIVE, DRAINING, LEAVING, GroupChosen, Topic
+from flotilla.types.access import check_user_name
 from flotilla.types.errors import (
     AlreadyExistsError,
     ConfigurationChangeError,
@@ -63,7 +65,6 @@ from flotilla.types.errors import (
 )
 from flotilla.types.group_settings import GROUP_SETTINGS, resolve_rules
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
-from flotilla.types.operations.quotas import namespace_of
 from flotilla.types.setting_table import SettingTable
 from flotilla.types.topics import (
     BROKER_COUNT_MAX,
@@ -78,7 +79,7 @@ from flotilla.types.topics import (
     check_settings,
     check_topic_name,
 )
-from flotilla.types.version import FIRST
+from flotilla.types.version import FIRST, TOPIC_OWNERS
 
 CLUSTER_ID_LENGTH_MAX: Final = 64
 CLUSTER_NAME_LENGTH_MAX: Final = 64
@@ -97,13 +98,18 @@ def check_command(state: ClusterState, command: Command) -> None:
     """Raises the error that applying the command now would be answered with."""
     _check_time(command.now_ms)
     needed = FIRST_VERSION_BY_COMMAND.get(type(command), FIRST)
-    if needed > (command.version if isinstance(command, SetClusterVersion) else state.cluster_version):
-        # Earlier programs would not know it.
+    if not (isinstance(command, SetClusterVersion) and needed <= command.version):
+        _check_version(state, type(command).__name__, needed)
+    _RULES[type(command)](state, command)
+
+
+def _check_version(state: ClusterState, noun: str, needed: int) -> None:
+    """Earlier programs would not know it."""
+    if needed > state.cluster_version:
         raise ConfigurationChangeError(
-            f"{type(command).__name__} needs cluster version {needed}, and the cluster is at {state.cluster_version}; "
+            f"{noun} needs cluster version {needed}, and the cluster is at {state.cluster_version}; "
             "see `flotilla cluster upgrade`"
         )
-    _RULES[type(command)](state, command)
 
 
 def placeable_brokers(state: ClusterState) -> list[NodeId]:
@@ -216,32 +222,30 @@ def _remove_broker(state: ClusterState, command: RemoveBroker) -> None:
         raise ConfigurationChangeError(f"broker {command.node} still holds {held} replicas")
 
 
-def _create_topic(state: ClusterState, command: CreateTopic) -> None:
+def _create_topic(state: ClusterState, command: CreateTopic | CreateOwnedTopic) -> None:
     check_topic_name(command.name)
     PARTITIONS.check(command.partitions)
     REPLICATION_FACTOR.check(command.replication_factor)
     check_settings(_distinct(command.settings))
+    if command.owner:
+        check_user_name(command.owner)
     if command.name in state.names:
         raise AlreadyExistsError(f"topic {command.name} exists")
     if len(state.topics) >= TOPIC_COUNT_MAX:
         raise OverloadedError(f"a cluster has at most {TOPIC_COUNT_MAX} topics")
     if len(state.tombstones) >= TOMBSTONE_COUNT_MAX:
         raise OverloadedError("too many partitions of deleted topics wait for nodes that are away to remove their data")
-    _check_quota(state, command.name, command.partitions)
+    _check_quotas(state, command.name, command.owner, command.partitions)
     _check_room(state, command.partitions * command.replication_factor)
 
 
-def _check_quota(state: ClusterState, topic: str, partitions: int) -> None:
-    """Whether the namespace of the topic may have so many more partitions."""
-    namespace = namespace_of(topic)
-    quota = state.security.quotas.of_namespaces.get(namespace)
-    if quota is None or not quota.partitions:
-        return
-    held = sum(len(each.partitions) for each in state.topics.values() if namespace_of(each.name) == namespace)
-    if held + partitions > quota.partitions:
-        raise QuotaExceededError(
-            f"namespace {namespace!r} has {held} of {quota.partitions} partitions, and cannot get {partitions} more"
-        )
+def _check_quotas(state: ClusterState, topic: str, owner: str, partitions: int) -> None:
+    """Whether the namespace and the owner of the topic may have so many more partitions."""
+    for quota in state.security.quotas.of_topic(topic, owner):
+        if quota.partitions and (held := state.partitions_under(quota)) + partitions > quota.partitions:
+            raise QuotaExceededError(
+                f"{quota.subject} has {held} of {quota.partitions} partitions, and cannot get {partitions} more"
+            )
 
 
 def _check_room(state: ClusterState, replicas: int) -> None:
@@ -264,7 +268,7 @@ def _alter_topic(state: ClusterState, command: AlterTopic) -> None:
         if command.partitions < have:
             raise InvalidArgumentError(f"topic {topic.name} has {have} partitions and can only get more")
         if command.partitions > have:
-            _check_quota(state, topic.name, command.partitions - have)
+            _check_quotas(state, topic.name, topic.owner, command.partitions - have)
             _check_room(state, (command.partitions - have) * topic.replication_factor)
 
 
@@ -411,6 +415,8 @@ def _remove_role(state: ClusterState, command: RemoveRole) -> None:
 
 def _put_quota(state: ClusterState, command: PutQuota) -> None:
     state.security.quotas.check_put(command.quota)
+    if command.quota.user and (command.quota.partitions or command.quota.stored_bytes):
+        _check_version(state, "a quota of what a user's topics have", TOPIC_OWNERS)
 
 
 def _remove_quota(state: ClusterState, command: RemoveQuota) -> None:
@@ -464,6 +470,7 @@ _RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
     SetBrokerState: _set_broker_state,
     RemoveBroker: _remove_broker,
     CreateTopic: _create_topic,
+    CreateOwnedTopic: _create_topic,
     AlterTopic: _alter_topic,
     DeleteTopic: _delete_topic,
     ConfirmRemoved: _confirm_removed,

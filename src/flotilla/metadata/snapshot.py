@@ -25,9 +25,11 @@ from flotilla.metadata.values import Broker, Cluster, Partition, Tombstone, Topi
 from flotilla.types.errors import CorruptionError, InvalidArgumentError
 from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.snapshot_data import SnapshotData, whole
-from flotilla.types.version import CLUSTER_VERSION_STORED, FIRST
+from flotilla.types.version import CLUSTER_VERSION_STORED, FIRST, TOPIC_OWNERS
 
-VERSION: Final = 11
+VERSION: Final = 12
+#: Before topics had owners.
+_WITHOUT_OWNERS: Final = 11
 #: Before the cluster version was stored.
 FIRST_LAYOUT: Final = 10
 
@@ -136,8 +138,11 @@ _SPECIAL: Final = {
     FrozenDecisions: Layout(_write_ended, _read_ended),
     FrozenApplications: Layout(_write_applications, _read_applications),
 }
+_UNOWNED_TOPIC: Final = fields_of(Topic, without="owner", special=_SPECIAL)
+_EARLIER: Final = _SPECIAL | {Topic: Layout(_UNOWNED_TOPIC.write, lambda reader: Topic(*_UNOWNED_TOPIC.read(reader)))}
 _LAYOUTS: Final = {
-    FIRST_LAYOUT: fields_of(Snapshot, without="cluster_version", special=_SPECIAL),
+    FIRST_LAYOUT: fields_of(Snapshot, without="cluster_version", special=_EARLIER),
+    _WITHOUT_OWNERS: fields_of(Snapshot, special=_EARLIER),
     VERSION: fields_of(Snapshot, special=_SPECIAL),
 }
 
@@ -169,11 +174,17 @@ def freeze(applied: Index, state: ClusterState) -> Snapshot:
 
 def encode(snapshot: Snapshot) -> bytes:
     """Depends on the view alone: any thread may call it."""
-    version = VERSION if snapshot.cluster_version >= CLUSTER_VERSION_STORED else FIRST_LAYOUT
+    version = _version_in(snapshot.cluster_version)
     writer = Writer()
     writer.integer(version)
     _LAYOUTS[version].write(writer, snapshot)
     return writer.finish()
+
+
+def _version_in(cluster_version: int) -> int:
+    if cluster_version >= TOPIC_OWNERS:
+        return VERSION
+    return _WITHOUT_OWNERS if cluster_version >= CLUSTER_VERSION_STORED else FIRST_LAYOUT
 
 
 def _by_key(table: dict[int, _Value]) -> tuple[_Value, ...]:

@@ -33,6 +33,7 @@ from flotilla.metadata.values import (
     Topic,
 )
 from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.operations.quotas import Quota
 from flotilla.types.version import FIRST
 
 _NO_CLUSTER = Cluster("", "", (), 0)
@@ -108,6 +109,10 @@ class ClusterState:
         """How many replicas a partition has fewer than its topic asks for. No topic can have more than nodes."""
         wanted = min(self.topics[assignment.topic_id].replication_factor, self.node_count())
         return max(0, wanted - len(assignment.place.replicas))
+
+    def partitions_under(self, quota: Quota) -> int:
+        """How many partitions count for it."""
+        return sum([len(each.partitions) for each in self.topics.values() if quota.covers(each.name, each.owner)])
 
     def load(self, node: NodeId) -> Load:
         """The load when all planned moves are done."""

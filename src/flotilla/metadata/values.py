@@ -107,6 +107,8 @@ class Topic:
     key_partitions: int
     #: Settings of its queue groups, by name in alphabetic order. A group need not exist to have settings.
     groups: tuple[tuple[str, GroupChosen], ...] = ()
+    #: The user who created it; empty: nobody, or nobody who had said who it is.
+    owner: str = ""
 
     @property
     def settings(self) -> TopicSettings:

@@ -35,7 +35,7 @@ flags = st.booleans()
 node_lists = st.lists(u64, max_size=3)
 partitions = st.builds(op.PartitionInfo, number=u32, leader=u64, replicas=node_lists, term=u64, target=node_lists)
 topics = st.builds(
-    op.TopicInfo, name=text, topic_id=u64, partitions=st.lists(partitions, max_size=3), settings=settings
+    op.TopicInfo, name=text, topic_id=u64, partitions=st.lists(partitions, max_size=3), settings=settings, owner=text
 )
 brokers = st.builds(
     op.BrokerInfo, node=u64, client=text, http=text, is_alive=flags, state=text, version=text, cluster_version_max=u32
@@ -130,8 +130,12 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
         op.CommitOffset, group=text, topic=text, partition=u32, offset=u64, reset=flags, epoch=u64
     ),
     op.ReadOffset: st.builds(op.ReadOffset, group=text, topic=text, partition=u32),
-    op.GetMetadata: st.builds(op.GetMetadata, topics=st.lists(text, max_size=3), is_linearizable=st.booleans()),
-    op.CreateTopic: st.builds(op.CreateTopic, topic=text, partitions=u32, replication_factor=u32, settings=settings),
+    op.GetMetadata: st.builds(
+        op.GetMetadata, topics=st.lists(text, max_size=3), is_linearizable=st.booleans(), owner=text
+    ),
+    op.CreateTopic: st.builds(
+        op.CreateTopic, topic=text, partitions=u32, replication_factor=u32, settings=settings, owner=text
+    ),
     op.AlterTopic: st.builds(op.AlterTopic, topic=text, partitions=u32, settings=settings, replication_factor=u32),
     op.DeleteTopic: st.builds(op.DeleteTopic, topic=text),
     op.InitCluster: st.builds(op.InitCluster, nodes=nodes),
@@ -441,7 +445,11 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     op.SnapshotRead: st.builds(op.SnapshotRead, data=st.binary(max_size=40)),
     op.SettlementsHeld: st.builds(op.SettlementsHeld, node=u64, is_held=flags),
     pipelines.PipelineList: st.builds(pipelines.PipelineList, pipelines=st.lists(reports, max_size=2)),
-    quota.QuotaList: st.builds(quota.QuotaList, quotas=st.lists(quotas, max_size=2)),
+    quota.QuotaList: st.builds(
+        quota.QuotaList,
+        quotas=st.lists(quotas, max_size=2),
+        usage=st.lists(st.builds(quota.QuotaUsage, u64, u64), max_size=2),
+    ),
 }
 
 requests = st.one_of(*REQUESTS.values())

@@ -10,8 +10,10 @@ from unittest.mock import patch
 import grpc
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from flotilla import Quota, QuotaExceededError
+from flotilla.cli.app import app
 from flotilla.client.client import Client
 from flotilla.client.credentials import Password
 from flotilla.codec.generated import flotilla_pb2
@@ -177,6 +179,59 @@ def test_a_namespace_has_a_bound_on_partitions_and_stored_bytes(broker, admin, p
                 assert time.monotonic() < deadline
     admin.admin.quotas.remove(namespace="team-a")
     assert [quota.user for quota in admin.admin.quotas.list() if quota.namespace] == []
+
+
+def test_the_topics_of_a_user_have_a_bound_on_partitions_and_stored_bytes(broker, admin, producer, tmp_path):
+    """However they are created: by name, by the first record over TCP, HTTP and gRPC, or for a schedule."""
+    admin.admin.quotas.set(Quota(producer.user, partitions=5, stored_bytes=60_000))
+    url = f"http://{broker._server._own.http_address}/v1"
+
+    def over_http(topic: str) -> tuple[int, str]:
+        records = {"records": [{"payload_text": "x"}]}
+        answer = httpx.post(f"{url}/topics/{topic}/records", headers=basic(producer), json=records)
+        return answer.status_code, answer.json().get("code", "")
+
+    async def over_grpc(topic: str) -> None:
+        async with grpc.aio.insecure_channel(broker.grpc_address) as channel:
+            wanted = flotilla_pb2.ProduceRequest(topic=topic, records=[flotilla_pb2.Record(payload=b"x")])
+            await FlotillaStub(channel).Produce(wanted, metadata=(("authorization", basic(producer)["Authorization"]),))
+
+    with broker.client(credentials=producer) as client:
+        client.create_topic("own-1")
+        client.produce("own-2", b"x")
+        assert over_http("own-3") == (201, "")
+        asyncio.run(over_grpc("own-4"))
+        made = httpx.put(
+            f"{url}/schedules/own",
+            headers=basic(producer),
+            json={"topic": "own-5", "every_ms": 3_600_000, "message": {"payload_text": "x"}},
+        )
+        assert made.status_code < 300, made.text
+        assert {admin.describe_topic(f"own-{number}").owner for number in range(1, 6)} == {producer.user}
+        with pytest.raises(QuotaExceededError):
+            client.create_topic("own-6")
+        with pytest.raises(QuotaExceededError):
+            client.produce("own-6", b"x")
+        assert over_http("own-6") == (429, "QUOTA_EXCEEDED")
+        with pytest.raises(QuotaExceededError):
+            client.alter_topic("own-1", partitions=2)
+        with pytest.raises(QuotaExceededError):
+            fill(client, "own-1")
+        # The topic is full for all, and its owner still produces to topics of others.
+        with pytest.raises(QuotaExceededError):
+            admin.produce("own-1", b"x")
+        client.produce("orders", b"x")
+    [(_, used)] = [each for each in admin.admin.quotas.usage() if each[0].user == producer.user]
+    assert used.partitions == 5
+    assert used.stored_bytes > 60_000
+    secret = tmp_path / "password"
+    secret.touch(0o600)
+    secret.write_text("a long password")
+    told = {"FLOTILLA_SERVERS": broker.address, "FLOTILLA_USER": "root", "FLOTILLA_PASSWORD_FILE": str(secret)}
+    listed = CliRunner(env=told).invoke(app, ["quota", "list"])
+    assert "5 of 5" in listed.output
+    for number in range(1, 6):
+        admin.delete_topic(f"own-{number}")
 
 
 def test_http_and_grpc_wait_too(broker, admin, producer):

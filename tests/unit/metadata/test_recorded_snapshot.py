@@ -9,6 +9,7 @@ from flotilla.metadata.commands import (
     AlterGroup,
     CommitTogether,
     ConfirmTransaction,
+    CreateOwnedTopic,
     DecideTransaction,
     DeleteTopic,
     RemoveBroker,
@@ -160,13 +161,21 @@ def test_the_version_of_the_cluster_decides_what_is_written():
     log = full_log()
     earlier = log.machine.snapshot()
     assert earlier[0] == FIRST_LAYOUT
-    accept(log, SetClusterVersion(2, tuple(sorted(log.machine.state.brokers)), 2_000))
+    nodes = tuple(sorted(log.machine.state.brokers))
+    accept(log, SetClusterVersion(2, nodes, 2_000))
     later = log.machine.snapshot()
     # The index of the applied entry has two bytes.
-    assert (later[:1], later[3:]) == (bytes([VERSION]), earlier[3:] + b"\x02")
+    assert (later[:1], later[3:]) == (bytes([FIRST_LAYOUT + 1]), earlier[3:] + b"\x02")
     restored = MetadataMachine()
     restored.restore(later)
     assert (restored.state.cluster_version, restored.snapshot()) == (2, later)
+    accept(log, SetClusterVersion(3, nodes, 2_001))
+    accept(log, CreateOwnedTopic("owned", 1, 1, (), "anna", 2_002))
+    later = log.machine.snapshot()
+    assert later[0] == VERSION
+    restored.restore(later)
+    assert (restored.state.cluster_version, restored.snapshot()) == (3, later)
+    assert [topic.owner for topic in restored.state.topics.values()] == ["", "", "anna"]
     with pytest.raises(CorruptionError, match=f"version is {VERSION + 1}, and this program reads 10 to {VERSION}"):
         restored.restore(bytes([VERSION + 1]) + later[1:])
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flotilla.metadata.commands import AlterTopic, CreateOwnedTopic, CreateTopic, DeleteTopic, SetClusterVersion
 from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.security.commands import (
     PutAdministrator,
@@ -36,12 +37,15 @@ from flotilla.types.access import (
 )
 from flotilla.types.errors import (
     AlreadyExistsError,
+    ConfigurationChangeError,
     FlotillaError,
     InvalidArgumentError,
     NotFoundError,
     OverloadedError,
+    QuotaExceededError,
 )
 from flotilla.types.operations.quotas import Quota
+from flotilla.types.version import TOPIC_OWNERS
 from tests.unit.metadata.entries import Log, cluster
 from tests.unit.types.test_access import GRANTS, says
 
@@ -229,6 +233,28 @@ def test_roles_and_quotas_have_bounds(log):
         version_after(log, PutQuota(Quota("anna", connections=1), 4))
         version_after(log, PutQuota(Quota("anna", connections=2), 5))
         assert isinstance(log.command(PutQuota(Quota("ben", connections=1), 6)), OverloadedError)
+
+
+def test_the_partitions_of_a_users_topics_are_bounded(log):
+    of_anna = Quota("anna", partitions=3)
+    assert isinstance(log.machine.check(CreateOwnedTopic("a", 1, 1, (), "anna", 1)), ConfigurationChangeError)
+    assert isinstance(log.command(PutQuota(of_anna, 1)), ConfigurationChangeError)
+    log.command(SetClusterVersion(TOPIC_OWNERS, tuple(log.machine.state.brokers), 2))
+    version_after(log, PutQuota(of_anna, 3))
+    assert isinstance(log.command(CreateOwnedTopic("a b", 1, 1, (), "anna", 4)), InvalidArgumentError)
+    assert isinstance(log.command(CreateOwnedTopic("a", 1, 1, (), "an na", 4)), InvalidArgumentError)
+    assert log.command(CreateOwnedTopic("a", 2, 1, (), "anna", 4)).owner == "anna"
+    refused = log.command(CreateOwnedTopic("b", 2, 1, (), "anna", 5))
+    assert isinstance(refused, QuotaExceededError)
+    assert str(refused) == "user anna has 2 of 3 partitions, and cannot get 2 more"
+    # It grows for its owner; topics of others and of nobody do not count.
+    log.command(CreateOwnedTopic("b", 9, 1, (), "ben", 5))
+    log.command(CreateTopic("c", 9, 1, (), 5))
+    assert isinstance(log.command(AlterTopic("a", (), (), 4, 6)), QuotaExceededError)
+    assert len(log.command(AlterTopic("a", (), (), 3, 6)).partitions) == 3
+    assert log.machine.state.partitions_under(of_anna) == 3
+    log.command(DeleteTopic("a", 0, 7))
+    assert log.command(CreateOwnedTopic("b2", 3, 1, (), "anna", 8)).owner == "anna"
 
 
 def test_a_quota_alone_leaves_room_for_the_first_administrator(log):

@@ -4,6 +4,8 @@ The metadata's leader makes changes; any node describes what it knows. Names, co
 anything is proposed, by the same rules as in the state machine.
 """
 
+from dataclasses import asdict
+
 from flotilla.broker.catalog import Catalog
 from flotilla.broker.metadata_reads import MetadataReads
 from flotilla.broker.ports import Cancel, Done, Outside
@@ -17,6 +19,7 @@ from flotilla.types.operations.cluster import CountPartitions
 from flotilla.types.operations.queue import AlterGroup, GroupReply
 from flotilla.types.settings import NodeSettings
 from flotilla.types.topics import SETTINGS
+from flotilla.types.version import TOPIC_OWNERS
 
 
 class Topics:
@@ -43,33 +46,36 @@ class Topics:
         """What this node knows. It is stale if it may lack what the client has seen, or what a quorum knows."""
         described = self._catalog.describe(request, is_stale=is_stale)
         if request.create and len(described.topics) < len(dict.fromkeys(request.topics)):
-            raise self._create_missing(request.topics)
+            raise self._create_missing(request.topics, request.owner)
         done(described)
 
     def count_partitions(self, _: CountPartitions, done: Done) -> None:
         done(self._catalog.count_partitions())
 
-    def _create_missing(self, names: list[str]) -> FlotillaError:
+    def _create_missing(self, names: list[str], owner: str) -> FlotillaError:
         """Asks the metadata's leader to create them. Returns the error for the client, which may be retryable."""
         missing = [name for name in dict.fromkeys(names) if self._catalog.find_topic(name) is None]
         if not self._settings.creates_topics:
             return NotFoundError(f"there is no topic {missing[0]!r}, and auto_create_topics is off")
-        creations = [self._creation(CreateTopic(name)) for name in missing]
+        creations = [self._creation(CreateTopic(name, owner=owner)) for name in missing]
         for creation in creations:
             self._catalog.check(creation)
         for creation in creations:
             self._catalog.forward(creation)
         return UnavailableError(f"the topic {missing[0]!r} is being created")
 
-    def _creation(self, request: CreateTopic) -> commands.CreateTopic:
+    def _creation(self, request: CreateTopic) -> commands.CreateTopic | commands.CreateOwnedTopic:
         settings = self._settings
-        return commands.CreateTopic(
+        creation = commands.CreateTopic(
             name=request.topic,
             partitions=request.partitions or settings.default_partitions,
             replication_factor=request.replication_factor or settings.default_replication_factor,
             settings=tuple(SETTINGS.parse(request.settings).items()),
             now_ms=self._outside.now_ms(),
         )
+        if not request.owner or self._catalog.cluster_version < TOPIC_OWNERS:
+            return creation
+        return commands.CreateOwnedTopic(**asdict(creation), owner=request.owner)
 
     def create_topic(self, request: CreateTopic, done: Done) -> None:
         self._check_brokers(request.replication_factor)

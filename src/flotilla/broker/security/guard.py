@@ -44,7 +44,7 @@ from flotilla.types.errors import (
     UnauthenticatedError,
 )
 from flotilla.types.ids import Index
-from flotilla.types.operations import OPERATIONS, CreateTopic, Produce, Reply, Request
+from flotilla.types.operations import OPERATIONS, CreateTopic, GetMetadata, Produce, Reply, Request
 from flotilla.types.operations import Done as Acknowledged
 from flotilla.types.operations.owners import owned_transaction_id
 from flotilla.types.operations.quotas import namespace_of
@@ -63,9 +63,9 @@ DECISION_COUNT_MAX: Final = 1_024
 _AUDITED: Final = (MANAGE, SCHEDULE, OPERATE, FOUND)
 #: What makes a topic larger.
 _STORING: Final = (Produce, Stage)
-#: What names one transaction; and everything with ids that belong to a user.
+#: What names one transaction; and everything that is done in the name of a user.
 _OF_TRANSACTIONS: Final = (Stage, StageSettlement, AbortTransaction, TransactionOutcome)
-_OWNED: Final = frozenset((Produce, CommitTransaction, *_OF_TRANSACTIONS))
+_OWNED: Final = frozenset((Produce, CreateTopic, GetMetadata, CommitTransaction, *_OF_TRANSACTIONS))
 #: What an operation is about, for kinds whose right follows from that alone.
 _ABOUT: Final[dict[type[Request], Callable[[Any], object]]] = {
     kind: attrgetter(*kind.resource_fields) if kind.resource_fields else (lambda _: "")
@@ -100,6 +100,10 @@ class Guard:
             self._quota_version = security.version
             self._quotas.set(security.quotas.of_users, security.quotas.of_namespaces)
         return self._quotas
+
+    def owner_of(self, topic: str) -> str:
+        known = self._machine.state.topic(topic)
+        return "" if known is None else known.owner
 
     def resources(self, request: Request) -> Sequence[Resource]:
         """What its right is needed on. A schedule belongs to its topic, which only the metadata know."""
@@ -158,6 +162,12 @@ class Session:
     @property
     def principal(self) -> Principal:
         return self._principal
+
+    @property
+    def owner(self) -> str:
+        """The user to whom belongs what the caller creates; empty: nobody."""
+        principal = self._principal
+        return principal.name if principal.kind == USER and principal.name != ANYONE.name else ""
 
     @property
     def is_open(self) -> bool:
@@ -297,16 +307,17 @@ class Session:
         """
         if self._principal.kind != USER:
             return request
-        name = self._principal.name
-        user = "" if name == ANYONE.name else name
+        user = self.owner
         if isinstance(request, Produce):
             request.owner = user
             return request
+        if isinstance(request, CreateTopic | GetMetadata):
+            return replace(request, owner=user)
         may_operate = self.may(OPERATE, Resource())
         own = partial(owned_transaction_id, user, may_operate=may_operate)
         if isinstance(request, CommitTransaction):
             members = [(own(each), places) for each, places in request.members]
-            owner = "" if may_operate else name
+            owner = "" if may_operate else self._principal.name
             return replace(request, transaction_id=own(request.transaction_id), members=members, owner=owner)
         if isinstance(request, _OF_TRANSACTIONS):
             return replace(request, transaction_id=own(request.transaction_id))
@@ -362,9 +373,10 @@ class Session:
         return found
 
     def _full(self, request: Produce | Stage) -> QuotaExceededError | None:
-        """The error of a request whose namespace can store nothing more."""
+        """The error of a request whose topic belongs to a namespace or a user that can store nothing more."""
+        guard = self._guard
         try:
-            for meter in self._meters_of(request.topic):
+            for meter in guard.quotas.of_topic(request.topic, guard.owner_of(request.topic)):
                 meter.check_stored()
         except QuotaExceededError as error:
             self._guard.audit.denied(self, request, error)
@@ -386,7 +398,7 @@ class Session:
         self._grants = guard.granted(name) if is_user else ()
         self._meters.clear()
         quotas = guard.quotas
-        self.is_metered = is_user and (name in quotas.of_users or bool(quotas.of_namespaces))
+        self.is_metered = is_user and (name in quotas.of_users or quotas.bounds_owners or bool(quotas.of_namespaces))
 
     def _remember(self, decision: tuple[type[Request], object]) -> None:
         if len(self._allowed) >= DECISION_COUNT_MAX:

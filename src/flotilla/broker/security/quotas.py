@@ -12,7 +12,7 @@ from typing import Final
 
 from flotilla.broker.security.token_bucket import TokenBucket
 from flotilla.types.errors import QuotaExceededError
-from flotilla.types.operations.quotas import Quota
+from flotilla.types.operations.quotas import Quota, namespace_of
 
 #: The rates of a quota.
 _RATES: Final = ("bytes_in_per_second", "bytes_out_per_second", "requests_per_second")
@@ -25,7 +25,7 @@ class Meter:
 
     def __init__(self, quota: Quota, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
-        #: Of a namespace with a bound for it, as of the last look.
+        #: In the topics of one with a bound for it, as of the last look.
         self.stored_bytes = 0
         #: Since the process started: requests and connections that were refused, and time for which callers waited.
         self.refused = 0
@@ -67,7 +67,7 @@ class Meter:
             raise QuotaExceededError(f"{self.quota.subject} has {count} connections to this node, and may have {most}")
 
     def check_stored(self) -> None:
-        """Raises QuotaExceededError when the namespace can store nothing more."""
+        """Raises QuotaExceededError when its topics can store nothing more."""
         most = self.quota.stored_bytes
         if most and self.stored_bytes >= most:
             self.refused += 1
@@ -85,6 +85,8 @@ class Quotas:
         self._now_ms = now_ms
         self.of_users: dict[str, Meter] = {}
         self.of_namespaces: dict[str, Meter] = {}
+        #: Some user has a bound for what its topics store.
+        self.bounds_owners = False
         #: Open at this node, by user, whether it has a quota or not.
         self._connections: dict[str, int] = {}
 
@@ -99,6 +101,12 @@ class Quotas:
                     meters[name] = Meter(quota, self._now_ms)
                 elif meter.quota != quota:
                     meter.limit(quota)
+        self.bounds_owners = any(quota.stored_bytes for quota in users.values())
+
+    def of_topic(self, name: str, owner: str) -> list[Meter]:
+        """Those for which a topic of this name and owner counts."""
+        found = (self.of_namespaces.get(namespace_of(name)), self.of_users.get(owner))
+        return [meter for meter in found if meter is not None]
 
     def enter(self, user: str) -> None:
         """A connection of this user. Raises QuotaExceededError."""

@@ -1,10 +1,11 @@
 """The operations on users, grants and quotas, at the metadata's leader."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.ports import Consensus, Done, Outside
+from flotilla.broker.security.quotas import Meter
 from flotilla.machine import here
 from flotilla.metadata.commands import Command
 from flotilla.metadata.queries import DescribeCluster
@@ -24,7 +25,7 @@ from flotilla.metadata.security.users import SECRET_BYTES, SecurityTable
 from flotilla.types.errors import AlreadyExistsError, FlotillaError, UnavailableError
 from flotilla.types.operations import Done as DoneReply
 from flotilla.types.operations import Reply
-from flotilla.types.operations.quotas import ListQuotas, QuotaList, RemoveQuota, SetQuota
+from flotilla.types.operations.quotas import ListQuotas, QuotaList, QuotaUsage, RemoveQuota, SetQuota
 from flotilla.types.operations.security import (
     AssignRole,
     CreateAdministrator,
@@ -55,6 +56,8 @@ class Users:
         self._catalog = catalog
         self._consensus = consensus
         self._outside = outside
+        #: What users and namespaces with a quota use at this node; none where authentication is off.
+        self.meters: Callable[[], Iterable[Meter]] = lambda: ()
 
     def create_user(self, request: CreateUser, done: Done) -> None:
         self._propose(PutUser(request.name, request.verifier, True, self._outside.now_ms()), done)
@@ -113,7 +116,15 @@ class Users:
         self._propose(RemoveQuotaCommand(request.user, request.namespace, self._outside.now_ms()), done)
 
     def list_quotas(self, _: ListQuotas, done: Done) -> None:
-        self._read(lambda table: QuotaList(table.quotas.all()), done)
+        def listed(table: SecurityTable) -> Reply:
+            state = self._catalog.machine.state
+            stored = {meter.quota: meter.stored_bytes for meter in self.meters()}
+            quotas = table.quotas.all()
+            return QuotaList(
+                quotas, [QuotaUsage(state.partitions_under(quota), stored.get(quota, 0)) for quota in quotas]
+            )
+
+        self._read(listed, done)
 
     def list_users(self, _: ListUsers, done: Done) -> None:
         def listed(table: SecurityTable) -> Reply:

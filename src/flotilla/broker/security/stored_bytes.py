@@ -1,4 +1,4 @@
-"""How much the namespaces with a bound on it store, as of the last look.
+"""How much the topics of users and namespaces with a bound on it store, as of the last look.
 
 A node looks every few seconds, while there is such a quota: at its own replicas, and for partitions that it has none of
 it asks their leaders, one after another. So the bound is exceeded by what is stored between two looks at most. A
@@ -15,7 +15,6 @@ from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import Reply
 from flotilla.types.operations.cluster import DescribeReplicas, ReplicasDescribed
-from flotilla.types.operations.quotas import namespace_of
 
 LOOK_MS: Final = 2_000
 
@@ -49,25 +48,28 @@ class StoredBytes:
 
     def _look(self) -> None:
         self._stop = self._outside.later(LOOK_MS, self._look)
-        bounded = [meter for meter in self._quotas().of_namespaces.values() if meter.quota.stored_bytes]
-        if not bounded:
+        quotas = self._quotas()
+        sizes = {meter: 0 for meter in quotas.meters() if meter.quota.stored_bytes}
+        if not sizes:
             self._told.clear()
             return
-        sizes = dict.fromkeys([meter.quota.namespace for meter in bounded], 0)
         missing: dict[GroupId, DescribeReplicas] = {}
         for topic in self._catalog.topics():
-            namespace = namespace_of(topic.name)
-            if namespace not in sizes:
+            bounded = [meter for meter in quotas.of_topic(topic.name, topic.owner) if meter in sizes]
+            if not bounded:
                 continue
+            size_bytes = 0
             for partition in topic.partitions:
                 replica = self._consensus.replica(partition.group)
                 if replica is not None:
-                    sizes[namespace] += replica.log.size_bytes()
+                    size_bytes += replica.log.size_bytes()
                 else:
-                    sizes[namespace] += self._told.get(partition.group, 0)
+                    size_bytes += self._told.get(partition.group, 0)
                     missing[partition.group] = DescribeReplicas(topic.name, partition.number)
-        for meter in bounded:
-            meter.stored_bytes = sizes[meter.quota.namespace]
+            for meter in bounded:
+                sizes[meter] += size_bytes
+        for meter, stored_bytes in sizes.items():
+            meter.stored_bytes = stored_bytes
         self._told = {group: size for group, size in self._told.items() if group in missing}
         if missing and not self._is_asking:
             self._is_asking = True

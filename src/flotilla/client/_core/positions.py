@@ -24,11 +24,13 @@ Start: TypeAlias = int | Literal["earliest", "latest"]
 _NAMED = {"earliest": EARLIEST, "latest": LATEST}
 
 
-async def find_topic(network: Network, topic: str, timeout_ms: int, *, create: bool = False) -> TopicInfo:
+async def find_topic(
+    network: Network, topic: str, timeout_ms: int, *, create: bool = False, owner: str = ""
+) -> TopicInfo:
     """Describes a topic. Raises NotFoundError."""
     answer: Answer[TopicInfo] = Answer()
     time_ms = steady_ms()
-    network.session.resolve(topic, time_ms + timeout_ms, answer.set, time_ms, create=create)
+    network.session.resolve(topic, time_ms + timeout_ms, answer.set, time_ms, create=create, owner=owner)
     network.wake()
     return await answer.wait()
 

@@ -150,18 +150,23 @@ class Session:
         now_ms: int,
         *,
         create: bool = False,
+        owner: str = "",
     ) -> None:
-        """Describes a topic to `done`. With `create` a missing topic is created, if the cluster allows that."""
+        """Describes a topic to `done`. With `create` a missing topic is created, if the cluster allows that.
+
+        `owner` is of nodes only: the user for whom they ask.
+        """
         known = self.topic(topic)
         if known is not None:
             done(known)
             return
         old = self.routes.topics.get(topic)
+        request = GetMetadata([topic], create, owner=owner)
 
         def answered(result: CallResult) -> None:
             is_missing = isinstance(result, Metadata) and not result.topics
             if is_missing or isinstance(result, NotFoundError):
-                self._ask_controller(GetMetadata([topic], create), deadline_ms, concluded)
+                self._ask_controller(request, deadline_ms, concluded)
             else:
                 concluded(result)
 
@@ -177,7 +182,7 @@ class Session:
             self.routes.update(result, [topic])
             done(self.routes.topics.get(topic) or no_topic(topic))
 
-        self.submit(ClientCall(GetMetadata([topic], create), deadline_ms, answered), now_ms)
+        self.submit(ClientCall(request, deadline_ms, answered), now_ms)
 
     def _ask_controller(self, request: GetMetadata, deadline_ms: int, done: Callable[[CallResult], None]) -> None:
         """A broker may lag behind; a topic that the controller does not know does not exist."""

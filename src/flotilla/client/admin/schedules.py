@@ -38,6 +38,8 @@ class AsyncSchedules:
     def __init__(self, opened: Callable[[], Network], timeout_ms: int) -> None:
         self._opened = opened
         self._timeout_ms = timeout_ms
+        #: Of nodes only: the user for whom they create topics.
+        self._owner = ""
 
     async def create(
         self,
@@ -97,7 +99,7 @@ class AsyncSchedules:
     ) -> ScheduleInfo:
         """Its topic is created if it is missing, where the cluster allows that."""
         limit = TimeLimit(read_timeout(timeout_ms, self._timeout_ms))
-        await find_topic(self._opened(), definition.topic, limit.left_ms or 1, create=True)
+        await find_topic(self._opened(), definition.topic, limit.left_ms or 1, create=True, owner=self._owner)
         return await self._change(CreateSchedule(name, definition, is_update), limit.left_ms)
 
     async def list(self, *, upcoming: int = 1, timeout_ms: Duration | None = None) -> list[ScheduleInfo]:

@@ -10,7 +10,7 @@ from flotilla.machine import here
 from flotilla.security.scram import SALT_BYTES, derive
 from flotilla.types.access import ALL, ITERATIONS, ROLE_PREFIX, Action, Grant, Verifier
 from flotilla.types.operations import Request
-from flotilla.types.operations.quotas import ListQuotas, Quota, RemoveQuota, SetQuota
+from flotilla.types.operations.quotas import ListQuotas, Quota, QuotaUsage, RemoveQuota, SetQuota
 from flotilla.types.operations.security import (
     AssignRole,
     CreateAdministrator,
@@ -142,6 +142,11 @@ class AsyncQuotas:
         """All quotas, those of namespaces first."""
         return (await self._call(ListQuotas(), timeout_ms)).quotas
 
+    async def usage(self, *, timeout_ms: Duration | None = None) -> Sequence[tuple[Quota, QuotaUsage]]:
+        """All quotas in the same order, and how much of each is used. Empty from brokers that do not tell."""
+        found = await self._call(ListQuotas(), timeout_ms)
+        return list(zip(found.quotas, found.usage, strict=False))
+
 
 class Users(BlockingShell[AsyncUsers]):
     """The attribute `admin.users` of a Client: users with passwords."""
@@ -178,6 +183,7 @@ class Quotas(BlockingShell[AsyncQuotas]):
     set = blocking(AsyncQuotas.set)
     remove = blocking(AsyncQuotas.remove)
     list = blocking(AsyncQuotas.list)
+    usage = blocking(AsyncQuotas.usage)
 
 
 def _verifier(password: str) -> Verifier:

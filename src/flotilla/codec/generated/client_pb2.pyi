@@ -447,20 +447,22 @@ class ReadOffset(_message.Message):
     def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class GetMetadata(_message.Message):
-    __slots__ = ("topics", "create", "is_linearizable", "search", "after", "limit")
+    __slots__ = ("topics", "create", "is_linearizable", "search", "after", "limit", "owner")
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     CREATE_FIELD_NUMBER: _ClassVar[int]
     IS_LINEARIZABLE_FIELD_NUMBER: _ClassVar[int]
     SEARCH_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedScalarFieldContainer[str]
     create: bool
     is_linearizable: bool
     search: str
     after: str
     limit: int
-    def __init__(self, topics: _Optional[_Iterable[str]] = ..., create: _Optional[bool] = ..., is_linearizable: _Optional[bool] = ..., search: _Optional[str] = ..., after: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+    owner: str
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., create: _Optional[bool] = ..., is_linearizable: _Optional[bool] = ..., search: _Optional[str] = ..., after: _Optional[str] = ..., limit: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class Broker(_message.Message):
     __slots__ = ("node", "client", "http", "is_alive", "state", "grpc", "version", "cluster_version_min", "cluster_version_max")
@@ -499,7 +501,7 @@ class Partition(_message.Message):
     def __init__(self, number: _Optional[int] = ..., leader: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., term: _Optional[int] = ..., target: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("name", "topic_id", "partitions", "settings", "key_partitions")
+    __slots__ = ("name", "topic_id", "partitions", "settings", "key_partitions", "owner")
     class SettingsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -512,12 +514,14 @@ class Topic(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     KEY_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     name: str
     topic_id: int
     partitions: _containers.RepeatedCompositeFieldContainer[Partition]
     settings: _containers.ScalarMap[str, str]
     key_partitions: int
-    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., settings: _Optional[_Mapping[str, str]] = ..., key_partitions: _Optional[int] = ...) -> None: ...
+    owner: str
+    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., settings: _Optional[_Mapping[str, str]] = ..., key_partitions: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class Metadata(_message.Message):
     __slots__ = ("cluster_id", "controller", "brokers", "topics", "cluster_name", "is_stale", "index", "cluster_version", "total")
@@ -542,7 +546,7 @@ class Metadata(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., cluster_name: _Optional[str] = ..., is_stale: _Optional[bool] = ..., index: _Optional[int] = ..., cluster_version: _Optional[int] = ..., total: _Optional[int] = ...) -> None: ...
 
 class CreateTopic(_message.Message):
-    __slots__ = ("topic", "partitions", "replication_factor", "settings")
+    __slots__ = ("topic", "partitions", "replication_factor", "settings", "owner")
     class SettingsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -554,11 +558,13 @@ class CreateTopic(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partitions: int
     replication_factor: int
     settings: _containers.ScalarMap[str, str]
-    def __init__(self, topic: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    owner: str
+    def __init__(self, topic: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Mapping[str, str]] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class AlterTopic(_message.Message):
     __slots__ = ("topic", "partitions", "settings", "replication_factor")
@@ -1998,11 +2004,21 @@ class RemoveQuota(_message.Message):
     namespace: str
     def __init__(self, user: _Optional[str] = ..., namespace: _Optional[str] = ...) -> None: ...
 
+class QuotaUsage(_message.Message):
+    __slots__ = ("partitions", "stored_bytes")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    STORED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    partitions: int
+    stored_bytes: int
+    def __init__(self, partitions: _Optional[int] = ..., stored_bytes: _Optional[int] = ...) -> None: ...
+
 class QuotaList(_message.Message):
-    __slots__ = ("quotas",)
+    __slots__ = ("quotas", "usage")
     QUOTAS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
     quotas: _containers.RepeatedCompositeFieldContainer[Quota]
-    def __init__(self, quotas: _Optional[_Iterable[_Union[Quota, _Mapping]]] = ...) -> None: ...
+    usage: _containers.RepeatedCompositeFieldContainer[QuotaUsage]
+    def __init__(self, quotas: _Optional[_Iterable[_Union[Quota, _Mapping]]] = ..., usage: _Optional[_Iterable[_Union[QuotaUsage, _Mapping]]] = ...) -> None: ...
 
 class ListQuotas(_message.Message):
     __slots__ = ()

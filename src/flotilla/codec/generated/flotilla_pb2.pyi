@@ -1001,7 +1001,7 @@ class TrimTopicReply(_message.Message):
     def __init__(self, log_starts: _Optional[_Mapping[int, int]] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("name", "topic_id", "partitions", "settings", "key_partitions")
+    __slots__ = ("name", "topic_id", "partitions", "settings", "key_partitions", "owner")
     class Partition(_message.Message):
         __slots__ = ("number", "leader", "replicas", "term")
         NUMBER_FIELD_NUMBER: _ClassVar[int]
@@ -1025,12 +1025,14 @@ class Topic(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     KEY_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
     name: str
     topic_id: int
     partitions: _containers.RepeatedCompositeFieldContainer[Topic.Partition]
     settings: _containers.ScalarMap[str, str]
     key_partitions: int
-    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Topic.Partition, _Mapping]]] = ..., settings: _Optional[_Mapping[str, str]] = ..., key_partitions: _Optional[int] = ...) -> None: ...
+    owner: str
+    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Topic.Partition, _Mapping]]] = ..., settings: _Optional[_Mapping[str, str]] = ..., key_partitions: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class StageRequest(_message.Message):
     __slots__ = ("topic", "partition", "transaction_id", "batch", "topic_id", "timeout_ms")

@@ -80,7 +80,7 @@ REQUESTS: Final = (
     _derived("DescribeStreamGroup", stream.DescribeStreamGroup),
     _derived("ListStreamGroups", stream.ListStreamGroups),
     _derived("AlterGroup", AlterGroup),
-    _derived("CreateTopic", ops.CreateTopic, write=admin.write_topic),
+    _derived("CreateTopic", ops.CreateTopic, asked={"owner": None}, write=admin.write_topic),
     _derived("AlterTopic", ops.AlterTopic, asked={"replication_factor": None}, write=admin.write_topic),
     _derived("DeleteTopic", ops.DeleteTopic, write=admin.write_topic),
     _derived("Stage", transactions.Stage, asked={"member": None}),

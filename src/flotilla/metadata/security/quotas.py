@@ -2,7 +2,7 @@
 
 from flotilla.types.errors import NotFoundError, OverloadedError
 from flotilla.types.limits import QUOTA_COUNT_MAX
-from flotilla.types.operations.quotas import Quota, check_quota, check_subject
+from flotilla.types.operations.quotas import Quota, check_quota, check_subject, namespace_of
 
 
 class QuotaTable:
@@ -15,6 +15,11 @@ class QuotaTable:
     def all(self) -> list[Quota]:
         """Those of namespaces first, by name."""
         return sorted([*self.of_users.values(), *self.of_namespaces.values()])
+
+    def of_topic(self, name: str, owner: str) -> list[Quota]:
+        """Those for which a topic of this name and owner counts."""
+        found = (self.of_namespaces.get(namespace_of(name)), self.of_users.get(owner))
+        return [quota for quota in found if quota is not None]
 
     def check_put(self, quota: Quota) -> None:
         check_quota(quota)

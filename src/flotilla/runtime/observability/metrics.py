@@ -296,7 +296,10 @@ QUOTA_REFUSED = _network(
     COUNTER, "flotilla_quota_refused_total", "Requests and connections that a quota refused.", "subject"
 )
 QUOTA_STORED_BYTES = _network(
-    GAUGE, "flotilla_quota_stored_bytes", "What a namespace with a bound on it stores, without replicas.", "subject"
+    GAUGE,
+    "flotilla_quota_stored_bytes",
+    "What the topics of a user or namespace with a bound on it store, without replicas.",
+    "subject",
 )
 
 PIPELINE_RECORDS_BEHIND = _network(

@@ -98,6 +98,8 @@ class GetMetadata(Request[Metadata], to=ANY, effect=READ, needs=ANYBODY):
     after: str = ""
     #: 0: all of them.
     limit: int = 0
+    #: Who creates topics, as in CreateTopic.
+    owner: str = ""
 
     @property
     def wait_ms(self) -> int:

@@ -4,11 +4,11 @@ A namespace is the part of a topic's name before its first dot: `team-a.orders` 
 topic without a dot is in none, and neither are dead letters. Grants mean a namespace by the pattern `team-a.*`.
 
 Rates count on each node by itself and slow callers down. The others are bounds, and what would exceed one is refused.
-What is stored belongs to a namespace, a connection to a user: neither has the other's bound.
+A topic counts for its namespace and for its owner, the user who created it, whoever produces to it or lets it grow.
 """
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from flotilla.types.access import OPERATE, check_user_name
@@ -34,7 +34,7 @@ class Quota:
     requests_per_second: int = 0
     #: Of a user: open at one node. Over HTTP and gRPC each request in flight counts as one.
     connections: int = 0
-    #: Of a namespace: of all its topics together, and what their logs hold, without replicas.
+    #: Of all topics of the user or the namespace together, and what their logs hold, without replicas.
     partitions: int = 0
     stored_bytes: int = 0
 
@@ -42,14 +42,17 @@ class Quota:
     def subject(self) -> str:
         return f"user {self.user}" if self.user else f"namespace {self.namespace}"
 
+    def covers(self, topic: str, owner: str) -> bool:
+        """Whether a topic of this name and owner counts for it."""
+        return self.user == owner if self.user else self.namespace == namespace_of(topic)
+
     def __str__(self) -> str:
         limits = [f"{name} {getattr(self, name)}" for name in LIMITS if getattr(self, name)]
         return f"{self.subject}: {', '.join(limits) or 'no limits'}"
 
 
 #: The names of the limits.
-LIMITS: Final = tuple(field.name for field in fields(Quota) if field.name not in ("user", "namespace"))
-_OF_NAMESPACES: Final = ("partitions", "stored_bytes")
+LIMITS: Final = tuple(each.name for each in fields(Quota) if each.name not in ("user", "namespace"))
 _RATES_OF_BYTES: Final = ("bytes_in_per_second", "bytes_out_per_second")
 
 
@@ -82,8 +85,6 @@ def check_quota(quota: Quota) -> None:
             raise InvalidArgumentError(f"{name} is 1 to {_VALUE_MAX}, not {value}")
         if name in _RATES_OF_BYTES and value < QUOTA_RATE_BYTES_MIN:
             raise InvalidArgumentError(f"{name} is at least {QUOTA_RATE_BYTES_MIN}, not {value}")
-        if quota.user and name in _OF_NAMESPACES:
-            raise InvalidArgumentError(f"{name} is a limit of namespaces: what a user stores belongs to its namespace")
         if quota.namespace and name == "connections":
             raise InvalidArgumentError("connections are of users: name a user")
 
@@ -105,9 +106,20 @@ class RemoveQuota(Request[Done], to=CONTROLLER, effect=ONCE, needs=OPERATE):
 
 
 @slotted
+class QuotaUsage:
+    """How much of a quota is used, of what its topics have."""
+
+    partitions: int
+    #: Counted where the quota has a bound for it and authentication is on; 0 elsewhere.
+    stored_bytes: int
+
+
+@slotted
 class QuotaList(Reply):
     #: By name; those of namespaces first.
     quotas: list[Quota]
+    #: Of each of them, in the same order; empty from brokers that do not tell.
+    usage: list[QuotaUsage] = field(default_factory=list)
 
 
 @slotted

@@ -31,6 +31,8 @@ class TopicInfo:
     #: Keys are spread over the partitions below this number: those that the topic was created with. So a key stays
     #: where it is when the topic grows.
     key_partitions: int = 0
+    #: The user who created it, for whose quota it counts; empty: nobody.
+    owner: str = ""
 
     @property
     def settings_in_force(self) -> TopicSettings:
@@ -53,6 +55,8 @@ class CreateTopic(Request[TopicReply], to=CONTROLLER, effect=ONCE, needs=MANAGE)
     partitions: int = 0
     replication_factor: int = 0
     settings: dict[str, str] = field(default_factory=dict)
+    #: Who creates it: the broker that took the request says so for users; empty: nobody.
+    owner: str = ""
 
 
 @slotted

@@ -11,7 +11,7 @@ from flotilla.types.operations.cluster import (
     NodeDescribed,
     UpgradeCluster,
 )
-from flotilla.types.version import SUPPORTED, VersionRange
+from flotilla.types.version import CLUSTER_VERSION_MAX, SUPPORTED, VersionRange
 from tests.unit.broker.cluster.test_registration import join
 from tests.unit.broker.fleet import Fleet, Node
 
@@ -36,7 +36,7 @@ def is_upgrade_advised(node: Node) -> bool:
 
 def test_a_new_cluster_begins_with_the_version_that_its_founders_share() -> None:
     assert versions(founded(1)) == {1}
-    assert versions(founded(2)) == {2}
+    assert versions(founded(CLUSTER_VERSION_MAX)) == {CLUSTER_VERSION_MAX}
 
 
 def test_all_nodes_follow_an_upgrade() -> None:
@@ -45,11 +45,12 @@ def test_all_nodes_follow_an_upgrade() -> None:
     assert [is_upgrade_advised(box) for box in fleet.nodes.values()] == [
         box is controller for box in fleet.nodes.values()
     ]
-    assert controller.call(UpgradeCluster(is_dry_run=True)).result == ClusterUpgraded(2, 1)
+    latest = CLUSTER_VERSION_MAX
+    assert controller.call(UpgradeCluster(is_dry_run=True)).result == ClusterUpgraded(latest, 1)
     assert versions(fleet) == {1}
-    assert controller.call(UpgradeCluster()).result == ClusterUpgraded(2, 1)
-    fleet.wait(lambda: versions(fleet) == {2})
-    assert controller.call(UpgradeCluster()).result == ClusterUpgraded(2, 2)
+    assert controller.call(UpgradeCluster()).result == ClusterUpgraded(latest, 1)
+    fleet.wait(lambda: versions(fleet) == {latest})
+    assert controller.call(UpgradeCluster()).result == ClusterUpgraded(latest, latest)
     assert not is_upgrade_advised(controller)
 
 
@@ -80,11 +81,11 @@ def test_nodes_that_have_not_registered_count() -> None:
     fleet = Fleet(1)
     controller = fleet.controller()
     assert not controller.catalog.brokers()
-    assert isinstance(controller.call(UpgradeCluster(3)).result, ConfigurationChangeError)
-    assert controller.catalog.cluster_version <= 2
+    assert isinstance(controller.call(UpgradeCluster(CLUSTER_VERSION_MAX + 1)).result, ConfigurationChangeError)
+    assert controller.catalog.cluster_version <= CLUSTER_VERSION_MAX
 
 
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [1, CLUSTER_VERSION_MAX + 1])
 def test_it_never_goes_back_nor_beyond_what_all_support(version: int) -> None:
     fleet = founded(2)
     assert isinstance(fleet.controller().call(UpgradeCluster(version)).result, ConfigurationChangeError)

@@ -6,8 +6,9 @@ from flotilla.broker.security import guard as guards
 from flotilla.broker.security.gate import Gate
 from flotilla.broker.security.guard import Session
 from flotilla.broker.security.quotas import Quotas
+from flotilla.metadata.values import Topic
 from flotilla.types import operations as ops
-from flotilla.types.access import PRODUCE, Grant, Principal
+from flotilla.types.access import ANYONE, MANAGE, NODE, PRODUCE, Grant, Principal
 from flotilla.types.errors import InvalidArgumentError, QuotaExceededError
 from flotilla.types.operations.quotas import Quota, check_quota, namespace_of
 from tests.unit.broker.security.test_guard import ANNA, Node, asked
@@ -78,8 +79,6 @@ def test_namespaces(topic, namespace):
         Quota("anna", "team-a", 20_000),
         Quota("anna", bytes_in_per_second=1),
         Quota("anna", requests_per_second=2**60),
-        Quota("anna", stored_bytes=5),
-        Quota("anna", partitions=5),
         Quota("", "team-a", connections=5),
         Quota("", "team.a", partitions=5),
         Quota("", "dlq", partitions=5),
@@ -164,6 +163,38 @@ def test_a_full_namespace_stores_nothing_more(node):
     assert asked(node, session, produce("orders")) == ops.Done()
     meter.stored_bytes = 999
     assert asked(node, session, produce("team-a.orders")) == ops.Done()
+
+
+def test_a_user_whose_topics_are_full_stores_nothing_more_in_them(node):
+    """Whoever produces to them; and the user still produces to topics of others."""
+    for name, owner in (("annas", "anna"), ("bens", "ben"), ("old", "")):
+        node.machine.state.put_topic(Topic(node.machine.state.next_topic_id, name, 1, (), (), 0, 1, owner=owner))
+    ben = opened(node, BEN)
+    assert not ben.is_metered
+    node.table.put_quota(Quota("anna", stored_bytes=1_000))
+    anna = opened(node)
+    [meter] = node.guard.quotas.meters()
+    meter.stored_bytes = 1_000
+    for session in (anna, ben):
+        assert isinstance(asked(node, session, produce("annas")), QuotaExceededError)
+        assert asked(node, session, produce("bens")) == ops.Done()
+        assert asked(node, session, produce("old")) == ops.Done()
+    assert meter.refused == 2
+    node.table.put_quota(Quota("anna", connections=9))
+    assert ben.is_open
+    assert not ben.is_metered
+    assert asked(node, ben, produce("annas")) == ops.Done()
+
+
+def test_what_a_caller_creates_is_its_own_whatever_it_claims(node):
+    for user in ("anna", ANYONE.name):
+        node.table.put_grant(Grant(user, MANAGE))
+    claims = (ops.CreateTopic("x", owner="ben"), ops.GetMetadata(["x"], create=True, owner="ben"))
+    callers = [opened(node, principal) for principal in (ANNA, ANYONE, Principal(NODE, "1"))]
+    owners = [session.checked(claim).owner for session in callers for claim in claims]
+    assert owners == ["anna", "anna", "", "", "ben", "ben"]
+    asked(node, callers[0], claims[0])
+    assert node.service.handled[-1].owner == "anna"
 
 
 def test_an_entrance_pauses_until_nothing_is_owed(node, clock):

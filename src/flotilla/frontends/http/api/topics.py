@@ -35,12 +35,13 @@ _PARTITION = obj(
     target={"type": "array", "items": INTEGER, "description": "Nodes that it moves to; missing while it stays."},
 )
 SHOWN_TOPIC = obj(
-    ("topic", "topic_id", "partitions", "key_partitions", "settings"),
+    ("topic", "topic_id", "partitions", "key_partitions", "settings", "owner"),
     topic=TEXT,
     topic_id=INTEGER,
     partitions={"type": "array", "items": _PARTITION},
     key_partitions={"type": "integer", "description": "Keys are spread over the partitions below this number."},
     settings={"type": "object", "additionalProperties": TEXT},
+    owner={"type": "string", "description": "The user who created it, for whose quota it counts; empty: nobody."},
 )
 _TOPICS = obj(
     ("topics", "total", "is_stale"),
@@ -165,6 +166,7 @@ def show_topic(topic: TopicInfo) -> dict[str, Any]:
         "partitions": [_show_partition(part) for part in topic.partitions],
         "key_partitions": topic.key_partitions,
         "settings": topic.settings,
+        "owner": topic.owner,
     }
 
 
