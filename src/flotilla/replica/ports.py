@@ -199,6 +199,15 @@ class Store(Protocol):
 
     def finish_maintenance(self, job: Job) -> None: ...
 
+    def plan_rewrites(self, *, is_retry: bool = False) -> Sequence[Load]:
+        """Loads that copy segments with their repaired entries in place, each a piece of one.
+
+        `is_retry`: also of segments for which that failed before.
+        """
+
+    def finish_rewrite(self, rewrite: Load) -> None:
+        """The piece was written, or failed. `plan_rewrites` gives the next one."""
+
     def plan_snapshot(self, group: GroupId, snapshot: PendingSnapshot) -> Job:
         """A job that encodes and writes a snapshot file beside the old one and replaces it."""
 

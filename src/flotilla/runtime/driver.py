@@ -84,6 +84,8 @@ class Driver(HostedReplicas):
         self._retry_jobs: list[Job] = []
         #: Attachments of logs for replicas that begin.
         self._attaching: dict[Load, tuple[StateMachine, Callable[[StoredState | FlotillaError], None]]] = {}
+        #: Copies of segments with their repaired entries in place.
+        self._rewriting: set[Load] = set()
         #: Reads of logs.
         self._loads = LoadsInFlight(options.load_ticks_max, options.heir_rest_ticks)
 
@@ -528,6 +530,9 @@ class Driver(HostedReplicas):
         if isinstance(load, StateLoad):
             load.finish(error)
             return None
+        if load in self._rewriting:
+            self._rewritten(load, error)
+            return None
         replica = self.replicas.get(load.group)
         if load.is_background:
             if self._store.finish_scrub(load) and replica is not None:
@@ -542,6 +547,16 @@ class Driver(HostedReplicas):
             self._contained(self._loaded, replica)
             self.start_loads()
         return error
+
+    def _rewritten(self, rewrite: Load, error: FlotillaError | None) -> None:
+        self._rewriting.remove(rewrite)
+        self._store.finish_rewrite(rewrite)
+        if error is not None:
+            self.background_error = error
+            self._retry_in_ticks = self._retry_in_ticks or self._options.retry_ticks
+        self._ports.crash_point("maintained")
+        self._report_damage()
+        self._maintain()
 
     def _loaded(self, replica: Replica) -> None:
         replica.raft.log_loaded()
@@ -568,6 +583,9 @@ class Driver(HostedReplicas):
             self._ports.discard(remains)
 
     def _maintain(self, *, is_retry: bool = False) -> None:
+        for rewrite in self._store.plan_rewrites(is_retry=is_retry):
+            self._rewriting.add(rewrite)
+            self._start_load(rewrite)
         job = self._store.plan_maintenance(is_retry=is_retry)
         if job is not None:
             self._run(job, None, None)

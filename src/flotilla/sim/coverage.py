@@ -35,6 +35,7 @@ NAMES = (
     "learner added",
     "damage found",
     "entry repaired",
+    "segment rewritten",
     "damaged tail dropped",
     "repair by snapshot",
     "crashed at a named point",

@@ -136,6 +136,13 @@ class WatchedStore:
     def finish_maintenance(self, job: Job) -> None:
         self._store.finish_maintenance(job)
 
+    def plan_rewrites(self, *, is_retry: bool = False) -> Sequence[Load]:
+        return self._store.plan_rewrites(is_retry=is_retry)
+
+    def finish_rewrite(self, rewrite: Load) -> None:
+        self._store.finish_rewrite(rewrite)
+        self._sometimes.seen("segment rewritten")
+
     def plan_snapshot(self, group: GroupId, snapshot: PendingSnapshot) -> Job:
         return self._store.plan_snapshot(group, snapshot)
 

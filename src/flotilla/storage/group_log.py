@@ -9,7 +9,7 @@ same changes without the records (the `*_in_memory` methods). Invariants:
 """
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -518,6 +518,13 @@ class SegmentedLog:
             self.release_segment(self.segments.pop())
         if self.segments:
             self.segments[-1].cut(first_dropped - 1)
+
+    def replace_segment(self, old: Segment, new: Segment, repairs: Iterable[RepairedEntry]) -> None:
+        """A rewrite is durable: its segment holds these repaired entries."""
+        new.cut(old.last_index)
+        self.segments[self.segments.index(old)] = new
+        self.release_segment(old)
+        self.overlay.remove(repairs)
 
     def release_all(self) -> None:
         """Releases all files: the group was removed."""

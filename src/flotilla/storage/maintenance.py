@@ -10,31 +10,26 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 
-from flotilla.storage.damage.repairs import RepairedEntry
-from flotilla.storage.framing import FRAME_BYTES, seal_absent, sealed_again
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.journal import Journal, SpareFile
 from flotilla.storage.options import StoreOptions
-from flotilla.storage.ports import Buffer, Disk, File
-from flotilla.storage.segment import Segment, SegmentWriter, group_folder, walk_file
+from flotilla.storage.ports import Buffer, Disk
+from flotilla.storage.segment import Segment, SegmentWriter, group_folder
 from flotilla.storage.segment_index import SparseIndex
 from flotilla.types.errors import DiskFullError, FlotillaError
 from flotilla.types.ids import Index
 
 
 class GroupFlush:
-    """Appends one group's tail to its segments, and rewrites segments with repaired entries."""
+    """Appends one group's tail, with its repaired entries, to the segments. Reads nothing."""
 
     __slots__ = (
-        "_active", "_base", "_bodies", "_created", "_disk", "_had_segments", "_heads", "_is_done", "_is_second_run",
-        "_numbers", "_options", "_rewrites", "_salt", "_terms", "appended", "first_index", "generation", "last_index",
-        "log", "overlay", "replaced",
+        "_active", "_bodies", "_created", "_disk", "_had_segments", "_heads", "_is_done", "_is_second_run",
+        "_numbers", "_options", "_salt", "appended", "extended", "first_index", "generation", "last_index", "log",
+        "repairs",
     )  # fmt: skip
 
-    def __init__(
-        self, log: SegmentedLog, disk: Disk, options: StoreOptions, numbers: "count[int]", *, rewrites: bool
-    ) -> None:
-        """Without `rewrites` segments stay as they are, and the job reads nothing."""
+    def __init__(self, log: SegmentedLog, disk: Disk, options: StoreOptions, numbers: "count[int]") -> None:
         self._disk = disk
         self._options = options
         self._salt = log.salt.value
@@ -43,23 +38,18 @@ class GroupFlush:
         self.generation = log.generation
         self.first_index = log.tail.first_index
         self.last_index = log.last_index()
-        self._rewrites = [segment.copy() for segment in log.segments if rewrites and _is_due(log, segment)]
-        self.overlay = _repairs_of(log, self._rewrites)
+        self.repairs = log.overlay.within(self.first_index, self.last_index + 1)
         self._heads: list[bytes] = log.tail.heads[:]
         self._bodies: list[Buffer] = [entry.data for entry in log.tail.entries]
-        for index, repaired in self.overlay.items():
-            if index >= self.first_index:
-                self._heads[index - self.first_index] = repaired.head
-                self._bodies[index - self.first_index] = repaired.entry.data
+        for repaired in self.repairs:
+            at = repaired.entry.index - self.first_index
+            self._heads[at] = repaired.head
+            self._bodies[at] = repaired.entry.data
         self._had_segments = bool(log.segments)
-        self._base = log.base
-        self._terms = log.terms.copy()
         active = log.segments[-1] if log.segments else None
-        if active is not None and (active.is_closed or any(active.number == old.number for old in self._rewrites)):
-            active = None
-        self._active = active.copy() if active is not None else None
-        #: Old numbers and the segments that replace them: extended (same number) or rewritten (a new one).
-        self.replaced: list[tuple[int, Segment]] = []
+        self._active = active.copy() if active is not None and not active.is_closed else None
+        #: The segment that was open before, with what was appended to it.
+        self.extended: Segment | None = None
         self.appended: list[Segment] = []
         self._created: list[Segment] = []
         self._is_second_run = False
@@ -69,16 +59,13 @@ class GroupFlush:
 
     @staticmethod
     def is_needed(log: SegmentedLog) -> bool:
-        return bool(log.tail.entries or log.overlay)
+        return bool(log.tail.entries)
 
     @staticmethod
     def is_repair_due(log: SegmentedLog) -> bool:
-        """Whether repaired entries can be moved to where they belong, once and for all."""
-        if not log.overlay or not log.is_attached:
-            return False
-        is_tail_mended = log.damaged.next_from(log.tail.first_index) is None
-        has_tail_repairs = log.overlay.ranges.next_from(log.tail.first_index) is not None
-        return (is_tail_mended and has_tail_repairs) or any(map(log.is_mended, log.segments))
+        """Whether repaired entries of the tail can be moved to a segment, once and for all."""
+        has_repairs = log.overlay.ranges.next_from(log.tail.first_index) is not None
+        return has_repairs and log.is_attached and log.damaged.next_from(log.tail.first_index) is None
 
     def run(self) -> None:
         if self._is_done:
@@ -91,8 +78,6 @@ class GroupFlush:
         self._disk.make_directory(folder)
         if not self._had_segments:
             self._disk.sync_directory("groups")
-        for segment in self._rewrites:
-            self._rewrite(segment)
         self._append()
         if self._created:
             self._disk.sync_directory(folder)
@@ -106,7 +91,7 @@ class GroupFlush:
         for path in self.created_paths():
             self._disk.remove(path)
         self._created = []
-        self.replaced = []
+        self.extended = None
         self.appended = []
         self._active = None
 
@@ -126,60 +111,10 @@ class GroupFlush:
             finally:
                 writer.close()
             if active is not None:
-                self.replaced.append((active.number, segment))
+                self.extended = segment
                 active = None
             else:
                 self.appended.append(segment)
-
-    def _rewrite(self, old: Segment) -> None:
-        """Copies a segment, with the repaired entries in place."""
-        index = max(old.first_index, self._base + 1)
-        writer = self._create(index)
-        try:
-            for head, body in self._repaired_frames(old, index):
-                writer.append(head, body)
-            segment = writer.finish()
-        finally:
-            writer.close()
-        segment.is_closed = True
-        self.replaced.append((old.number, segment))
-
-    def _repaired_frames(self, old: Segment, low: Index) -> list[tuple[Buffer, Buffer]]:
-        frames: dict[Index, tuple[Buffer, Buffer]] = {
-            index: (repaired.head, repaired.entry.data) for index, repaired in self.overlay.items()
-        }
-        if self._disk.exists(old.path):
-            file = self._disk.open(old.path)
-            try:
-                self._add_intact(frames, file, old, low)
-            finally:
-                file.close()
-        return [
-            frames.get(index) or (seal_absent(self.log.group, index, self._terms.term(index), self._salt), b"")
-            for index in range(low, old.last_index + 1)
-        ]
-
-    def _add_intact(self, frames: dict[Index, tuple[Buffer, Buffer]], file: File, old: Segment, low: Index) -> None:
-        """Adds the frames of the file that were not repaired."""
-        while low <= old.last_index:
-            if low in self.overlay:
-                low += 1
-                continue
-            high = next(
-                (index for index in range(low, old.last_index + 1) if index in self.overlay), old.last_index + 1
-            )
-            place = old.index.before_index(low)
-            _, end = next(old.index.points_after(high - 1), (high, old.index.end_position))
-            want_bytes = min(max(end - place[1], FRAME_BYTES), self._options.transfer_bytes)
-            part = Segment(old.group, old.number, old.index, old.salt)
-            part.last_index = high - 1
-            for _, found in walk_file(file, part, file.size(), *place, low, want_bytes):
-                stored = found.stored
-                if stored is not None and old.salt == self._salt:
-                    frames[found.index] = stored.head, stored.body
-                elif stored is not None:
-                    frames[found.index] = sealed_again(stored.frame, stored.body, self._salt), stored.body
-            low = high
 
     def _create(self, first_index: Index) -> SegmentWriter:
         segment = Segment(self.log.group, next(self._numbers), SparseIndex(first_index), self._salt)
@@ -191,13 +126,9 @@ class GroupFlush:
         log = self.log
         if log.generation != self.generation:
             return self.created_paths()
-        old_numbers = {number for number, _ in self.replaced}
-        segments = [segment for segment in log.segments if segment.number not in old_numbers]
-        for segment in log.segments:
-            if segment.number in old_numbers and all(segment.number != taken.number for _, taken in self.replaced):
-                log.release_segment(segment)
-        segments += [segment for _, segment in self.replaced]
-        segments += self.appended
+        extended = self.extended
+        segments = [segment for segment in log.segments if extended is None or segment.number != extended.number]
+        segments += self.appended if extended is None else [extended, *self.appended]
         segments.sort(key=_first_index)
         if self._active is None:
             for segment in segments[: -len(self.appended) or None]:
@@ -208,11 +139,8 @@ class GroupFlush:
         log.tail.drop_through(min(self.last_index, log.truncated_from - 1))
         log.cut_segments(log.truncated_from)
         log.drop_before_start()
-        self._take_over_repairs()
+        log.overlay.remove(self.repairs)
         return []
-
-    def _take_over_repairs(self) -> None:
-        self.log.overlay.remove(self.overlay.values())
 
 
 class MaintenanceJob:
@@ -270,23 +198,6 @@ class MaintenanceJob:
         except DiskFullError:
             # The writer creates a file when it needs one, and reports a failure.
             pass
-
-
-def _is_due(log: SegmentedLog, segment: Segment) -> bool:
-    """Whether a segment is rewritten: nothing of it is damaged any more, or the journal is about to let go of repairs.
-
-    Otherwise it is left as it is until more has been repaired: every byte of it is written once.
-    """
-    return log.is_mended(segment) or any(
-        repaired.is_journaled for repaired in log.overlay.within(segment.first_index, segment.last_index + 1)
-    )
-
-
-def _repairs_of(log: SegmentedLog, segments: list[Segment]) -> dict[Index, RepairedEntry]:
-    """The repaired entries in these segments and in the tail."""
-    ranges = [(segment.first_index, segment.last_index + 1) for segment in segments]
-    ranges.append((log.tail.first_index, log.last_index() + 1))
-    return {repaired.entry.index: repaired for low, high in ranges for repaired in log.overlay.within(low, high)}
 
 
 def _first_index(segment: Segment) -> Index:

@@ -49,6 +49,7 @@ from flotilla.storage.reads.journal_load import JournalLoad
 from flotilla.storage.reads.loads import Load, Loads, SegmentLoad, SnapshotLoad
 from flotilla.storage.reads.scrubber import Scrubber
 from flotilla.storage.recovery import GROUP_FRONT, RESET_FRONT, Replay
+from flotilla.storage.rewrites import Rewrites, SegmentRewrite
 from flotilla.storage.snapshots import SnapshotFile, SnapshotJob
 from flotilla.storage.store_format import Salt, StoreFormat
 from flotilla.types.errors import CorruptionError, DiskFullError
@@ -78,7 +79,11 @@ class NodeStore:
         # The oldest journal file with entries that no segment has.
         self._keep_from = 0
         self._is_checkpoint_due = False
-        self._has_repairs = False
+        self._rewrites = Rewrites(disk, options)
+        # Logs may have repaired entries that are not in their segments.
+        self._has_repairs = True
+        # Repaired entries in the journal, since the last flush.
+        self._repaired_bytes = 0
         # What follows from jobs that have ended once the next checkpoint is durable.
         self._moved: list[Callable[[], None]] = []
         # The last journal file in which damage was found, until the journal no longer needs it; 0: none.
@@ -215,7 +220,7 @@ class NodeStore:
         if known is not None and known.log is attachment.log:
             del self._unattached[attachment.group]
             attachment.finish()
-            self._has_repairs |= bool(attachment.log.overlay)
+            self._has_repairs = True
 
     def save(
         self,
@@ -347,12 +352,8 @@ class NodeStore:
                 self._journal.full.discard(number)
                 self._journal.ends.pop(number, None)
 
-    def plan_maintenance(
-        self, *, flush: bool = False, rewrites: bool = True, is_retry: bool = False
-    ) -> MaintenanceJob | None:
+    def plan_maintenance(self, *, flush: bool = False, is_retry: bool = False) -> MaintenanceJob | None:
         """With `flush`, tails go into segments even if no journal file is full, as before a planned stop.
-
-        Without `rewrites` the job reads no file: repaired entries go into the next block again.
 
         `is_retry`: tries again to create what a full disk had no room for. A job that failed so gets more to remove.
         """
@@ -383,7 +384,7 @@ class NodeStore:
             self._disk,
             journal,
             removals=self._take_garbage(),
-            flushes=self._plan_flushes(rewrites=rewrites) if flush else None,
+            flushes=self._plan_flushes() if flush else None,
             keep_from=journal.number,
             spare_number=journal.reserve_number() if wants_spare and journal.spare is None else 0,
             retired=retired,
@@ -416,9 +417,27 @@ class NodeStore:
             return
         for flush in job.flushes:
             self._garbage += flush.take_over()
-            self._moved.append(partial(flush.log.unsaved.saved, list(flush.overlay.values())))
+            self._moved.append(partial(flush.log.unsaved.saved, flush.repairs))
         self._keep_from = job.keep_from
         self._is_checkpoint_due = True
+
+    def plan_rewrites(self, *, is_retry: bool = False) -> Sequence[SegmentRewrite]:
+        if is_retry:
+            self._rewrites.retry()
+        if not self._has_repairs:
+            return ()
+        repaired = [log for log in self._logs.values() if log.overlay]
+        self._has_repairs = bool(repaired)
+        return self._rewrites.plan(() if self._journal.is_low else repaired, self._file_numbers)
+
+    def finish_rewrite(self, rewrite: ports.Load) -> None:
+        assert isinstance(rewrite, SegmentRewrite)
+        log = self._logs.get(rewrite.group)
+        obsolete = self._rewrites.finish(rewrite, log)
+        self._garbage += obsolete
+        if log is not None and rewrite.is_complete and not obsolete:
+            self._moved.append(partial(log.unsaved.saved, list(rewrite.repairs.values())))
+            self._is_checkpoint_due = True
 
     def plan_snapshot(self, group: GroupId, snapshot: PendingSnapshot) -> SnapshotJob:
         assert group in self._logs
@@ -476,27 +495,29 @@ class NodeStore:
         log.reset_in_memory(file, meta.log_index, meta.log_term)
 
     def _repair(self, log: SegmentedLog, sealed: list[tuple[Entry, bytes, Span | None]]) -> None:
-        """Many go to their segments at once: the journal would write and sync every byte a second time."""
+        """Many go to their segments at once: the journal would write and sync every byte a second time.
+
+        So do those that come while many wait in the journal for their segments: each flush writes these again.
+        """
         size_bytes = sum(len(entry.data) for entry, _, _ in sealed)
-        is_direct = size_bytes >= self._options.direct_repair_bytes and not self._journal.is_low
+        is_much = self._repaired_bytes + size_bytes > self._options.journal_bytes // 4
+        is_direct = (size_bytes >= self._options.direct_repair_bytes or is_much) and not self._journal.is_low
         log.repair_in_memory([RepairedEntry(entry, head, span, not is_direct) for entry, head, span in sealed])
         for entry, _, span in sealed if not is_direct else ():
             self._append_repaired(log.group, entry, span)
         self._has_repairs = True
 
-    def _plan_flushes(self, *, rewrites: bool) -> list[GroupFlush]:
-        self._has_repairs = False
-        flushes: list[GroupFlush] = []
-        for log in filter(GroupFlush.is_needed, self._logs.values()):
-            is_rewritten = rewrites and log.is_attached
-            if not is_rewritten:
-                self._journal_again(log)
-            self._has_repairs |= bool(log.overlay and (log.damaged or not is_rewritten))
-            flushes.append(GroupFlush(log, self._disk, self._options, self._file_numbers, rewrites=is_rewritten))
-        return flushes
+    def _plan_flushes(self) -> list[GroupFlush]:
+        self._repaired_bytes = 0
+        for log in self._logs.values():
+            self._journal_again(log)
+        return [
+            GroupFlush(log, self._disk, self._options, self._file_numbers)
+            for log in filter(GroupFlush.is_needed, self._logs.values())
+        ]
 
     def _journal_again(self, log: SegmentedLog) -> None:
-        """The journal is about to release the files with the repaired entries of segments that stay as they are."""
+        """The journal is about to release the files with the repaired entries of segments."""
         for repaired in log.overlay.within(0, log.durable_index + 1):
             if repaired.is_journaled:
                 self._append_repaired(log.group, repaired.entry, repaired.span)
@@ -504,6 +525,7 @@ class NodeStore:
     def _append_repaired(self, group: GroupId, entry: Entry, span: Span | None) -> None:
         self._collector.block.records.append(seal(REPAIRED, group, entry, span, self._salt.value))
         self._collector.block.bodies.append(entry.data)
+        self._repaired_bytes += len(entry.data)
 
     # Opening.
 
@@ -532,7 +554,7 @@ class NodeStore:
 
     def _settle_later(self, unproven: BlockImage | None) -> None:
         """Writes a checkpoint and the unproven block to a new file; maintenance does the rest."""
-        if not any(map(GroupFlush.is_needed, self._logs.values())):
+        if not any(log.tail.entries or log.overlay for log in self._logs.values()):
             self._keep_from = self._journal.number
         elif unproven is not None:
             block = self._collector.block
@@ -550,7 +572,7 @@ class NodeStore:
 
     def _settle(self) -> None:
         """Makes everything durable again: tails in segments, a checkpoint in a new file."""
-        job = self.plan_maintenance(flush=True, rewrites=False)
+        job = self.plan_maintenance(flush=True)
         assert job is not None
         job.run()
         self.finish_maintenance(job)

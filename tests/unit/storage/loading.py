@@ -21,6 +21,17 @@ def finish_loads(store: NodeStore) -> int:
     return len(loads)
 
 
+def finish_rewrites(store: NodeStore) -> int:
+    """Copies the segments whose entries were repaired; returns the number of pieces."""
+    count = 0
+    while pieces := store.plan_rewrites():
+        for piece in pieces:
+            piece.run()
+            store.finish_rewrite(piece)
+            count += 1
+    return count
+
+
 def loaded(store: NodeStore, read: Callable[[], T]) -> T:
     """The result of `read` when everything that it needs is in memory."""
     while True:

@@ -11,6 +11,7 @@ from flotilla.sim.devices.disk import SimDisk
 from flotilla.storage.attachment import Attachment, attach_all
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.store import NodeStore
+from tests.unit.storage.loading import finish_rewrites
 from tests.unit.storage.shadow import TINY, VOTERS, describe
 
 LATE = 7
@@ -139,10 +140,7 @@ def test_repaired_entries_outlive_the_journal_files_that_hold_them(disk: SimDisk
     store = _open_without_late(disk)
     log = _attach(store)
     assert _read(log) == ENTRIES[:10]
-    job = store.plan_maintenance()
-    assert job is not None, "the segment is written anew at once"
-    job.run()
-    store.finish_maintenance(job)
+    assert finish_rewrites(store), "the segment is written anew at once"
     _write(store)
     assert not log.overlay
     disk.crash()

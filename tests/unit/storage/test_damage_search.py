@@ -12,7 +12,7 @@ from flotilla.storage.options import StoreOptions
 from flotilla.storage.reads.damage_search import DamageSearch
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import CorruptionError
-from tests.unit.storage.loading import loaded
+from tests.unit.storage.loading import finish_rewrites, loaded
 from tests.unit.storage.shadow import TINY, VOTERS, describe
 
 GROUP = 7
@@ -35,6 +35,7 @@ def written(disk: SimDisk) -> NodeStore:
 
 
 def settle(store: NodeStore) -> None:
+    finish_rewrites(store)
     job = store.plan_maintenance(flush=True)
     assert job is not None
     job.run()

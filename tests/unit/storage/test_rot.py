@@ -15,11 +15,12 @@ from flotilla.storage.options import StoreOptions
 from flotilla.storage.segment import walk_file
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import CorruptionError, NotLoadedError
-from tests.unit.storage.loading import loaded
+from tests.unit.storage.loading import finish_rewrites, loaded
 from tests.unit.storage.shadow import TINY, VOTERS, Driver, Shadow, describe, differences, pending
 
 
 def _flush(store: NodeStore) -> None:
+    finish_rewrites(store)
     job = store.plan_maintenance(flush=True)
     assert job is not None
     job.run()
@@ -553,13 +554,10 @@ def test_a_large_repair_is_written_once() -> None:
     log = store.groups[7]
     store.save(7, repaired=[originals[index] for index in range(1, 5)])
     assert store.take_block() is None, "nothing goes through the journal"
-    assert store.plan_maintenance() is None, "a segment is not rewritten while some of it is damaged"
+    assert not store.plan_rewrites(), "a segment is not rewritten while some of it is damaged"
     store.save(7, repaired=[originals[index] for index in range(5, 9)])
     _check_all(store, 8)
-    job = store.plan_maintenance()
-    assert job is not None
-    job.run()
-    store.finish_maintenance(job)
+    assert finish_rewrites(store)
     assert log.unsaved_repair_bytes() > 0, "no durable block names the new segment"
     _write(store)
     assert log.unsaved_repair_bytes() == 0
@@ -581,11 +579,11 @@ def test_a_crash_during_a_large_repair_costs_no_knowledge(steps: int) -> None:
     job.run()
     store.finish_maintenance(job)
     _write(store)
-    job = store.plan_maintenance() if steps > 0 else None
-    if job is not None and steps > 1:
-        job.run()
-    if job is not None and steps > 2:
-        store.finish_maintenance(job)
+    [rewrite] = store.plan_rewrites() if steps > 0 else [None]
+    if rewrite is not None and steps > 1:
+        rewrite.run()
+    if rewrite is not None and steps > 2:
+        store.finish_rewrite(rewrite)
     if steps > 3:
         _write(store)
     disk.crash()

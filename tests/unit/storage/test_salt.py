@@ -14,7 +14,7 @@ from flotilla.storage.options import StoreOptions
 from flotilla.storage.store import NodeStore
 from flotilla.storage.store_format import Salt, read_salt
 from flotilla.types.errors import CorruptionError
-from tests.unit.storage.loading import loaded
+from tests.unit.storage.loading import finish_rewrites, loaded
 from tests.unit.storage.shadow import TINY, VOTERS, describe
 
 GROUP = 7
@@ -227,6 +227,7 @@ def test_an_old_segment_is_mended_with_the_salt(monkeypatch: pytest.MonkeyPatch)
     store = NodeStore.open(disk, TINY, describe)
     assert _readable(store) == _bodies([entry for entry in entries if entry.index != 2])
     store.save(GROUP, repaired=[entries[1]])
+    finish_rewrites(store)
     _flush(store)
     disk.stop()
     store = NodeStore.open(disk, TINY, describe)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from flotilla.storage.ports import Disk
 from flotilla.storage.reads.loads import SegmentRead
-from flotilla.storage.reads.scrubber import AnyLog, unrepaired
+from flotilla.storage.reads.scrubber import AnyLog, report_found
 from flotilla.storage.segment import Segment, walk_file
 from flotilla.types.ids import GroupId, Index
 from flotilla.types.limits import MIB
@@ -76,9 +76,6 @@ class DamageSearches:
         """The segment was read, or could not be: then the search goes on after it. `log` is None if it is gone."""
         self._running.discard(search.group)
         self._lows[search.group] = search.last_index + 1
-        if log is None:
-            return
-        for low, high in search.found:
-            for start, stop in unrepaired(log, max(low, log.first_index()), min(high, log.last_index() + 1)):
-                if log.damaged.at(start) is None:
-                    log.report_damage(start, stop)
+        if log is not None:
+            for low, high in search.found:
+                report_found(log, low, high)

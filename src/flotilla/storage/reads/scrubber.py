@@ -127,7 +127,7 @@ class Scrubber:
             return is_damaged
         for found in part.found:
             if found.stored is None:
-                self._report(log, found.index, found.next_index)
+                self.damage += report_found(log, found.index, found.next_index)
         return False
 
     def finish_journal(self, load: JournalLoad, *, is_current: bool) -> bool:
@@ -139,11 +139,14 @@ class Scrubber:
         self.damage += load.is_damaged
         return load.is_damaged
 
-    def _report(self, log: AnyLog, low: Index, high: Index) -> None:
-        for start, stop in unrepaired(log, max(low, log.first_index()), min(high, log.last_index() + 1)):
-            if log.damaged.at(start) is None:
-                self.damage += 1
-                log.report_damage(start, stop)
+
+def report_found(log: AnyLog, low: Index, high: Index) -> int:
+    """Reports damage that a background read has found in [low, high); returns the number of places not known before."""
+    places = unrepaired(log, max(low, log.first_index()), min(high, log.last_index() + 1))
+    new = [(start, stop) for start, stop in places if log.damaged.at(start) is None]
+    for start, stop in new:
+        log.report_damage(start, stop)
+    return len(new)
 
 
 def unrepaired(log: AnyLog, low: Index, high: Index) -> Iterator[tuple[Index, Index]]:
