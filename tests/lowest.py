@@ -2,7 +2,7 @@
 
 Builds the wheel and installs it into temporary environments: alone, to see that the client is light, and with the
 extras and every dependency at its lower bound. There it runs tests that use each of them: the codec with lz4 and zstd,
-a broker process, the client, gRPC, the command line.
+a broker process, the client, gRPC, the command line, the lake.
 """
 
 import re
@@ -13,13 +13,14 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-EXTRAS = ("server", "otel", "security")
+EXTRAS = ("server", "otel", "security", "lake")
 #: What the tests themselves need, at any version.
 TOOLS = ("h11", "httpx", "hypothesis", "opentelemetry-sdk", "pytest<9.2", "pytest-timeout")
 HEAVY = {"grpcio", "typer", "rich", "uvloop", "cronsim"}
 TESTS = (
     "tests/unit/client/test_light_install.py",
     "tests/unit/codec/batch",
+    "tests/unit/lake",
     "tests/unit/security/test_certificates.py",
     "tests/integration/cli/test_commands.py",
     "tests/integration/grpc/test_proxy.py",

@@ -123,7 +123,7 @@ class Archiver:
                 # The topic may have been deleted and created again since it was read.
                 self._check_topics([topic])
                 verify_files(table, mine, self._run_jobs)
-                table.add(mine)
+                table.add(mine, self._options.schemas.get(topic, ""))
                 self._rows += sum(file.rows for file in mine)
                 self._files += len(mine)
         self._hold.move(self.spans())

@@ -142,8 +142,12 @@ def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         return column.cast(kind)
     except pa.ArrowTypeError:
-        # Arrow before version 20 adds no fields to a struct.
-        return pa.array(column.to_pylist(), kind)
+        return rebuilt(column, kind)
+
+
+def rebuilt(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A cast that is slow, for Arrow before version 20, which adds no fields to a struct."""
+    return pa.array(column.to_pylist(), kind)
 
 
 def _check_names(kind: pa.DataType) -> None:

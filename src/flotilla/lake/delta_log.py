@@ -23,12 +23,16 @@ _OTHER_TABLE: Final = ("metaData", "protocol")
 
 
 class DeltaLog:
-    def __init__(self, store: Store, version: int, transactions: Mapping[str, int], decoded: str = "") -> None:
-        """`transactions` are those of this version, by application id; `decoded` is the type of that column."""
+    def __init__(
+        self, store: Store, version: int, transactions: Mapping[str, int], decoded: str = "", schema: str = ""
+    ) -> None:
+        """`transactions` are those of this version, by application id; `decoded` is the type of that column, and
+        `schema` the registered schema that it comes from."""
         self._store = store
         self.version = version
         self.transactions = dict(transactions)
         self.decoded = decoded
+        self.schema = schema
 
     def follow(self) -> bool:
         """Reads newer versions. False: the table must be read anew.
@@ -84,8 +88,8 @@ def transaction(application: str, version: int) -> dict[str, Any]:
     return {"txn": {"appId": application, "version": version}}
 
 
-def changed_columns(delta: DeltaTable, columns: pa.Schema) -> dict[str, Any]:
-    """The action that gives a table other columns; all else of its description stays."""
+def changed_columns(delta: DeltaTable, columns: pa.Schema, settings: Mapping[str, str]) -> dict[str, Any]:
+    """The action that gives a table other columns, and more settings; all else of its description stays."""
     present = delta.metadata()
     return {
         "metaData": {
@@ -96,6 +100,6 @@ def changed_columns(delta: DeltaTable, columns: pa.Schema) -> dict[str, Any]:
             "schemaString": Schema.from_arrow(columns).to_json(),
             "partitionColumns": present.partition_columns,
             "createdTime": present.created_time,
-            "configuration": present.configuration,
+            "configuration": {**present.configuration, **settings},
         }
     }

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
+from flotilla.lake.columns import STORED
 from flotilla.lake.compaction import Piece, pieces_in_order
 from flotilla.lake.data_file import DataFile, read_description
 from flotilla.lake.offset_range import OffsetRange
@@ -25,12 +26,12 @@ class ArchivedRange(NamedTuple):
     def __str__(self) -> str:
         return str(self.wanted)
 
-    def batches(self) -> Iterator[Any]:
-        """The rows, with the columns of the table. Raises CorruptionError if one is missing or doubled."""
+    def batches(self, schema: Any = STORED) -> Iterator[Any]:
+        """The rows, with these columns of the table. Raises CorruptionError if one is missing or doubled."""
         files = [read_description(self.table, path) for path in self.paths]
         pieces = wanted_pieces(files, self.wanted)
         with ExitStack() as opened:
-            yield from pieces_in_order(self.table, files, pieces, opened)
+            yield from pieces_in_order(self.table, files, pieces, opened, schema)
 
 
 def wanted_pieces(files: Sequence[DataFile], wanted: OffsetRange) -> list[Piece]:

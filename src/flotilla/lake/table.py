@@ -64,6 +64,8 @@ _WRITER_VERSION: Final = 2
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: The last millisecond of the year 9999, the end of calendars.
 _TIME_MS_MAX: Final = 253_402_300_799_999
+#: The setting that names the schema of decoded columns.
+_SCHEMA: Final = "flotilla.schema"
 _DESCRIPTION: Final = "Archived by Flotilla, which must be its only writer."
 
 
@@ -135,6 +137,11 @@ class TopicTable(Store):
         log = self._followed()
         return "" if log is None else log.decoded
 
+    def schema(self) -> str:
+        """The registered schema that its decoded columns come from, NAME or NAME@VERSION; empty: it has none."""
+        log = self._followed()
+        return "" if log is None else log.schema
+
     def delta(self) -> DeltaTable | None:
         """The newest version, for readers that take it from there; None: there is no table yet."""
         return self._newest()
@@ -154,8 +161,10 @@ class TopicTable(Store):
             )
         self._topic_id = topic_id
 
-    def add(self, files: Sequence[DataFile]) -> int:
+    def add(self, files: Sequence[DataFile], schema: str = "") -> int:
         """Commits files that were read back, and returns the version that has them.
+
+        `schema` names the one that their values were decoded with.
 
         Raises AlreadyExistsError when another archive was faster, InvalidArgumentError when offsets are missing before
         or between them; then nothing is committed.
@@ -171,7 +180,7 @@ class TopicTable(Store):
             log = self._followed() or self._created()
             known = self._spans_of(log)
             self._check_joins(joined, known)
-            actions = self._evolution(log, files)
+            actions = self._evolution(log, files, schema)
             actions += [_added(file, data_change=True) for file in files]
             actions += [transaction(self._next_id(run.partition), run.end) for run in joined]
             new = [run for run in joined if run.partition not in known]
@@ -202,16 +211,19 @@ class TopicTable(Store):
 
         return self._commit(prepare, "OPTIMIZE")
 
-    def _evolution(self, log: DeltaLog, files: Sequence[DataFile]) -> list[dict[str, Any]]:
-        """The new columns of a version that is the first one to have them. Raises InvalidArgumentError."""
+    def _evolution(self, log: DeltaLog, files: Sequence[DataFile], schema: str) -> list[dict[str, Any]]:
+        """The new columns of a version that is the first one to have them, and the name of their schema.
+
+        Raises InvalidArgumentError.
+        """
         joined = joined_types([log.decoded, *(file.decoded for file in files)])
-        if joined == log.decoded:
+        if joined == log.decoded and schema in ("", log.schema):
             return []
         delta = self._newest()
         assert delta is not None
         new = {field.name: field for field in stored_schema(joined) if field.name in (DECODED, CORRUPT)}
         present = [new.pop(field.name, field) for field in pa.schema(delta.schema().to_arrow())]
-        return [changed_columns(delta, pa.schema([*present, *new.values()]))]
+        return [changed_columns(delta, pa.schema([*present, *new.values()]), {_SCHEMA: schema} if schema else {})]
 
     # The commit.
 
@@ -311,7 +323,7 @@ class TopicTable(Store):
                 found[each] = version
         columns = pa.schema(delta.schema().to_arrow())
         decoded = write_type(columns.field(DECODED).type) if DECODED in columns.names else ""
-        return DeltaLog(self, delta.version(), found, decoded)
+        return DeltaLog(self, delta.version(), found, decoded, delta.metadata().configuration.get(_SCHEMA) or "")
 
     def _spans_of(self, log: DeltaLog) -> dict[int, Span]:
         begin, end = f"flotilla/{self.topic}/", "/next"

@@ -102,6 +102,7 @@ class Options:
     push_filters: bool = False
     fetch_bytes: int = 4 * MIB
     lake: str = ""
+    include_decoded: bool = False
     group: str = ""
     topic: str = ""
     delivery_guarantee: str = TRANSACTIONAL
@@ -123,7 +124,8 @@ class Options:
 
     @property
     def has_decoded_values(self) -> bool:
-        return bool(self.value_format) or self.is_schema_in_topic
+        """The column `value` is a struct."""
+        return not self.include_decoded and (bool(self.value_format) or self.is_schema_in_topic)
 
     @property
     def is_schema_in_topic(self) -> bool:
@@ -356,6 +358,11 @@ TABLE: Final[tuple[Option, ...]] = (
         "each once. The earliest offset is then that of the lake.",
     ),
     Option(
+        "includeDecoded", "include_decoded", _flag, "true or false", READING,
+        "Adds the columns decoded and _corrupt_record of a topic that is archived with a schema: archived rows have "
+        "what the lake stores, and later ones are decoded with the same schema. Needs lake.",
+    ),
+    Option(
         "group", "group", _text, "the name of a group", (READ_STREAM,),
         "Commit the progress of the query as offsets of this group, so that its lag is visible.",
     ),
@@ -467,6 +474,11 @@ def _check_reading(options: Options) -> None:
         raise OptionError(
             "option lake goes with offsets, not with times or pushFilters: filter by timestamp in the query"
         )
+    if options.include_decoded:
+        if not options.lake or len(options.topics) != 1:
+            raise OptionError("option includeDecoded goes with lake and with one topic")
+        if options.value_format or options.value_schema or options.bad_value_topic:
+            raise OptionError("option includeDecoded takes the schema of the archive, not valueFormat or badValueTopic")
     if options.is_schema_in_topic:
         if options.value_message:
             raise OptionError("option valueMessage goes with a descriptor set, not with a schema of the schema topic")

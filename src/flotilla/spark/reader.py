@@ -10,6 +10,8 @@ from pyspark.sql.types import StructType
 from flotilla.client.bulk.stored_batches import StoredBatches
 from flotilla.client.client import Client
 from flotilla.lake.arrow import record_batches
+from flotilla.lake.columns import STORED
+from flotilla.lake.decoded_columns import CORRUPT, DECODED
 from flotilla.lake.offset_range import OffsetRange, Position, split
 from flotilla.lake.range_reader import ArchivedRange
 from flotilla.spark.catalog import Catalog, report_loss
@@ -52,7 +54,9 @@ def tasks_of(catalog: Catalog, start: Position, end: Position, options: Options)
 def read_range(work: OffsetRange | ArchivedRange, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
     """The records of a range, on an executor. failOnDataLoss decides about records that are gone."""
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
-    values = ValueColumns(options, arrow_schema) if options.has_decoded_values else None
+    # The lake has decoded columns stored.
+    is_decoded = options.has_decoded_values or (options.include_decoded and isinstance(work, OffsetRange))
+    values = ValueColumns(options, arrow_schema) if is_decoded else None
     stored = values.stored if values else arrow_schema
     with borrowed_client(options.servers, options.timeout_ms, options.tls, options.log_in) as client:
         wanted, rows = (
@@ -66,7 +70,8 @@ def read_range(work: OffsetRange | ArchivedRange, options: Options, schema: Stru
 
 def lake_batches(work: ArchivedRange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The same rows as in the log, with these columns. Raises InvalidArgumentError for text that is no UTF-8."""
-    for batch in work.batches():
+    decoded = [field for field in schema if field.name in (DECODED, CORRUPT)]
+    for batch in work.batches(pa.schema([*STORED, *decoded])):
         columns = {name: batch.column(name) for name in batch.schema.names}
         columns["topic"] = pa.repeat(pa.scalar(work.wanted.topic), batch.num_rows)
         try:

@@ -47,14 +47,18 @@ def schema_of(options: Options) -> StructType:
 
 def decoded_schema_of(options: Options) -> str:
     """The same with decoded values, as Spark writes it: only Spark itself can read the types. Raises OptionError."""
-    from flotilla.lake.decoded_columns import CORRUPT
-    from flotilla.spark.value_columns import value_type
+    from flotilla.lake.decoded_columns import CORRUPT, DECODED
+    from flotilla.spark.value_columns import archived_decoding, value_type
 
-    if options.columns and "value" not in options.columns:
+    if options.has_decoded_values and options.columns and "value" not in options.columns:
         raise OptionError(_NEEDS_VALUE)
-    added = () if options.bad_value_topic else (CORRUPT,)
-    types = {name: kind.simpleString() for name, kind in COLUMNS.items()}
-    types |= {"value": value_type(options), CORRUPT: "binary"}
+    types = {name: kind.simpleString() for name, kind in COLUMNS.items()} | {CORRUPT: "binary"}
+    if options.include_decoded:
+        types[DECODED] = archived_decoding(options).type_text
+        added: tuple[str, ...] = (DECODED, CORRUPT)
+    else:
+        types["value"] = value_type(options)
+        added = () if options.bad_value_topic else (CORRUPT,)
     return ", ".join([f"`{name}` {types[name]}" for name in _names(options, added)])
 
 
@@ -72,14 +76,19 @@ def check_schema(schema: StructType, options: Options) -> None:
     """Checks a schema of the user: any of our columns, each with its type. Raises OptionError."""
     if options.has_decoded_values and "value" not in schema.fieldNames():
         raise OptionError(_NEEDS_VALUE)
+    if options.include_decoded and not {"decoded", "_corrupt_record"} <= set(schema.fieldNames()):
+        raise OptionError("with includeDecoded the columns decoded and _corrupt_record are read, both of them")
+    decoded = "value" if options.has_decoded_values else "decoded" if options.include_decoded else ""
     for field in schema.fields:
-        if options.has_decoded_values and field.name in ("value", "_corrupt_record"):
+        if decoded and field.name in (decoded, "_corrupt_record"):
             # Spark has read the types from ours, or the task says what does not fit.
             continue
         known = COLUMNS.get(field.name)
         if known is None:
             raise OptionError(f"there is no column {field.name!r}; there are {', '.join(COLUMNS)}")
-        is_text = field.name in _TEXTS and field.dataType == StringType()
+        # Decoding needs the bytes.
+        texts = ("key",) if options.include_decoded else _TEXTS
+        is_text = field.name in texts and field.dataType == StringType()
         if field.dataType.simpleString() != known.simpleString() and not is_text:
             raise OptionError(
                 f"column {field.name} is {known.simpleString()}, not {field.dataType.simpleString()}; "

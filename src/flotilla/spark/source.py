@@ -38,7 +38,9 @@ class FlotillaSource(DataSource):
         return "flotilla"
 
     def schema(self) -> StructType | str:
-        return decoded_schema_of(self._options) if self._options.has_decoded_values else schema_of(self._options)
+        options = self._options
+        is_decoded = options.has_decoded_values or options.include_decoded
+        return decoded_schema_of(options) if is_decoded else schema_of(options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from flotilla.spark.reader import FlotillaReader
@@ -59,7 +61,7 @@ class FlotillaSource(DataSource):
         """The options of a read, checked."""
         check_place(self.options, self._options, place)
         check_schema(schema, self._options)
-        if not self._options.has_decoded_values:
+        if not (self._options.has_decoded_values or self._options.include_decoded):
             return self._options
         from flotilla.spark.value_columns import with_schema
 

@@ -5,6 +5,7 @@ its topic, so each query over it sees the newest records, and a lake's newest ve
 """
 
 import re
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from flotilla.types.errors import InvalidArgumentError
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 #: The schema of the views.
 SCHEMA: Final = "flotilla"
 _SERVERS_DEFAULT: Final = "localhost:7600"
-#: A table of Spark's catalog without options; views give them. No topic's name begins like that.
-_SOURCE: Final = f"{SCHEMA}.`__source`"
+#: The begin of the names of tables of Spark's catalog without options; views give them. No topic's name begins so.
+_SOURCE: Final = "__source"
 #: Spark refuses others for views that it keeps.
 _REFUSED: Final = re.compile(r"[^A-Za-z0-9_]")
 
@@ -27,7 +28,8 @@ def attach(
     """Makes a view `flotilla.<topic>` of every topic, and returns the name of each.
 
     With a lake, rows that are archived come from there and later ones from the log, each once; topics that were deleted
-    are in it, too. `options` are those of the source. Attach again to see new topics.
+    are in it, too. A topic that is archived with a schema has the decoded columns, unless `includeDecoded` is false.
+    `options` are those of the source. Attach again to see new topics, and new fields of schemas.
 
     Names have only letters, digits and underscores; other characters become underscores. A session that was built with
     `spark.sql.globalTempDatabase=flotilla` has all names as they are, to be written in backquotes.
@@ -37,29 +39,32 @@ def attach(
     from flotilla.spark.catalog import all_topics
     from flotilla.spark.options import read_options
     from flotilla.spark.registration import register
-    from flotilla.spark.schema import COLUMNS
+    from flotilla.spark.topic_read import topic_read
 
     register(spark)
     given = {"servers": servers, "includeHeaders": "true", **({"lake": lake} if lake else {}), **options}
+    given = {name: str(value) for name, value in given.items()}
     is_global = spark.conf.get("spark.sql.globalTempDatabase", None) == SCHEMA
-    topics = all_topics(read_options({name: str(value) for name, value in given.items()}))
+    topics = all_topics(read_options(given))
     names = {topic: topic if is_global else _REFUSED.sub("_", topic) for topic in topics}
     for topic, name in names.items():
         twins = [other for other in topics if names[other].lower() == name.lower()]
         if twins != [topic]:
             raise InvalidArgumentError(f"topics {' and '.join(twins)} have one name in SQL, {name}")
-    columns = ", ".join(f"{name} {kind.simpleString()}" for name, kind in COLUMNS.items())
     if not is_global:
         spark.sql(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-        spark.sql(f"CREATE TABLE IF NOT EXISTS {_SOURCE} ({columns}) USING flotilla")
     for topic, name in names.items():
-        listed = ", ".join(f"{key} {_text(str(value))}" for key, value in {**given, "subscribe": topic}.items())
+        own, columns = topic_read(given, topic)
+        listed = ", ".join(f"{key} {_text(value)}" for key, value in own.items())
         if is_global:
             spark.sql(
                 f"CREATE OR REPLACE GLOBAL TEMPORARY VIEW {_quoted(name)} ({columns}) USING flotilla OPTIONS ({listed})"
             )
         else:
-            spark.sql(f"CREATE OR REPLACE VIEW {SCHEMA}.{_quoted(name)} AS SELECT * FROM {_SOURCE} WITH ({listed})")
+            # One for all views of the same columns.
+            source = f"{SCHEMA}.{_SOURCE}_{blake2b(columns.encode(), digest_size=8).hexdigest()}"
+            spark.sql(f"CREATE TABLE IF NOT EXISTS {source} ({columns}) USING flotilla")
+            spark.sql(f"CREATE OR REPLACE VIEW {SCHEMA}.{_quoted(name)} AS SELECT * FROM {source} WITH ({listed})")
     return {topic: f"{SCHEMA}.{_quoted(name)}" for topic, name in names.items()}
 
 

@@ -2,6 +2,9 @@
 
 They stand in the column `_corrupt_record`, or go to the topic of `badValueTopic` with their place and the reason as
 headers. A read that has neither fails.
+
+With `includeDecoded` the column `value` keeps the bytes, and the struct is in the column `decoded`, as in the table of
+an archive that has a schema.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,15 +15,23 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from flotilla.client.client import Client
 from flotilla.lake.columns import STORED
-from flotilla.lake.decoded_columns import CORRUPT, corrupt_column, registered_decoder
+from flotilla.lake.decoded_columns import (
+    CORRUPT,
+    DECODED,
+    Decoding,
+    corrupt_column,
+    plan_decoding,
+    registered_decoder,
+)
+from flotilla.lake.lake import Lake
 from flotilla.lake.offset_range import OffsetRange
-from flotilla.lake.schema_topic import SchemaTopic
+from flotilla.lake.schema_topic import RegisteredSchema, SchemaTopic
 from flotilla.lake.values.decoded import Decoded
 from flotilla.lake.values.sql_types import write_type
 from flotilla.lake.values.value_schema import JSON, ValueSchema
 from flotilla.spark.client_cache import borrowed_client
 from flotilla.spark.options import IN_TOPIC, OptionError, Options
-from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.errors import InvalidArgumentError, NotFoundError
 from flotilla.types.records import Record
 
 _VALUE: Final = "value"
@@ -34,14 +45,47 @@ def with_schema(options: Options) -> Options:
 
     Raises NotFoundError, and OptionError when the format is said to be another one.
     """
+    if options.include_decoded:
+        found = archived_decoding(options).registered
+        return replace(options, value_schema=_pinned(found), value_format=found.schema.format)
     if not options.is_schema_in_topic:
         return options
     with borrowed_client(options.servers, options.timeout_ms, options.tls, options.log_in) as client:
         found = SchemaTopic(client).find(_reference(options))
     if options.value_format not in ("", found.schema.format):
         raise OptionError(f"schema {found.name} is {found.schema.format}, not {options.value_format}")
-    named = IN_TOPIC + f"{found.name}@{found.version}".encode()
-    return replace(options, value_schema=named, value_format=found.schema.format)
+    return replace(options, value_schema=_pinned(found), value_format=found.schema.format)
+
+
+def _pinned(found: RegisteredSchema) -> bytes:
+    return IN_TOPIC + f"{found.name}@{found.version}".encode()
+
+
+def is_archived_decoded(options: Options) -> bool:
+    """Whether the one topic is archived with a schema."""
+    (topic,) = options.topics
+    return bool(Lake(options.lake).table(topic).schema())
+
+
+def archived_decoding(options: Options) -> Decoding:
+    """How values of the one topic are decoded as its archive does it.
+
+    Raises OptionError when its table has no decoded columns, InvalidArgumentError when their schema is gone.
+    """
+    (topic,) = options.topics
+    table = Lake(options.lake).table(topic)
+    reference = table.schema()
+    if not reference:
+        raise OptionError(
+            f"the table of {topic} in {options.lake} has no decoded columns: includeDecoded reads a topic that is "
+            "archived with --schema"
+        )
+    with borrowed_client(options.servers, options.timeout_ms, options.tls, options.log_in) as client:
+        try:
+            found = SchemaTopic(client).find(reference)
+        except NotFoundError as error:
+            raise InvalidArgumentError(f"the decoded columns of {topic} cannot be read: {error}") from None
+    return plan_decoding(found, table.decoded(), [])
 
 
 def value_type(options: Options) -> str:
@@ -70,11 +114,14 @@ class ValueColumns:
         """`schema` is that of the read."""
         self._options = options
         self._schema = schema
-        named = [field for field in schema if field.name not in (_VALUE, CORRUPT)]
+        #: The column of structs.
+        self._target = DECODED if options.include_decoded else _VALUE
+        named = [field for field in schema if field.name not in (self._target, _VALUE, CORRUPT)]
         #: What is read of the log.
         self.stored = pa.schema([*named, pa.field(_VALUE, pa.binary()), *_beside(named, options)])
-        if _VALUE not in schema.names or not pa.types.is_struct(schema.field(_VALUE).type):
-            raise OptionError("with valueFormat the column value is a struct")
+        if self._target not in schema.names or not pa.types.is_struct(schema.field(self._target).type):
+            option = "includeDecoded" if options.include_decoded else "valueFormat"
+            raise OptionError(f"with {option} the column {self._target} is a struct")
 
     def batches(
         self, stored: Iterator[pa.RecordBatch], wanted: OffsetRange, client: Client
@@ -85,7 +132,7 @@ class ValueColumns:
             yield self._converted(batch, decode(batch), wanted, client)
 
     def _decoder(self, client: Client) -> Callable[[pa.RecordBatch], Decoded]:
-        kind = self._schema.field(_VALUE).type
+        kind = self._schema.field(self._target).type
         if self._options.is_schema_in_topic:
             registered = SchemaTopic(client).find(_reference(self._options))
             versioned = registered_decoder(registered, kind, client)
@@ -99,7 +146,7 @@ class ValueColumns:
         values = batch.column(_VALUE)
         column, bad = decoded
         columns = {name: batch.column(name) for name in batch.schema.names}
-        columns[_VALUE] = column
+        columns[self._target] = column
         if bad and not self._options.bad_value_topic and CORRUPT not in self._schema.names:
             number, reason = next(iter(bad.items()))
             raise InvalidArgumentError(

@@ -22,6 +22,7 @@ from flotilla.spark.pipelines.archive import archive
 from flotilla.spark.pipelines.replay import ReplayOptions, replay
 from flotilla.spark.pipelines.session import prepare
 from tests.integration.spark.faulty import FaultySource
+from tests.integration.spark.tables import drain
 
 #: Micro-batches of the archive, and blocks and lots of the replay: two of each for every partition.
 BATCH_ROWS = 300
@@ -81,9 +82,7 @@ def main(servers: str, topic: str, into: str, copy: str, folder: Path, java_flag
     (folder / "faults" / "after-commit").write_text(victims)
     reader = spark.readStream.format("flotilla").option("servers", servers).option("subscribe", topic)
     rows = reader.option("startingOffsets", "earliest").load().select("value")
-    writer = rows.writeStream.format("faulty").option("servers", servers).option("topic", copy)
-    writer = writer.option("folder", str(folder / "faults")).option("checkpointLocation", str(folder / "stream"))
-    writer.trigger(availableNow=True).start().awaitTermination()
+    drain(rows, servers, folder / "stream", into="faulty", topic=copy, folder=folder / "faults")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from flotilla.spark.pipelines.executor_jobs import run_executor_jobs
 from flotilla.spark.pipelines.query import flotilla_table
 from flotilla.spark.pipelines.ranges import rows_in
 from flotilla.spark.pipelines.session import prepare
+from flotilla.spark.topic_read import topic_read
 from flotilla.types.errors import FlotillaError
 from tests.integration.spark.pipeline_ledger import PANDAS, Ledger, lake_places, places
 
@@ -129,6 +130,7 @@ def test_a_lake_on_s3_is_read_through_arrow(
     table = flotilla_table(spark, name, servers=said.servers, lake=said.lake)
     assert sorted(places(table)) == sorted(ledger.found)
     opened = Lake(said.lake).table(name)
-    lot = rows_in(spark, name, {0: Span(10, 170)}, servers=said.servers, table=opened, snapshot=opened.snapshot())
+    read = topic_read({"servers": said.servers, "lake": said.lake}, name)
+    lot = rows_in(spark, read, {0: Span(10, 170)}, opened, opened.snapshot())
     assert sorted(row.offset for row in lot.collect()) == list(range(10, 170))
     assert verify_lake(Lake(said.lake), run_here).rows == 300

@@ -14,7 +14,8 @@ from flotilla.client.admin.fingerprint import RULES, fingerprint_of, shape_of
 from flotilla.lake.store import Store
 from flotilla.spark.pipelines import redrive as redrive_module
 from flotilla.spark.pipelines import sending
-from flotilla.spark.pipelines.dead_letters import chosen_letters, letters_table, triage, write_report
+from flotilla.spark.pipelines.condition import chosen_rows
+from flotilla.spark.pipelines.dead_letters import letters_table, triage, write_report
 from flotilla.spark.pipelines.fingerprint import shape_column
 from flotilla.spark.pipelines.redrive import RedriveOptions, redrive
 from flotilla.spark.pipelines.session import prepare
@@ -107,8 +108,8 @@ def test_triage_and_a_redrive_that_is_repeated_and_broken(
     assert (page.links, page.tags["svg"], page.tags["b"] == 4) == ([], 2, True), "the reason is text, not markup"
 
     with pytest.raises(InvalidArgumentError, match="the columns are"):
-        chosen_letters(letters, "colour = 'red'")
-    chosen = chosen_letters(letters, f"fingerprint = '{fingerprint_of(REASONS[1].format(number=1))}'")
+        chosen_rows(letters, "colour = 'red'")
+    chosen = chosen_rows(letters, f"fingerprint = '{fingerprint_of(REASONS[1].format(number=1))}'")
     options = RedriveOptions(servers, str(tmp_path / "redrive"), rows_per_second=8.0)
     wanted = {b"%d" % number for number in range(30) if number % 3 == 1}
 

@@ -195,6 +195,9 @@ def replay(
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this partition; repeatable.")
     ] = None,
+    where: Annotated[
+        str, typer.Option("--where", metavar="SQL", help="Only rows for which this condition holds.")
+    ] = "",
     rate: Rate = None,
     checkpoint: Checkpoint = None,
     master: Master = MASTER_DEFAULT,
@@ -206,6 +209,8 @@ def replay(
     The next run with the same checkpoint continues with the same rows and repeats none.
 
     Example: `flotilla pipeline replay orders --into orders-copy --since 2h`
+
+    A condition may use all columns of the topic, and `decoded` if the lake stores it.
     """
     from flotilla.spark.pipelines.replay import ReplayOptions, replay
 
@@ -217,12 +222,13 @@ def replay(
         into_group=into_group,
         lake=lake,
         # The same arguments are the same replay.
-        checkpoint=_checkpoint(checkpoint, "replay", topic, _digest(asked)),
+        checkpoint=_checkpoint(checkpoint, "replay", topic, _digest((*asked, where) if where else asked)),
         since_ms=None if since is None else read_time(since, "--since"),
         until_ms=None if until is None else read_time(until, "--until"),
         first_offset=first_offset,
         end_offset=end_offset,
         partitions=partition,
+        where=where,
         rows_per_second=rate,
     )
     with _session("replay", master) as (spark, progress):
@@ -255,12 +261,13 @@ def dead_letters(
     A condition may use topic, group, reason, fingerprint, shape, attempts, died_at, produced_at, redriven, key, value
     and the places partition, offset, dlq, dlq_partition and dlq_offset.
     """
-    from flotilla.spark.pipelines.dead_letters import chosen_letters, letters_table, triage, write_report
+    from flotilla.spark.pipelines.condition import chosen_rows
+    from flotilla.spark.pipelines.dead_letters import letters_table, triage, write_report
     from flotilla.spark.pipelines.redrive import RedriveOptions, redrive
 
     with _session("dead-letters", master) as (spark, progress):
         progress("reading dead letters")
-        letters = chosen_letters(letters_table(spark, servers=servers, topic=topic, group=group), where)
+        letters = chosen_rows(letters_table(spark, servers=servers, topic=topic, group=group), where)
         found = triage(letters)
         if report is not None:
             write_report(found, report)

@@ -25,6 +25,7 @@ from typing import Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructField, StructType
 
 from flotilla.client.app.environment import environment_credentials
 from flotilla.client.client import Client
@@ -32,6 +33,7 @@ from flotilla.lake.lake import Lake
 from flotilla.lake.store import Store
 from flotilla.security.client_tls import tls_of_environment
 from flotilla.spark.pipelines.lake_reader import lake_rows
+from flotilla.spark.schema import COLUMNS
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 
 #: Findings that fail an audit.
@@ -114,9 +116,13 @@ def stored_places(spark: SparkSession, options: AuditOptions, topics: Sequence[s
             table = Lake(options.lake).table(topic)
             files = table.snapshot().files
             if files:
-                rows = lake_rows(spark, table, files, (*_PLACE, "value"))
+                rows = lake_rows(spark, table, files, _columns(*_PLACE, "value"))
                 parts.append(rows.select(*_PLACE, digest, f.lit("lake").alias("home")))
     return reduce(lambda left, right: left.unionByName(right), parts)
+
+
+def _columns(*names: str) -> StructType:
+    return StructType([StructField(name, COLUMNS[name]) for name in names])
 
 
 def _existing(servers: str, topics: Sequence[str]) -> list[str]:

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -26,7 +25,6 @@ from flotilla.types.dead_letters import (
     TTL_HEADER,
     dead_letter_topic,
 )
-from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import DELIVERY_COUNT_MAX, TIME_MS_MAX
 
 #: Groups in a report; the rest is only counted.
@@ -136,17 +134,6 @@ def _limit(header: str, maximum: int) -> Column:
     """A limit of the message's own; 0: none, or none that a message can have."""
     found = _integer(header)
     return f.when(found.between(0, maximum), found).otherwise(f.lit(0))
-
-
-def chosen_letters(letters: DataFrame, where: str) -> DataFrame:
-    """The letters for which an SQL condition holds. Raises InvalidArgumentError."""
-    try:
-        return letters.where(where)
-    except (ParseException, AnalysisException) as error:
-        columns = ", ".join(letters.columns)
-        raise InvalidArgumentError(
-            f"--where {where!r} is no condition: {str(error).splitlines()[0]}; the columns are {columns}"
-        ) from None
 
 
 # Triage.

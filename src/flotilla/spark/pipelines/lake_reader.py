@@ -10,27 +10,25 @@ from typing import Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession, functions
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
+from flotilla.lake.decoded_columns import as_schema
 from flotilla.lake.store import Store
 from flotilla.lake.table import TableFile, TopicTable
-from flotilla.spark.schema import COLUMNS
 
 _BATCH_ROWS: Final = 8_192
 
 
-def lake_rows(
-    spark: SparkSession, table: TopicTable, files: Sequence[TableFile], columns: Sequence[str] = tuple(COLUMNS)
-) -> DataFrame:
-    """All rows of the given files; others in the folder do not count."""
-    names = [name for name in columns if name != "topic"]
-    stored = StructType([StructField(name, COLUMNS[name]) for name in names])
+def lake_rows(spark: SparkSession, table: TopicTable, files: Sequence[TableFile], columns: StructType) -> DataFrame:
+    """All rows of the given files, with these columns; others in the folder do not count."""
+    stored = StructType([field for field in columns.fields if field.name != "topic"])
     if has_file_system(spark, table):
         rows = spark.read.schema(stored).parquet(*[table.address_of(file.path) for file in files])
     else:
         paths = spark.createDataFrame([(file.path,) for file in files], "path string").repartition(len(files), "path")
-        rows = paths.mapInArrow(_reading(table, names), stored)
-    return rows.withColumn("topic", functions.lit(table.topic)).select(*columns)
+        rows = paths.mapInArrow(_reading(table, to_arrow_schema(stored, timezone="UTC")), stored)
+    return rows.withColumn("topic", functions.lit(table.topic)).select(*columns.fieldNames())
 
 
 def has_file_system(spark: SparkSession, store: Store) -> bool:
@@ -49,13 +47,16 @@ def has_file_system(spark: SparkSession, store: Store) -> bool:
     return True
 
 
-def _reading(table: TopicTable, columns: Sequence[str]) -> Callable[[Any], Iterator[Any]]:
+def _reading(table: TopicTable, schema: pa.Schema) -> Callable[[Any], Iterator[Any]]:
     """A function for tasks that turns paths into rows."""
 
     def read(batches: Any) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for path in batch["path"].to_pylist():
                 with table.reading(path) as source:
-                    yield from pq.ParquetFile(source).iter_batches(_BATCH_ROWS, columns=list(columns))
+                    file = pq.ParquetFile(source)
+                    names = [name for name in schema.names if name in file.schema_arrow.names]
+                    for found in file.iter_batches(_BATCH_ROWS, columns=names):
+                        yield as_schema(found, schema)
 
     return read

@@ -18,7 +18,7 @@ from flotilla.lake.lake import Lake
 from flotilla.lake.runs import Span
 from flotilla.security.client_tls import tls_of_environment
 from flotilla.spark.pipelines.lake_reader import lake_rows
-from flotilla.spark.schema import COLUMNS
+from flotilla.spark.topic_read import topic_read
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 
 #: Names of topics in a query.
@@ -33,16 +33,18 @@ def flotilla_table(
 
     Raises NotFoundError, and InvalidArgumentError when the lake has an earlier topic of the same name.
 
-    It has all columns of the source, `headers` too. Without a lake it is the log alone. The version of the lake is
-    that of now, the end of the log that of the read.
+    It has all columns of the source, `headers` too, and those of values that the lake has decoded. Without a lake it is
+    the log alone. The version of the lake is that of now, the end of the log that of the read.
     """
+    given = {"servers": servers, "includeHeaders": "true"}
     if lake is None:
         with Client(servers, name="query", tls=tls_of_environment(), credentials=environment_credentials()) as client:
             client.describe_topic(topic)
-        return _log(spark, topic, servers, {})
+        return _log(spark, given | {"subscribe": topic}, {})
     table = Lake(lake).table(topic)
+    wanted = topic_read(given | {"lake": lake}, topic)
     snapshot = table.snapshot()
-    archived = lake_rows(spark, table, snapshot.files) if snapshot.files else None
+    archived = lake_rows(spark, table, snapshot.files, wanted.schema()) if snapshot.files else None
     with Client(servers, name="query", tls=tls_of_environment(), credentials=environment_credentials()) as client:
         try:
             found = client.describe_topic(topic)
@@ -52,7 +54,7 @@ def flotilla_table(
             # A deleted topic is still in the lake.
             return archived
     table.check_topic(found.topic_id)
-    log = _log(spark, topic, servers, seams(snapshot.spans, len(found.partitions)))
+    log = _log(spark, wanted.options, {topic: seams(snapshot.spans, len(found.partitions))})
     return log if archived is None else archived.unionByName(log)
 
 
@@ -61,12 +63,9 @@ def seams(spans: Mapping[int, Span], partitions: int) -> dict[int, int]:
     return {number: spans[number].end if number in spans else _OLDEST for number in range(partitions)}
 
 
-def _log(spark: SparkSession, topic: str, servers: str, starts: Mapping[int, int]) -> DataFrame:
-    reader = spark.read.format("flotilla").option("servers", servers).option("subscribe", topic)
-    if starts:
-        offsets = {topic: {str(number): offset for number, offset in starts.items()}}
-        reader = reader.option("startingOffsets", json.dumps(offsets))
-    return reader.option("includeHeaders", "true").load().select(*COLUMNS)
+def _log(spark: SparkSession, options: Mapping[str, str], starts: Mapping[str, Mapping[int, int]]) -> DataFrame:
+    reader = spark.read.format("flotilla").options(**options)
+    return reader.option("startingOffsets", json.dumps(starts) if starts else "earliest").load()
 
 
 def named_topics(sql: str) -> list[str]:

@@ -6,12 +6,11 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col
-from pyspark.sql.types import StructField, StructType
 
 from flotilla.lake.runs import Run, Span
 from flotilla.lake.table import Snapshot, TableFile, TopicTable
 from flotilla.spark.pipelines.lake_reader import lake_rows
-from flotilla.spark.schema import COLUMNS
+from flotilla.spark.topic_read import TopicRead
 from flotilla.types.errors import InvalidArgumentError
 
 
@@ -37,29 +36,30 @@ def split_at_seam(wanted: Mapping[int, Span], archived: Mapping[int, Span]) -> t
 
 def rows_in(
     spark: SparkSession,
-    topic: str,
+    read: TopicRead,
     wanted: Mapping[int, Span],
-    *,
-    servers: str,
     table: TopicTable | None = None,
     snapshot: Snapshot | None = None,
 ) -> DataFrame:
-    """The rows of these offsets, each once, with all columns of the source."""
+    """The rows of these offsets, each once."""
     of_lake, of_log = split_at_seam(wanted, {} if snapshot is None else snapshot.spans)
     parts = []
     if of_lake:
         assert table is not None
         assert snapshot is not None
-        parts.append(_from_lake(spark, table, snapshot.files, of_lake))
+        parts.append(_from_lake(spark, read, table, snapshot.files, of_lake))
     if of_log:
-        parts.append(_from_log(spark, topic, of_log, servers))
+        parts.append(_from_log(spark, read, of_log))
     if not parts:
-        return _nothing(spark)
+        return spark.createDataFrame([], read.schema())
     return reduce(lambda left, right: left.unionByName(right), parts)
 
 
-def _from_lake(spark: SparkSession, table: TopicTable, files: Sequence[TableFile], runs: list[Run]) -> DataFrame:
-    return lake_rows(spark, table, [file for file in files if any(map(file.may_have, runs))]).where(_within(runs))
+def _from_lake(
+    spark: SparkSession, read: TopicRead, table: TopicTable, files: Sequence[TableFile], runs: list[Run]
+) -> DataFrame:
+    needed = [file for file in files if any(map(file.may_have, runs))]
+    return lake_rows(spark, table, needed, read.schema()).where(_within(runs))
 
 
 def _within(runs: list[Run]) -> Column:
@@ -69,14 +69,10 @@ def _within(runs: list[Run]) -> Column:
     return reduce(lambda left, right: left | right, conditions)
 
 
-def _from_log(spark: SparkSession, topic: str, runs: list[Run], servers: str) -> DataFrame:
-    first = {topic: {str(run.partition): run.first for run in runs}}
-    end = {topic: {str(run.partition): run.end for run in runs}}
-    numbers = {topic: [run.partition for run in runs]}
-    reader = spark.read.format("flotilla").option("servers", servers).option("assign", json.dumps(numbers))
-    reader = reader.option("startingOffsets", json.dumps(first)).option("endingOffsets", json.dumps(end))
-    return reader.option("includeHeaders", "true").load().select(*COLUMNS)
-
-
-def _nothing(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame([], StructType([StructField(name, kind) for name, kind in COLUMNS.items()]))
+def _from_log(spark: SparkSession, read: TopicRead, runs: list[Run]) -> DataFrame:
+    options = dict(read.options)
+    topic = options.pop("subscribe")
+    options["assign"] = json.dumps({topic: [run.partition for run in runs]})
+    options["startingOffsets"] = json.dumps({topic: {run.partition: run.first for run in runs}})
+    options["endingOffsets"] = json.dumps({topic: {run.partition: run.end for run in runs}})
+    return spark.read.format("flotilla").options(**options).load()

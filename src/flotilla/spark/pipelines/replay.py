@@ -23,10 +23,11 @@ from flotilla.lake.archive import ReportProgress
 from flotilla.lake.lake import Lake
 from flotilla.lake.runs import Span
 from flotilla.lake.store import Store
-from flotilla.lake.table import Snapshot, TopicTable
 from flotilla.security.client_tls import tls_of_environment
+from flotilla.spark.pipelines.condition import chosen_rows
 from flotilla.spark.pipelines.ranges import rows_in
 from flotilla.spark.pipelines.sending import BLOCK_ROWS, send_rows
+from flotilla.spark.topic_read import TopicRead, topic_read
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 
 #: The original place of a row.
@@ -55,6 +56,8 @@ class ReplayOptions:
     first_offset: int | None = None
     end_offset: int | None = None
     partitions: Sequence[int] | None = None
+    #: A condition of SQL; empty: all rows.
+    where: str = ""
     rows_per_second: float | None = None
 
     @property
@@ -75,11 +78,16 @@ class Plan:
     block_rows: int
     #: The target has as many partitions, so a row keeps its partition number.
     keeps_partitions: bool
+    #: A condition of SQL; empty: all rows.
+    where: str = ""
 
     @property
     def name(self) -> str:
-        """A digest of the plan."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        """A digest of the plan; a plan without a condition has the name that it had before there were any."""
+        content = asdict(self)
+        if not self.where:
+            del content["where"]
+        text = json.dumps(content, sort_keys=True)
         return f"replay-{blake2b(text.encode(), digest_size=16).hexdigest()}"
 
     @property
@@ -121,14 +129,18 @@ def replay(spark: SparkSession, options: ReplayOptions, progress: ReportProgress
     check_options(options)
     table = Lake(options.lake).table(options.topic) if options.lake else None
     snapshot = None if table is None else table.snapshot()
+    if options.where:
+        # Checked before anything is made.
+        chosen_rows(rows_in(spark, _read(options, options.where), {}), options.where)
     checkpoint = Store(options.checkpoint) if options.checkpoint else None
     plan = _planned(options, {} if snapshot is None else snapshot.spans, checkpoint)
     progress(f"{plan.name}: offsets of {len(plan.ranges)} partitions into {plan.target}, in {plan.lots} lots")
     begun = _read_progress(checkpoint, plan)
+    read = _read(options, plan.where)
     rows_sent = 0
     for number in range(begun, plan.lots):
         rows_sent += send_rows(
-            _lot_rows(spark, options, plan, number, table, snapshot),
+            _sent(plan, rows_in(spark, read, plan.lot(number), table, snapshot)),
             servers=options.servers,
             name=plan.name,
             block_rows=plan.block_rows,
@@ -182,7 +194,16 @@ def _new_plan(options: ReplayOptions, archived: Mapping[int, Span]) -> Plan:
     if options.rows_per_second is not None:
         block_rows = max(min(int(options.rows_per_second * _BLOCK_S / max(len(wanted), 1)), BLOCK_ROWS), 1)
     ranges = tuple((number, *span) for number, span in sorted(wanted.items()) if span.end > span.first)
-    return Plan(options.topic, options.target, ranges, options.since_ms, options.until_ms, block_rows, keeps_partitions)
+    return Plan(
+        options.topic,
+        options.target,
+        ranges,
+        options.since_ms,
+        options.until_ms,
+        block_rows,
+        keeps_partitions,
+        options.where,
+    )
 
 
 def _bounds(client: Client, options: ReplayOptions, archived: Mapping[int, Span]) -> dict[int, Span]:
@@ -226,15 +247,18 @@ def _read_progress(checkpoint: Store | None, plan: Plan) -> int:
 # The rows.
 
 
-def _lot_rows(
-    spark: SparkSession,
-    options: ReplayOptions,
-    plan: Plan,
-    number: int,
-    table: TopicTable | None,
-    snapshot: Snapshot | None,
-) -> DataFrame:
-    rows = rows_in(spark, plan.topic, plan.lot(number), servers=options.servers, table=table, snapshot=snapshot)
+def _read(options: ReplayOptions, where: str) -> TopicRead:
+    """Decoded columns are not sent, and so are read for a condition only."""
+    given = {"servers": options.servers, "includeHeaders": "true"}
+    if options.lake and where:
+        given["lake"] = options.lake
+    return topic_read(given, options.topic)
+
+
+def _sent(plan: Plan, rows: DataFrame) -> DataFrame:
+    """Rows of the topic as they are sent."""
+    if plan.where:
+        rows = chosen_rows(rows, plan.where)
     if plan.since_ms is not None:
         rows = rows.where(f.col("timestamp") >= f.timestamp_millis(f.lit(plan.since_ms)))
     if plan.until_ms is not None:
