@@ -28,10 +28,17 @@ from flotilla.cli.terminal.first_administrator import create_administrator
 from flotilla.cli.terminal.move_progress import Moving, moving, shares_there, watch
 from flotilla.cli.terminal.node_warnings import MISSING, warnings_of
 from flotilla.cli.terminal.output import console, note, note_stale, print_done, print_json, print_table
-from flotilla.cli.terminal.servers import AsJson, Cluster, Timeout, read_duration, takes_cluster
+from flotilla.cli.terminal.servers import DEFAULT_TIMEOUT, AsJson, Cluster, Timeout, read_duration, takes_cluster
 from flotilla.cli.terminal.watching import Watch, show_again
 from flotilla.cli.transfer.command import definitions_app
-from flotilla.types.errors import DeadlineError, FlotillaError, InvalidArgumentError, NotFoundError, UnavailableError
+from flotilla.types.errors import (
+    DeadlineError,
+    FlotillaError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnauthenticatedError,
+    UnavailableError,
+)
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata
 from flotilla.types.operations.cluster import NodeWarning
@@ -91,27 +98,46 @@ def init(
     Example: `flotilla cluster init node1:7600 node2:7600 node3:7600`
     """
     deadline = time.monotonic() + read_duration(timeout, "--timeout") / 1000
+    was_there = admin_out is not None and admin_out.exists()
+    nodes = partial(Cluster, timeout=timeout, join_secret=join_secret)
+    try:
+        metadata = _found(addresses, nodes, admin_out, deadline)
+    except UnauthenticatedError:
+        if admin_out is None or not admin_out.exists():
+            raise
+        # An attempt that was cut off may have created the user: the cluster knows the password in the file then.
+        try:
+            metadata = _found(addresses, partial(nodes, administrator=admin_out), admin_out, deadline)
+        except UnauthenticatedError:
+            if not was_there:
+                # Another command has created the first user meanwhile, with another password.
+                admin_out.unlink()
+            raise
+    _show_status(metadata, [], {}, [], as_json=as_json)
+
+
+def _found(addresses: list[str], nodes: Callable[..., Cluster], admin_out: Path | None, deadline: float) -> Metadata:
     found: dict[int, tuple[str, str]] = {}
     for address in addresses:
-        with Cluster(address, timeout, join_secret=join_secret).connect() as client:
+        with nodes(address).connect() as client:
             (node, peer), *_ = client.admin.init_cluster({}).peers.items()
         if node in found:
             raise InvalidArgumentError(f"{found[node][0]} and {address} are both node {node}; ids must differ")
         found[node] = address, peer
     peers = {node: peer for node, (_, peer) in sorted(found.items())}
     for address, _ in found.values():
-        with Cluster(address, timeout, join_secret=join_secret).connect() as client:
+        with nodes(address).connect() as client:
             client.admin.init_cluster(peers)
-    metadata = _wait_formed(Cluster(",".join(addresses), join_secret=join_secret), len(peers), deadline)
+    metadata = _wait_formed(nodes(",".join(addresses), timeout=DEFAULT_TIMEOUT), len(peers), deadline)
     if admin_out is not None:
-        with Cluster(addresses[0], timeout, join_secret=join_secret).connect() as client:
+        with nodes(addresses[0]).connect() as client:
             is_created = create_administrator(client, admin_out)
         note(
             f"the password of user admin is in {admin_out}: keep it, it is nowhere else"
             if is_created
             else "the cluster has users already: no administrator was created"
         )
-    _show_status(metadata, [], {}, [], as_json=as_json)
+    return metadata
 
 
 def _wait_formed(nodes: Cluster, node_count: int, deadline: float) -> Metadata:

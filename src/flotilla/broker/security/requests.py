@@ -73,7 +73,9 @@ class Users:
         if not self._catalog.cluster_id:
             raise UnavailableError("the node is not part of a cluster yet")
         command = PutAdministrator(request.name, request.verifier, self._outside.now_ms())
-        self._catalog.check(command)
+        known = self._catalog.machine.state.security.users.get(request.name)
+        if known is None or known.verifier != request.verifier:
+            self._catalog.check(command)
         if not self._catalog.machine.state.security.secret:
             # Before any node asks who its clients are: then all of them can prove themselves to the first that does.
             self._catalog.forward(PutSecret(here().secret(SECRET_BYTES), self._outside.now_ms()))

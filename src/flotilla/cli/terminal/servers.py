@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from flotilla.cli.terminal.first_administrator import NAME as ADMINISTRATOR
 from flotilla.cli.terminal.output import note
 from flotilla.cli.terminal.shared_options import share_options
 from flotilla.security.client_tls import Tls, tls_of_environment
@@ -63,6 +64,8 @@ class Cluster:
     is_local: bool = False
     #: The file with the join secret, which counts instead of a user.
     join_secret: Path | None = None
+    #: The file with the password of the first administrator, which counts instead of the environment's user.
+    administrator: Path | None = None
 
     @property
     def has_tls(self) -> bool:
@@ -99,7 +102,17 @@ class Cluster:
     def _credentials(self) -> "CredentialsProvider | None":
         from flotilla.client.app.environment import environment_credentials
 
+        if self.administrator is not None:
+            return _administrator(self.administrator)
         return environment_credentials() if self.join_secret is None else _join_credentials(self.join_secret)
+
+
+def _administrator(file: Path) -> "CredentialsProvider":
+    from flotilla.client.credentials import Password
+    from flotilla.security.secret_file import read_secret
+
+    password = Password(ADMINISTRATOR, read_secret(str(file)))
+    return lambda: password
 
 
 def _join_credentials(file: Path) -> "CredentialsProvider":

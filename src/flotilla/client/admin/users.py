@@ -57,9 +57,11 @@ class AsyncUsers:
     async def create_administrator(self, name: str, password: str, *, timeout_ms: Duration | None = None) -> None:
         """The first user, who may do everything. Raises AlreadyExistsError if there was a user or a grant before.
 
-        Needs no log-in, but a connection from the machine of a node.
+        Needs no log-in, but a connection from the machine of a node. With the same password it may be repeated.
         """
-        await self._call(CreateAdministrator(name, _verifier(password)), timeout_ms)
+        # A salt that follows from the password: the broker recognises a repetition by it.
+        salt = derive(password, b"administrator " + name.encode(), ITERATIONS).stored_key[:SALT_BYTES]
+        await self._call(CreateAdministrator(name, derive(password, salt, ITERATIONS)), timeout_ms)
 
 
 class AsyncGrants:

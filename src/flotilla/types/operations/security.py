@@ -33,7 +33,7 @@ class DeleteUser(Request[Done], to=CONTROLLER, effect=ONCE, needs=OPERATE):
 
 @slotted
 class CreateAdministrator(Request[Done], to=ANY, effect=ONCE, needs=FOUND):
-    """The first user, who may do everything. ALREADY_EXISTS when there was a user or a grant before."""
+    """The first user, who may do everything. ALREADY_EXISTS when there was another user or a grant before."""
 
     name: str
     verifier: Verifier
