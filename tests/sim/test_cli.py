@@ -1,9 +1,13 @@
-"""`flotilla sim` refuses what it cannot run: nothing was simulated, so nothing held."""
+"""`flotilla sim` refuses what it cannot run: nothing was simulated, so nothing held. Mutants are printed one by one."""
+
+import json
 
 import pytest
 from typer.testing import CliRunner
 
 from flotilla.cli.app import app
+from flotilla.cli.sim import command
+from flotilla.sim.mutants.mutants import MUTANTS
 
 
 @pytest.mark.parametrize(
@@ -28,3 +32,12 @@ def test_a_bad_parameter(option: str, value: str, reason: str) -> None:
     assert option in result.output
     assert reason in result.output
     assert "every promise held" not in result.output
+
+
+def test_every_mutant_has_a_line_beside_the_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "MUTANTS", {"send-before-sync": MUTANTS["send-before-sync"]})
+    result = CliRunner().invoke(app, ["sim", "--mutants", "--workers=1", "--json"])
+    assert result.exit_code == 0
+    [(name, promise)] = json.loads(result.stdout)["caught_by"].items()
+    assert f"({MUTANTS[name].mistake}): seed " in result.stderr
+    assert promise in result.stderr

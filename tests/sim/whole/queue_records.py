@@ -47,7 +47,7 @@ class Records:
         self, client: str, offset: int, at: float, *, group: str = GROUP, attempt: int = 1, lease: int = 1
     ) -> Call:
         call = self.call(client, LEASE, at - 0.1, at, group=group)
-        call.result["messages"] = [_seen(offset, attempt, lease)]
+        call.result["messages"] = [_seen(offset, attempt, lease, self.audit.log[0, offset].payload)]
         return call
 
     def settle(
@@ -102,8 +102,8 @@ def result_of(client: str, offset: int, attempt: int = 1) -> str:
     return f"m{offset} by {client}, attempt {attempt}"
 
 
-def _seen(offset: int, attempt: int, lease: int) -> tuple[int, int, str, int, int]:
-    return (0, offset, f"m{offset}", attempt, TERM + lease)
+def _seen(offset: int, attempt: int, lease: int, payload: str = "") -> tuple[int, int, str, int, int]:
+    return (0, offset, payload or f"m{offset}", attempt, TERM + lease)
 
 
 def good_records() -> Records:

@@ -38,6 +38,10 @@ def _find_unknown(records: Records) -> None:
     records.audit.log[0, 7] = Stored("stranger")
 
 
+def _deliver_another(records: Records) -> None:
+    records.deliver("a", 1, 2, lease=9).result["messages"] = [(0, 1, "m0", 1, TERM + 9)]
+
+
 def _come_early(records: Records) -> None:
     records.produce(7, 1, delay_ms=8_000)
     records.deliver("a", 7, 5, lease=9)
@@ -58,6 +62,16 @@ def _come_again(records: Records) -> None:
 def _forget_attempt(records: Records) -> None:
     records.deliver("d", 1, 19, attempt=1, lease=2)
     records.died("d", 19.5)
+
+
+def _live_on(records: Records) -> None:
+    records.produce(7, 1)
+    records.deliver("d", 7, 30, attempt=MAX_DELIVERIES + 1, lease=9)
+
+
+def _count_unseen(records: Records) -> None:
+    records.produce(7, 25)
+    records.deliver("d", 7, 27, attempt=2, lease=9)
 
 
 def _leave_open(records: Records) -> None:
@@ -149,11 +163,14 @@ def _answer_by_nobody(records: Records) -> None:
         (_double, "no message is doubled"),
         (_store_refused, "what was not done has not happened"),
         (_find_unknown, "nothing comes from nowhere"),
+        (_deliver_another, "a message is delivered as it is stored"),
         (_come_early, "no message comes early"),
         (_come_expired, "an expired message is not delivered"),
         (_lease_twice, "a message has one lease at a time"),
         (_come_again, "what is settled is not delivered again"),
         (_forget_attempt, "every failed attempt counts"),
+        (_live_on, "a message dies of its last attempt"),
+        (_count_unseen, "only deliveries count as attempts"),
         (_leave_open, "every message has one end"),
         (_ack_by_nobody, "what was not done has not happened"),
         (_die_by_nobody, "what was not done has not happened"),

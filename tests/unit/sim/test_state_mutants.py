@@ -16,29 +16,44 @@ from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.broker.partition.pending_batch import PendingBatch
 from flotilla.broker.ports import Done
+from flotilla.broker.queue.dead_letters import DeadLetters
 from flotilla.broker.queue.settlement_log import _Shipment
-from flotilla.client._core.calls import ClientCall, deadline_passed
+from flotilla.broker.queue.waiters import QueueWaiter
+from flotilla.client._core.calls import CallResult, ClientCall, deadline_passed
 from flotilla.client.producer._batch import Batch
 from flotilla.client.producer._partition_lane import PartitionLane
+from flotilla.client.stream._core import StreamMember, _Partition
+from flotilla.client.transaction.aio import AsyncTransaction
 from flotilla.metadata.stream_groups import StreamGroup, StreamGroupTable
 from flotilla.partition.commands.partition_commands import SettleRuns
 from flotilla.partition.leader.group_delivery import GroupDelivery
 from flotilla.partition.leader.key_order import KeyOrder
 from flotilla.partition.leader.settlement_outbox import Piece
+from flotilla.partition.offset_runs import Run
+from flotilla.partition.state.group import Death
 from flotilla.partition.state.group_table import GroupTable
 from flotilla.partition.state.transactions import Part, Staging
 from flotilla.runtime.confirmations import Confirmations
 from flotilla.runtime.pause_detector import PauseDetector
 from flotilla.sim.mutants.replacement import Replacement, replaced
 from flotilla.storage import block, framing
-from flotilla.types.errors import NotFoundError
+from flotilla.types.errors import FlotillaError, NotFoundError
+from flotilla.types.ids import Offset
 from flotilla.types.operations import OffsetCommitted, OffsetFound, ReadOffset
+from flotilla.types.operations.stream import NO_OFFSET
 from tests.unit.broker import test_cluster_clock as cluster_clock
+from tests.unit.broker.fleet import Node, single_node
 from tests.unit.broker.partition import test_host as host
 from tests.unit.broker.partition import test_transactions as transactions
+from tests.unit.broker.queue import test_dead_letters as dead_letters
+from tests.unit.broker.queue import test_polls as polls
 from tests.unit.broker.queue import test_settlement_log as settlement_log
+from tests.unit.broker.queue_driver import TOPIC
 from tests.unit.client.core import test_session as session
 from tests.unit.client.producer import test_partition_lane as partition_lane
+from tests.unit.client.stream import test_core as stream_member
+from tests.unit.client.stream_brokers import StreamBrokers
+from tests.unit.client.transaction import test_cancelled_commits as cancelled_commits
 from tests.unit.metadata import test_stream_groups as stream_groups
 from tests.unit.partition.batches import new_log
 from tests.unit.partition.leader import test_key_order as key_order
@@ -81,6 +96,61 @@ def _begin_again(original: Any) -> Any:
         return made
 
     return rebalance
+
+
+def _any_lease_settles(original: Any) -> Any:
+    """An old lease ends what another member has."""
+
+    def free(self: GroupDelivery, first: Offset, end: Offset, kind: int) -> list[Run]:
+        return list(self.state.unsettled(first, min(end, self._machine.next_offset)))
+
+    return free
+
+
+def _name_letters_by_the_time(original: Any) -> Any:
+    """A letter that is sent again counts as another one."""
+
+    def producer(self: DeadLetters, group: str, born: int, death: Death) -> int:
+        found: int = original(self, group, born, death)
+        return found ^ (self._source.now_ms() & 0xFFFFFF)
+
+    return producer
+
+
+def _leave_letters(original: Any) -> Any:
+    """A new leader leaves letters that its predecessor did not send."""
+    return lambda self: None
+
+
+def _stay_when_cancelled(original: Any) -> Any:
+    """A poll that was given up takes messages."""
+    return lambda self: None
+
+
+def _begin_unclaimed(original: Any) -> Any:
+    """A member asks for the position of a partition, and shuts no earlier owner out."""
+
+    def claim(self: StreamMember, partition: int, epoch: int) -> None:
+        part = self._parts[partition] = _Partition(partition, epoch, self._topic_id)
+
+        def found(result: CallResult) -> None:
+            self._claimed(part, OffsetCommitted(NO_OFFSET) if isinstance(result, NotFoundError) else result)
+
+        part.call = self._submit(ReadOffset(self._group, self._topic, partition), found, self._options.timeout_ms)
+
+    return claim
+
+
+def _ignore_failed_stages(original: Any) -> Any:
+    """A commit goes on when a part could not be staged."""
+
+    async def flush(self: AsyncTransaction) -> None:
+        try:
+            await original(self)
+        except FlotillaError:
+            return
+
+    return flush
 
 
 def _forget_refused(original: Any) -> Any:
@@ -204,6 +274,17 @@ def _group() -> Any:
     return stream_groups.Group(StreamGroupTable())
 
 
+def _commit_without_an_answer() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        cancelled_commits.test_a_stage_without_an_answer_ends_the_transaction(patch)
+
+
+def _node() -> Node:
+    node = single_node()
+    node.fleet.create(TOPIC)
+    return node
+
+
 #: What takes whose place, and the test that must fail then.
 MUTANTS: dict[str, tuple[Replacement, Callable[[], None]]] = {
     "late-commits": (
@@ -221,6 +302,27 @@ MUTANTS: dict[str, tuple[Replacement, Callable[[], None]]] = {
     "begin-again": (
         (StreamGroupTable, "_rebalance", _begin_again),
         lambda: stream_groups.test_any_walk_keeps_one_owner_for_each_partition(1),
+    ),
+    "begin-unclaimed": (
+        (StreamMember, "_claim", _begin_unclaimed),
+        lambda: stream_member.test_a_claim_that_is_refused_is_asked_for_again(StreamBrokers(2).form()),
+    ),
+    "ignore-failed-stages": ((AsyncTransaction, "_flush", _ignore_failed_stages), _commit_without_an_answer),
+    "any-lease-settles": (
+        (GroupDelivery, "_free", _any_lease_settles),
+        queue_leader.test_a_late_ack_of_a_message_that_is_leased_again_is_refused,
+    ),
+    "letters-anew": (
+        (DeadLetters, "_producer", _name_letters_by_the_time),
+        dead_letters.test_a_crash_between_arrival_and_burial_buries_once,
+    ),
+    "letters-left": (
+        (DeadLetters, "look", _leave_letters),
+        dead_letters.test_a_new_leader_continues_what_the_old_one_did_not_finish,
+    ),
+    "cancelled-polls-take": (
+        (QueueWaiter, "__call__", _stay_when_cancelled),
+        lambda: polls.test_a_poll_that_is_given_up_takes_nothing(_node()),
     ),
     "forget-refused": (
         (GroupDelivery, "refuse", _forget_refused),
@@ -305,5 +407,5 @@ def test_leaders_that_are_not_confirmed_are_caught(name: str, tmp_path: Path, mo
 def test_caught(name: str) -> None:
     replacement, test = MUTANTS[name]
     test()
-    with replaced([replacement]), pytest.raises((AssertionError, KeyError)):
+    with replaced([replacement]), pytest.raises((AssertionError, KeyError, pytest.fail.Exception)):
         test()

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
+from flotilla.cli.sim.mutants import Catch, try_mutants
 from flotilla.cli.sim.progress import show_progress
 from flotilla.cli.terminal.output import print_json
 from flotilla.cli.terminal.servers import AsJson
@@ -60,7 +60,8 @@ def sim(
 
     Example: `flotilla sim --seed 7 --trace`, or `flotilla sim --seeds 200`
     """
-    printer = Console(highlight=False, quiet=as_json)
+    # Mutants take hours: those that are done are printed beside the JSON.
+    printer = Console(highlight=False, quiet=as_json and not mutants, stderr=as_json)
     if whole:
         # Imported late: brokers and clients take long to load.
         from flotilla.cli.sim.whole import run_whole
@@ -203,22 +204,9 @@ def _print_failure(printer: Console, result: Result, order: Order) -> None:
 
 
 def _try_mutants(printer: Console, order: Order, workers: int | None) -> dict[str, Any]:
-    table = Table("mutant", "the mistake", "seeds", "caught by")
-    found: dict[str, str | None] = {}
-    with show_progress(printer) as progress:
-        task = progress.add_task("mutants", total=len(MUTANTS))
-        for mutant in MUTANTS.values():
-            broken = replace(order, mutant=mutant.name)
-            totals = run_swarm(range(1, MUTANT_SEEDS_MAX + 1), broken, workers=workers, failures_max=1)
-            if totals.failures:
-                first = totals.failures[0]
-                found[mutant.name] = first.promise
-                table.add_row(mutant.name, mutant.mistake, str(first.plan.seed), first.promise)
-            else:
-                found[mutant.name] = None
-                table.add_row(mutant.name, mutant.mistake, f"[red]{totals.seeds}+[/]", "[red]no checker[/]")
-            progress.advance(task)
-    printer.print(table)
-    caught = sum(promise is not None for promise in found.values())
-    printer.print(f"{caught} of {len(MUTANTS)} mutants caught")
-    return {"caught_by": found, "is_good": caught == len(MUTANTS)}
+    def find(name: str) -> Catch | None:
+        broken = replace(order, mutant=name)
+        totals = run_swarm(range(1, MUTANT_SEEDS_MAX + 1), broken, workers=workers, failures_max=1)
+        return Catch(totals.failures[0].plan.seed, totals.failures[0].promise) if totals.failures else None
+
+    return try_mutants(printer, {each.name: each.mistake for each in MUTANTS.values()}, MUTANT_SEEDS_MAX, find)

@@ -9,18 +9,20 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from flotilla.cli.sim.mutants import Catch, try_mutants
 from flotilla.cli.sim.progress import show_progress
-from flotilla.cli.sim.whole_mutants import try_mutants
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.swarm import Totals
 from flotilla.sim.whole.coverage import missing
 from flotilla.sim.whole.faults import FAULTS
 from flotilla.sim.whole.mutants.table import WHOLE_MUTANTS
 from flotilla.sim.whole.run import WORKLOADS, WholeResult
-from flotilla.sim.whole.swarm import WholeOrder, mutant_order, run_whole_swarm, simulate_order
+from flotilla.sim.whole.swarm import WholeOrder, find_catch, mutant_order, run_whole_swarm, simulate_order
 
 #: A swarm this large reaches every event of the list, or has failed.
 COVERAGE_SEEDS_MIN = 1_000
+#: Every mutant must be caught within this many seeds.
+MUTANT_SEEDS_MAX = 60
 
 
 def run_whole(
@@ -39,7 +41,7 @@ def run_whole(
 ) -> dict[str, Any]:
     chosen = _parse(workload, tuple(WORKLOADS), "--workload") if workload else ()
     if mutants:
-        return try_mutants(printer, chosen, workers)
+        return _try_mutants(printer, chosen, workers)
     if mutant:
         _parse(mutant, tuple(WHOLE_MUTANTS), "--mutant")
     default = mutant_order(mutant) if mutant else WholeOrder()
@@ -63,6 +65,19 @@ def _parse(text: str, known: tuple[str, ...], option: str) -> tuple[str, ...]:
     if unknown:
         raise typer.BadParameter(f"unknown {unknown}; there are {', '.join(known)}", param_hint=option)
     return names
+
+
+def _try_mutants(printer: Console, workloads: tuple[str, ...], workers: int | None) -> dict[str, Any]:
+    """`workloads`: only mutants that these can catch; empty: all."""
+    tried = [each for each in WHOLE_MUTANTS.values() if not workloads or set(each.workloads) & set(workloads)]
+
+    def find(name: str) -> Catch | None:
+        first = WHOLE_MUTANTS[name].seed
+        others = [seed for seed in range(1, MUTANT_SEEDS_MAX + 1) if seed != first]
+        caught = find_catch(name, [first], workers) or find_catch(name, others, workers)
+        return None if caught is None else Catch(caught.plan.seed, caught.promise)
+
+    return try_mutants(printer, {each.name: each.mistake for each in tried}, MUTANT_SEEDS_MAX, find)
 
 
 def _run_seed(printer: Console, seed: int, order: WholeOrder, history: Path | None) -> dict[str, Any]:

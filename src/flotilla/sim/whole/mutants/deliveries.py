@@ -12,7 +12,7 @@ from flotilla.partition.leader.leases import LeaseTable
 from flotilla.partition.leader.outcome import Outcome
 from flotilla.partition.leader.rate_limit import RateLimit
 from flotilla.partition.leader.settlement_outbox import Piece
-from flotilla.partition.offset_runs import Run, RunMap, RunSet
+from flotilla.partition.offset_runs import RunMap, RunSet
 from flotilla.partition.queries import Position
 from flotilla.partition.state import group_snapshot, snapshot
 from flotilla.partition.state.group import Failure, GroupState
@@ -37,13 +37,6 @@ def _lease_again(original: Any) -> Any:
         return leased
 
     return take
-
-
-def _any_lease_settles(original: Any) -> Any:
-    def unheld(self: GroupDelivery, first: Offset, end: Offset, kind: int) -> list[Run]:
-        return list(self.state.unsettled(first, min(end, self._machine.next_offset)))
-
-    return unheld
 
 
 def _never_expire(original: Any) -> Any:
@@ -179,14 +172,6 @@ MUTANTS: Final = (
         ("queue",),
     ),
     WholeMutant(
-        "any-lease-settles",
-        "an old lease ends what another member has",
-        ((GroupDelivery, "_free", _any_lease_settles),),
-        ("queue",),
-        ("isolate", "cut-client", "pause", "kill"),
-        60,
-    ),
-    WholeMutant(
         "leases-never-end",
         "a lease outlives its member",
         ((LeaseTable, "expire", _never_expire),),
@@ -197,6 +182,7 @@ MUTANTS: Final = (
         "a command drops one of two kinds of ends",
         ((queue_leader, "settlement_of", _ack_or_fail),),
         ("queue",),
+        seed=3,
     ),
     WholeMutant(
         "count-once",
@@ -270,6 +256,7 @@ MUTANTS: Final = (
         "keys in flight are not looked at",
         ((PendingKeys, "begin", _forget_keys_in_flight),),
         ("queue",),
+        seed=2,
     ),
     WholeMutant(
         "restore-no-keys",

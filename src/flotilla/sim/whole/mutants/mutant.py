@@ -22,3 +22,5 @@ class WholeMutant:
     #: The faults that bring about what it takes; None: drawn ones, empty: none.
     faults: tuple[str, ...] | None = ()
     duration_s: int = MUTANT_S
+    #: One that has caught it, to be tried first.
+    seed: int = 1

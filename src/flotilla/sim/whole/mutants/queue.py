@@ -5,8 +5,7 @@ from typing import Any, Final
 from flotilla.broker.queue.dead_letters import Convoy, DeadLetters, _Shipment
 from flotilla.broker.queue.delivery import StoredBatch
 from flotilla.broker.queue.settlement_log import Answered, SettlementLog
-from flotilla.broker.queue.waiters import QueueWaiter, WaitingPoll
-from flotilla.partition.state.group import Death
+from flotilla.broker.queue.waiters import WaitingPoll
 from flotilla.sim.whole.mutants.mutant import WholeMutant
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import Offset
@@ -31,18 +30,6 @@ def _bury_before_it_arrives(original: Any) -> Any:
     return arrived
 
 
-def _name_it_by_the_hour(original: Any) -> Any:
-    def producer(self: DeadLetters, group: str, born: int, death: Death) -> int:
-        found: int = original(self, group, born, death)
-        return found ^ (self._source.now_ms() & 0xFFFFFF)
-
-    return producer
-
-
-def _never_look(original: Any) -> Any:
-    return lambda self: None
-
-
 def _bury_all(original: Any) -> Any:
     """Everything that was sent, whatever has arrived."""
     return lambda self: [(self.deaths[0].number, self.deaths[-1].number + 1)]
@@ -58,10 +45,6 @@ def _cut_at_the_start(original: Any) -> Any:
 
 def _never_expire(original: Any) -> Any:
     return lambda self, first, end, now_ms: ([(first, end)], True)
-
-
-def _stay_when_cancelled(original: Any) -> Any:
-    return lambda self: None
 
 
 def _take_once_more(original: Any) -> Any:
@@ -94,22 +77,6 @@ MUTANTS: Final = (
         ("queue",),
     ),
     WholeMutant(
-        "letters-anew",
-        "a letter that is sent again counts as another one",
-        ((DeadLetters, "_producer", _name_it_by_the_hour),),
-        ("queue",),
-        ("kill", "isolate", "reset", "pause"),
-        60,
-    ),
-    WholeMutant(
-        "letters-left",
-        "a new leader leaves letters that its predecessor did not send",
-        ((DeadLetters, "look", _never_look),),
-        ("queue",),
-        ("kill", "isolate", "restart"),
-        60,
-    ),
-    WholeMutant(
         "cut-at-the-start",
         "a part of a batch is cut out at the wrong place",
         ((StoredBatch, "piece", _cut_at_the_start),),
@@ -120,14 +87,7 @@ MUTANTS: Final = (
         "expired messages are delivered",
         ((StoredBatch, "alive", _never_expire),),
         ("queue",),
-    ),
-    WholeMutant(
-        "cancelled-polls-take",
-        "a poll that was given up takes messages",
-        ((QueueWaiter, "__call__", _stay_when_cancelled),),
-        ("queue",),
-        (),
-        60,
+        seed=2,
     ),
     WholeMutant(
         "polls-take-again",

@@ -4,15 +4,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from flotilla.broker.stream.coordinator import StreamCoordinator
-from flotilla.client._core.calls import CallResult
 from flotilla.client.reader._core import ReaderCore, _Part
-from flotilla.client.stream._core import StreamMember, _Partition
 from flotilla.client.stream._progress import Mark, StreamProgress
 from flotilla.sim.whole.mutants.mutant import WholeMutant
-from flotilla.types.errors import NotFoundError
 from flotilla.types.ids import Offset
-from flotilla.types.operations import OffsetCommitted, ReadOffset
-from flotilla.types.operations.stream import NO_OFFSET
 
 
 def _never_check(original: Any) -> Any:
@@ -26,20 +21,6 @@ def _commit_what_is_fetched(original: Any) -> Any:
         return marks
 
     return uncommitted
-
-
-def _begin_unclaimed(original: Any) -> Any:
-    """It asks for the position, and no earlier owner is shut out."""
-
-    def claim(self: StreamMember, partition: int, epoch: int) -> None:
-        part = self._parts[partition] = _Partition(partition, epoch, self._topic_id)
-
-        def found(result: CallResult) -> None:
-            self._claimed(part, OffsetCommitted(NO_OFFSET) if isinstance(result, NotFoundError) else result)
-
-        part.call = self._submit(ReadOffset(self._group, self._topic, partition), found, self._options.timeout_ms)
-
-    return claim
 
 
 def _take_old_answers(original: Any) -> Any:
@@ -75,14 +56,6 @@ MUTANTS: Final = (
         ("stream",),
     ),
     WholeMutant(
-        "begin-unclaimed",
-        "a member begins to read without a claim",
-        ((StreamMember, "_claim", _begin_unclaimed),),
-        ("stream",),
-        ("isolate", "cut-client", "pause"),
-        60,
-    ),
-    WholeMutant(
         "old-answers",
         "a reader takes answers to questions that it gave up",
         ((ReaderCore, "_collect", _take_old_answers),),
@@ -95,5 +68,6 @@ MUTANTS: Final = (
         "a reader begins each batch at its first record",
         ((ReaderCore, "_open", _read_whole_batches),),
         ("stream",),
+        seed=2,
     ),
 )

@@ -22,16 +22,6 @@ def _stage_no_acks(original: Any) -> Any:
     return stage_row
 
 
-def _ignore_failed_stages(original: Any) -> Any:
-    async def flush(self: AsyncTransaction) -> None:
-        try:
-            await original(self)
-        except FlotillaError:
-            return
-
-    return flush
-
-
 def _settle_the_aborted(original: Any) -> Any:
     def unstage(self: PartitionQueue, staged: Iterable[Any], *, is_committed: bool) -> None:
         original(self, staged, is_committed=True)
@@ -74,14 +64,6 @@ MUTANTS: Final = (
         "acknowledgements are not part of the transaction",
         ((AsyncTransaction, "_stage_row", _stage_no_acks),),
         ("transactions",),
-    ),
-    WholeMutant(
-        "ignore-failed-stages",
-        "a commit goes on when a part could not be staged",
-        ((AsyncTransaction, "_flush", _ignore_failed_stages),),
-        ("transactions",),
-        ("kill", "isolate", "cut-client"),
-        60,
     ),
     WholeMutant(
         "settle-the-aborted",

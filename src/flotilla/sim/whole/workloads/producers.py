@@ -65,23 +65,33 @@ class Producers:
                 for key in keys:
                     number += 1
                     partition = None if key else chance.randrange(self._partitions)
-                    sends.append(self._send(client, name, f"{name}/{number}", key, partition))
+                    payload = f"{name}/{number}"
+                    sends.append(
+                        produce_one(self._simulation, client, name, self._topic, payload, key=key, partition=partition)
+                    )
                 await asyncio.gather(*sends)
         self.running -= 1
 
-    async def _send(self, client: AsyncClient, name: str, payload: str, key: str, partition: int | None) -> None:
-        history = self._simulation.history
-        call = history.begin(
-            name, "produce", TIMEOUT_MS, topic=self._topic, partition=partition, key=key, payload=payload
-        )
-        try:
-            receipt = await client.produce(
-                self._topic, payload.encode(), key=key.encode() if key else None, partition=partition
-            )
-        except FlotillaError as error:
-            history.failed(call, error)
-        else:
-            history.done(call, partition=receipt.partition, offset=receipt.offset)
+
+async def produce_one(
+    simulation: Simulation,
+    client: AsyncClient,
+    name: str,
+    topic: str,
+    payload: str,
+    *,
+    key: str = "",
+    partition: int | None = None,
+) -> None:
+    """Produces a record for the client of this name, and records how that ended."""
+    history = simulation.history
+    call = history.begin(name, "produce", TIMEOUT_MS, topic=topic, partition=partition, key=key, payload=payload)
+    try:
+        receipt = await client.produce(topic, payload.encode(), key=key.encode() if key else None, partition=partition)
+    except FlotillaError as error:
+        history.failed(call, error)
+    else:
+        history.done(call, partition=receipt.partition, offset=receipt.offset)
 
 
 def produces(calls: Sequence[Call], topic: str) -> list[Call]:

@@ -10,6 +10,8 @@ from flotilla.sim.whole.workloads.queue_ends import FAILED, REJECTED
 from flotilla.sim.whole.workloads.queue_scene import (
     ENDED,
     EXTEND,
+    FAILING,
+    HANGING,
     LEASE,
     LEASE_MS_MAX,
     LINK_LOST,
@@ -109,7 +111,12 @@ class QueueConsumer:
         if self._ack_mode == "auto":
             return
         kind = chance.random()
-        if is_calm or kind < 0.6:
+        payload = message.payload.decode()
+        if not is_calm and payload.endswith(HANGING):
+            return
+        if not is_calm and payload.endswith(FAILING):
+            await self._settle(message, "nack")
+        elif is_calm or kind < 0.6:
             await self._settle(message, "ack")
         elif kind < 0.7:
             await self._extend(message)

@@ -14,7 +14,17 @@ from flotilla.sim.whole.history import DONE, NOT_DONE, Call, History
 from flotilla.sim.whole.workloads.queue_audit import Audit, Place
 from flotilla.sim.whole.workloads.queue_ends import judge_ends, judge_letters, judge_results
 from flotilla.sim.whole.workloads.queue_leases import Delivery, deliveries_of, judge_leases
-from flotilla.sim.whole.workloads.queue_scene import CANCEL, DESCRIBE, ENQUEUE, GROUPS, ONCE, SETTLE
+from flotilla.sim.whole.workloads.queue_scene import (
+    CANCEL,
+    DESCRIBE,
+    ENDED,
+    ENQUEUE,
+    GROUPS,
+    LEASE,
+    MAX_DELIVERIES,
+    ONCE,
+    SETTLE,
+)
 
 #: Clocks of clients and brokers drift.
 _EARLY_US: Final = 100 * MS
@@ -25,12 +35,15 @@ def judge_queue(history: History, audit: Audit, *, is_quiet: bool) -> None:
     """Raises Violation. `is_quiet`: nothing but consumers failed in this run."""
     deliveries = deliveries_of(history, is_quiet=is_quiet)
     judge_producing(history, audit)
+    judge_payloads(deliveries, audit)
     judge_times(history, deliveries)
     judge_leases(history, deliveries, is_quiet=is_quiet)
     judge_settled(history, deliveries)
     judge_cancelled(history, deliveries)
     judge_once(deliveries)
     judge_attempts(history, deliveries)
+    if is_quiet:
+        judge_unseen_attempts(history, deliveries)
     judge_ends(history, audit)
     judge_results(history, audit)
     judge_letters(history, audit)
@@ -60,6 +73,14 @@ def judge_producing(history: History, audit: Audit) -> None:
     for place, message in audit.log.items():
         if message.payload not in known:
             raise Violation("nothing comes from nowhere", f"{message.payload} at {place}")
+
+
+def judge_payloads(deliveries: Iterable[Delivery], audit: Audit) -> None:
+    """Consumers get what is stored at the offset of the message."""
+    for delivery in deliveries:
+        stored = audit.log.get(delivery.place)
+        if stored is not None and delivery.payload != stored.payload:
+            raise Violation("a message is delivered as it is stored", f"{delivery}: {stored.payload} is stored there")
 
 
 def judge_times(history: History, deliveries: Iterable[Delivery]) -> None:
@@ -116,7 +137,7 @@ def judge_once(deliveries: Iterable[Delivery]) -> None:
 
 
 def judge_attempts(history: History, deliveries: list[Delivery]) -> None:
-    """Every failed attempt is counted, whichever leader it was told."""
+    """Every failed attempt is counted, whichever leader it was told, and none follows the last one."""
     failed: dict[tuple[str, Place], list[tuple[int, int]]] = defaultdict(list)
     for call in history.of(SETTLE):
         if call.outcome == DONE and call.arguments["how"] == "nack":
@@ -125,9 +146,28 @@ def judge_attempts(history: History, deliveries: list[Delivery]) -> None:
     for delivery in deliveries:
         if delivery.group not in GROUPS:
             continue
+        if delivery.attempt > MAX_DELIVERIES:
+            raise Violation("a message dies of its last attempt", f"{delivery}")
         for ended_us, attempt in failed.get((delivery.group, delivery.place), ()):
             if delivery.given_us > ended_us and delivery.attempt <= attempt:
                 raise Violation("every failed attempt counts", f"attempt {attempt} failed at {ended_us} us: {delivery}")
+
+
+def judge_unseen_attempts(history: History, deliveries: list[Delivery]) -> None:
+    """An attempt counts only if a consumer got the message, or a consumer of the group ended that was about to."""
+    groups = {call.client: call.arguments["group"] for call in history.of(LEASE)}
+    ended = [(groups[call.client], call.began_us) for call in history.of(ENDED) if call.client in groups]
+    made_us = {place: call.began_us for call in history.of(ENQUEUE) for place in call.result.get("places", ())}
+    seen: dict[tuple[str, Place], tuple[int, int]] = {}
+    for delivery in sorted(deliveries, key=lambda each: each.came_us):
+        key = (delivery.group, delivery.place)
+        attempt, since_us = seen.get(key, (0, made_us.get(delivery.place, 0)))
+        is_unseen = delivery.group in GROUPS and delivery.attempt > attempt + 1
+        if is_unseen and not any(
+            group == delivery.group and since_us < at_us < delivery.came_us for group, at_us in ended
+        ):
+            raise Violation("only deliveries count as attempts", f"{delivery} after attempt {attempt}")
+        seen[key] = (delivery.attempt, delivery.came_us)
 
 
 def judge_counts(history: History, audit: Audit) -> None:

@@ -1,4 +1,7 @@
-"""A producer of a queue: plain, delayed, urgent, repeated and short-lived messages, alone and in batches."""
+"""A producer of a queue: plain, delayed, urgent, repeated and short-lived messages, alone and in batches.
+
+Some cannot be handled: all their attempts fail, and those of a batch may fail at the same time.
+"""
 
 import asyncio
 from random import Random
@@ -6,11 +9,14 @@ from typing import Any, Final
 
 from flotilla.client.async_client import AsyncClient
 from flotilla.sim.whole.pace import think
-from flotilla.sim.whole.workloads.queue_scene import ENQUEUE, TIMEOUT_MS, TOPIC, QueueScene
+from flotilla.sim.whole.workloads.queue_scene import ENQUEUE, FAILING, HANGING, TIMEOUT_MS, TOPIC, QueueScene
 
 #: Between two calls of a burst, on average.
 _THINK_S: Final = 0.5
 _BATCH_MAX: Final = 5
+#: How often none of a batch can be handled, and a message alone.
+_BAD_BATCHES: Final = 0.2
+_BAD: Final = 0.05
 
 
 class QueueProducer:
@@ -31,12 +37,12 @@ class QueueProducer:
                     await self._produce(client, other, chance)
         scene.busy -= 1
 
-    def _payload(self) -> str:
+    def _payload(self, fate: str = "") -> str:
         self._number += 1
-        return f"{self._name}/{self._number}"
+        return f"{self._name}/{self._number}{fate}"
 
     async def _produce(self, client: AsyncClient, other: AsyncClient, chance: Random) -> None:
-        payload = self._payload()
+        payload = self._payload(_draw_fate(chance, _BAD))
         fields = _draw_fields(chance, payload)
         if "idempotency_key" in fields and chance.random() < 0.5:
             # Two of the application do the same at once.
@@ -59,11 +65,16 @@ class QueueProducer:
 
     async def _produce_many(self, client: AsyncClient, chance: Random) -> None:
         scene = self._scene
-        payloads = [self._payload() for _ in range(chance.randint(2, _BATCH_MAX))]
+        fate = _draw_fate(chance, _BAD_BATCHES)
+        payloads = [self._payload(fate) for _ in range(chance.randint(2, _BATCH_MAX))]
         call = scene.history.begin(self._name, ENQUEUE, TIMEOUT_MS, payloads=payloads)
         receipts = await scene.attempt(call, client.produce_many(TOPIC, [payload.encode() for payload in payloads]))
         if receipts is not None:
             call.result["places"] = [(receipt.partition, receipt.offset) for receipt in receipts]
+
+
+def _draw_fate(chance: Random, bad: float) -> str:
+    return chance.choice((FAILING, HANGING)) if chance.random() < bad else ""
 
 
 def _draw_fields(chance: Random, payload: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ REPLAYED: Final = "replay"
 ORDERED: Final = "ledger"
 #: Its members get no more than this many messages in a minute.
 LIMITED: Final = "courier"
-RATE_PER_MINUTE: Final = 900
+RATE_PER_MINUTE: Final = 240
 RATE_BURST: Final = 5
 #: Its members get each message at most once.
 ONCE: Final = "metrics"
@@ -28,6 +28,9 @@ VISIBILITY_MS: Final = 2_000
 LEASE_MS_MAX: Final = 6_000
 MAX_DELIVERIES: Final = 4
 TIMEOUT_MS: Final = 8_000
+#: Ends of payloads: handlers of the message fail, or forget it, as long as faults last.
+FAILING: Final = "/fails"
+HANGING: Final = "/hangs"
 
 #: Names of operations in the history.
 ENQUEUE: Final = "enqueue"

@@ -1,5 +1,6 @@
 """Transactions over several topics: committed, aborted, abandoned, by clients that die; jobs that number their commits
-and repeat them; and workers that acknowledge what they take from a queue together with what they make of it.
+and repeat them; and workers that acknowledge what they take from a queue together with what they make of it. While a
+long one is committed, ordinary records are produced into its partition.
 
 When all is calm a resolver ends what nobody has decided: its abort is either accepted, or says that the transaction was
 committed. So at the end every transaction has a known outcome.
@@ -8,7 +9,7 @@ committed. So at the end every transaction has a known outcome.
 import asyncio
 from contextlib import suppress
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.queue.aio import AsyncQueueMessage
@@ -18,8 +19,8 @@ from flotilla.sim.whole.pace import think
 from flotilla.sim.whole.simulation import Simulation
 from flotilla.sim.whole.workloads.contents import Contents, judge_contents, read_contents
 from flotilla.sim.whole.workloads.lives import Lives
-from flotilla.sim.whole.workloads.producers import TIMEOUT_MS, Producers
-from flotilla.sim.whole.workloads.transactions_judge import ABORTED, COMMITTED, judge_transactions, split_inputs
+from flotilla.sim.whole.workloads.producers import TIMEOUT_MS, Producers, produce_one, produces
+from flotilla.sim.whole.workloads.transactions_judge import ABORTED, COMMITTED, judge_transactions, split_contents
 from flotilla.types.errors import FlotillaError, OutcomeUnknownError, TransactionEndedError
 
 #: What workers take, and where transactions write, with the partitions of each.
@@ -48,13 +49,19 @@ _IMPATIENCE_S: Final = 0.005
 _HOLDS: Final = 0.05
 _HOLD_S: Final = 4
 _WORKER_TIMEOUT_MS: Final = 5_000
+#: Of inputs. In some runs workers take those of one key one after the other.
+_KEYS: Final = ("one", "two", "three", "four", "five", "six")
+_ORDERED: Final = 0.5
+#: Between two ordinary records that are produced during a commit, at the most.
+_BESIDE_S: Final = 0.01
 
 
 class TransactionsWorkload:
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
         self._history = simulation.history
-        self._producers = Producers(simulation, INPUT, partitions=_INPUT_PARTITIONS, count=1, think_s=0.25)
+        self._producers = Producers(simulation, INPUT, partitions=_INPUT_PARTITIONS, count=1, keys=_KEYS, think_s=0.25)
+        self._order: Literal["none", "key"] = "key" if simulation.stream(GROUP).random() < _ORDERED else "none"
         self._writers = [
             Lives(simulation, f"txn-writer-{number}", self._write, life_s=_LIFE_S) for number in range(1, _WRITERS + 1)
         ]
@@ -98,9 +105,12 @@ class TransactionsWorkload:
 
     def judge(self) -> None:
         assert self._inputs is not None
-        produced, made = split_inputs(INPUT, self._history.of("transaction"), self._inputs)
-        judge_contents(INPUT, self._producers.calls(), produced)
-        judge_transactions(self._history.calls, self._inputs, {**self._outputs, INPUT: made})
+        calls = self._history.calls
+        made: dict[str, Contents] = {}
+        for topic, contents in {**self._outputs, INPUT: self._inputs}.items():
+            produced, made[topic] = split_contents(topic, self._history.of("transaction"), contents)
+            judge_contents(topic, produces(calls, topic), produced)
+        judge_transactions(calls, self._inputs, made)
 
     # Those who write.
 
@@ -118,10 +128,26 @@ class TransactionsWorkload:
                     self._number(call, chance)
                 places = [(topic, partition) for topic, count in OUTPUTS.items() for partition in range(count)]
                 total = chance.randint(1, _BATCHES_MAX)
-                if chance.random() < _LONG:
+                is_long = chance.random() < _LONG
+                if is_long:
                     places, total = [chance.choice(places)], _BATCHES
                 if await self._fill(call, transaction, chance, places, total):
-                    await self._end_as_meant(call, transaction)
+                    ending = asyncio.create_task(self._end_as_meant(call, transaction))
+                    if is_long:
+                        await self._produce_beside(client, call, chance, ending)
+                    await ending
+
+    async def _produce_beside(
+        self, client: AsyncClient, call: Call, chance: Random, ending: asyncio.Task[bool]
+    ) -> None:
+        """Produces ordinary records into the partition of a transaction until it has ended."""
+        [(topic, partition)] = call.arguments["partitions"]
+        number = 0
+        while not ending.done():
+            number += 1
+            payload = f"{call.arguments['id']}/beside/{number}"
+            await produce_one(self._simulation, client, call.client, topic, payload, partition=partition)
+            await asyncio.sleep(chance.random() * _BESIDE_S)
 
     def _number(self, call: Call, chance: Random) -> None:
         """A job that starts again commits what it may have committed before, or the last of it."""
@@ -134,7 +160,13 @@ class TransactionsWorkload:
         return self._history.begin(life, "transaction", id=name, intent=intent, records=[], partitions=[], **more)
 
     async def _fill(
-        self, call: Call, transaction: AsyncTransaction, chance: Random, places: list[tuple[str, int]], total: int
+        self,
+        call: Call,
+        transaction: AsyncTransaction,
+        chance: Random,
+        places: list[tuple[str, int]],
+        total: int,
+        key: bytes | None = None,
     ) -> bool:
         """Adds some records. False: that failed, and the transaction is given up."""
         try:
@@ -145,7 +177,7 @@ class TransactionsWorkload:
                 if (topic, partition) not in call.arguments["partitions"]:
                     call.arguments["partitions"].append((topic, partition))
                 # Staged with the commit, at the latest.
-                await transaction.produce(topic, payload.encode(), partition=partition)
+                await transaction.produce(topic, payload.encode(), key=key, partition=partition)
                 drawn = chance.random()
                 if drawn < _IMPATIENT:
                     # What may be staged is staged again with the next one.
@@ -204,7 +236,7 @@ class TransactionsWorkload:
         chance = self._simulation.stream(life)
         number = 0
         async with AsyncClient(self._simulation.cluster.servers, timeout_ms=TIMEOUT_MS, name=life) as client:
-            consumer = client.queue(INPUT, GROUP, visibility_ms=_VISIBILITY_MS)
+            consumer = client.queue(INPUT, GROUP, visibility_ms=_VISIBILITY_MS, ordered=self._order)
             while not self._is_drained and (self._is_calm or chance.random() >= _LEAVES):
                 try:
                     messages = await consumer.poll(4, wait_ms=1_000)
@@ -233,7 +265,7 @@ class TransactionsWorkload:
         except FlotillaError as error:
             self._history.failed(call, error)
             return
-        is_filled = await self._fill(call, transaction, chance, places, chance.choice((1, 1, 2)))
+        is_filled = await self._fill(call, transaction, chance, places, chance.choice((1, 1, 2)), message.key)
         await asyncio.sleep(chance.random() * (_HOLD_S if chance.random() < _HOLDS else 0.05))
         if is_filled and await self._end_as_meant(call, transaction):
             return

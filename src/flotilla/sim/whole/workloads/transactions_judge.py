@@ -14,14 +14,14 @@ ABORTED: Final = "aborted"
 _Place = tuple[str, int]
 
 
-def split_inputs(topic: str, transactions: Sequence[Call], inputs: Contents) -> tuple[Contents, Contents]:
-    """Those of producers, and those that transactions made."""
+def split_contents(topic: str, transactions: Sequence[Call], contents: Contents) -> tuple[Contents, Contents]:
+    """The records of producers, and those that transactions made."""
     made = {payload for call in transactions for written, _, payload in call.arguments["records"] if written == topic}
 
     def those(*, are_made: bool) -> Contents:
         return {
             partition: {offset: payload for offset, payload in found.items() if (payload in made) == are_made}
-            for partition, found in inputs.items()
+            for partition, found in contents.items()
         }
 
     return those(are_made=False), those(are_made=True)
