@@ -57,7 +57,10 @@ def test_openssl_gets_tls_1_3_and_nothing_older(node: LocalNode) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("sslyze") is None, reason="sslyze is not installed")
+@pytest.mark.skipif(
+    shutil.which("sslyze") is None,
+    reason="sslyze is not installed: it needs an older cryptography than ours, so pipx has to install it",
+)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_sslyze_finds_the_modern_profile(node: LocalNode, endpoint: str) -> None:
     certificate, key, ca = files_in(certificates_of(node), "node1")
