@@ -165,19 +165,23 @@ class Rewrites:
 
         `log` is None if it is gone. Returns files that are not needed after all.
         """
-        old = None if log is None else next((one for one in log.segments if one.number == rewrite.old_number), None)
-        is_usable = not rewrite.has_failed and rewrite.damage is None
-        if old is not None and is_usable and not rewrite.is_complete:
-            self._unfinished.append(rewrite)
-            return []
-        del self._running[rewrite.group]
-        if log is None or old is None:
-            return rewrite.created_paths()
         if rewrite.has_failed:
             self._failed.add(rewrite.old_number)
-        elif rewrite.damage is not None:
-            report_found(log, *rewrite.damage)
-        else:
-            log.replace_segment(old, rewrite.new, rewrite.repairs.values())
-            return []
+        elif log is not None and (old := _mended(log, rewrite.old_number)) is not None:
+            if rewrite.damage is not None:
+                report_found(log, *rewrite.damage)
+            elif rewrite.is_complete:
+                del self._running[rewrite.group]
+                log.replace_segment(old, rewrite.new, rewrite.repairs.values())
+                return []
+            else:
+                self._unfinished.append(rewrite)
+                return []
+        del self._running[rewrite.group]
         return rewrite.created_paths()
+
+
+def _mended(log: SegmentedLog, number: int) -> Segment | None:
+    """The segment, if it still has repaired entries and no damage."""
+    segment = next((one for one in log.segments if one.number == number), None)
+    return segment if segment is not None and log.is_mended(segment) else None

@@ -104,6 +104,10 @@ def truncate(store: NodeStore) -> None:
     store.save(GROUP, entries=[entry(40, term=2)])
 
 
+def truncate_repaired(store: NodeStore) -> None:
+    store.save(GROUP, entries=[entry(5, term=2)])
+
+
 def compact(store: NodeStore) -> None:
     store.groups[GROUP].compact(20, 1)
 
@@ -134,6 +138,7 @@ def extend(store: NodeStore) -> None:
     ("change", "first", "last", "term_from"),
     [
         (truncate, 1, 40, 40),
+        (truncate_repaired, 1, 5, 5),
         (compact, 20, COUNT, 200),
         (compact_all, COUNT + 1, COUNT, 200),
         (reset, 81, 80, 200),
@@ -158,6 +163,7 @@ def test_the_log_may_change_while_a_segment_is_rewritten(
     finish_rewrites(store)
     flush(store)
     flush(store)
+    assert not store._rewrites._running
     log = store.groups[GROUP]
     assert (log.first_index(), log.last_index()) == (first, last)
     assert not log.overlay
