@@ -77,7 +77,7 @@ class Journal:
         self._has_synced = False
         #: The sequence of the last block until something proves that it is durable, then 0.
         self._unmarked = 0
-        self.has_reserve = disk.exists(RESERVE_PATH)
+        self.has_reserve = _has_size(disk, RESERVE_PATH, options.reserve_bytes)
         #: The disk was full, and the file in use is the reserve. The next block goes to a spare file if there is one.
         self.is_reserve = False
         #: The file in use; 0 before the first block.
@@ -201,6 +201,16 @@ class Journal:
         if self.is_reserve:
             self._limit_bytes = self._options.reserve_bytes // 2
 
+    def restore_reserve(self) -> None:
+        """Before the first new block: if there is room for the reserve, nothing is accepted without it."""
+        if not self.has_reserve:
+            try:
+                self.create_reserve()
+                self.has_reserve = True
+            except (DiskFullError, StorageFailedError):
+                # Maintenance tries again.
+                pass
+
     def create_reserve(self) -> None:
         """For maintenance: touches nothing but the new file. Raises DiskFullError."""
         _allocated(self._disk, RESERVE_PATH, self._options.reserve_bytes).close()
@@ -259,6 +269,17 @@ class Journal:
             self.ends[self.number] = self._position
             self._file.close()
             self._file = None
+
+
+def _has_size(disk: Disk, path: str, size_bytes: int) -> bool:
+    """Whether the file exists with all its space: a crash may have left it without."""
+    if not disk.exists(path):
+        return False
+    file = disk.open(path)
+    try:
+        return file.size() >= size_bytes
+    finally:
+        file.close()
 
 
 def _allocated(disk: Disk, path: str, size_bytes: int) -> File:

@@ -170,6 +170,7 @@ class NodeStore:
             store._settle()
         store._journal.limit_reserve()
         store._remove_unnamed()
+        store._journal.restore_reserve()
         if is_new:
             StoreFormat(salt, is_complete=True).write(disk)
         elif found is not None and found.is_damaged:

@@ -292,6 +292,43 @@ def test_a_full_disk_takes_the_reserve_and_leaves_it_with_space() -> None:
     assert _indexes(_open(disk)) == list(range(1, index + 2))
 
 
+def test_a_start_with_room_has_a_reserve_before_its_first_new_block() -> None:
+    disk = SimDisk(Random(0))
+    store = _new(disk)
+    _maintain(store)
+    disk.capacity_bytes = disk.used_bytes
+    index = 0
+    while not store.is_low:
+        index += 1
+        _fill(store, index, 1, is_maintained=False)
+    disk.stop()
+    disk.capacity_bytes = 1 << 40
+    store = _open(disk)
+    # The disk is full again before maintenance has run.
+    disk.capacity_bytes = disk.used_bytes
+    while not store.is_low:
+        index += 1
+        _fill(store, index, 1, is_maintained=False)
+    disk.stop()
+    assert _indexes(_open(disk)) == list(range(1, index + 1))
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_reserve_without_its_space_is_none(is_full: bool) -> None:
+    disk = SimDisk(Random(0))
+    store = _new(disk)
+    _fill(store, 1, 5)
+    # The process was killed while it created the file.
+    disk.open(RESERVE_PATH).truncate(0)
+    disk.stop()
+    if is_full:
+        disk.capacity_bytes = disk.used_bytes
+    store = _open(disk)
+    assert _indexes(store) == [1, 2, 3, 4, 5]
+    assert store._journal.has_reserve == disk.exists(RESERVE_PATH) == (not is_full)
+    assert is_full or disk.open(RESERVE_PATH).size() == TINY.reserve_bytes
+
+
 def _finish_job(store: NodeStore) -> None:
     job = store._job
     assert job is not None
