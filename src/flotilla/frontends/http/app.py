@@ -31,7 +31,7 @@ from flotilla.frontends.http.api.records import RecordApi
 from flotilla.frontends.http.api.schedules import ScheduleApi
 from flotilla.frontends.http.api.settings import SettingsApi
 from flotilla.frontends.http.api.stream_credit import Unsettled
-from flotilla.frontends.http.api.tasks import TaskApi
+from flotilla.frontends.http.api.tasks.api import TaskApi
 from flotilla.frontends.http.api.topics import TopicApi
 from flotilla.frontends.http.authentication import AuthenticationLayer
 from flotilla.frontends.http.console_files import console_pages

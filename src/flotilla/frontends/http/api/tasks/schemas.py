@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from flotilla.frontends.http.api.task_view import LEASED_TASK, STATUSES, TASK
+from flotilla.frontends.http.api.tasks.view import LEASED_TASK, STATUSES, TASK
 from flotilla.frontends.http.framework.operation import INTEGER, TEXT, Parameter, array, flag, integer, obj, text
 from flotilla.types.limits import IDEMPOTENCY_KEY_BYTES_MAX, PRIORITY_MAX, REASON_BYTES_MAX
 from flotilla.types.tasks import (

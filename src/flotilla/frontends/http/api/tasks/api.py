@@ -13,10 +13,10 @@ import asyncio
 import json
 from typing import Any, Final
 
-from flotilla.frontends.http.api import task_schemas as schemas
 from flotilla.frontends.http.api.settlement_batcher import Settlement, SettlementBatcher
-from flotilla.frontends.http.api.task_queues import ENDPOINT_MEMBER, Queues
-from flotilla.frontends.http.api.task_view import ID, TASK, explained_task, leased_tasks, show_result
+from flotilla.frontends.http.api.tasks import schemas
+from flotilla.frontends.http.api.tasks.queues import ENDPOINT_MEMBER, Queues
+from flotilla.frontends.http.api.tasks.view import ID, TASK, explained_task, leased_tasks, show_result
 from flotilla.frontends.http.framework.operation import Answer, Call, Operation
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import (

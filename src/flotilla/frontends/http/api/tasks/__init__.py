@@ -1,0 +1,1 @@
+"""Tasks over HTTP: messages of task queues, seen as jobs with a state and a result."""
