@@ -29,6 +29,7 @@ from flotilla.types.operations.cluster import (
 )
 from flotilla.types.operations.group_expiry import ExpireGroup
 from flotilla.types.operations.queue import LeaseRange
+from flotilla.types.operations.waiting import ListBlockedKeys, ReadDueTimes
 
 _ERRORS = {error.row.name: error for error in ALL_ERRORS}
 _PLACES = {
@@ -70,6 +71,8 @@ class Grpc:
         DescribeReplicas,
         ReadHistory,
         CountPartitions,
+        ReadDueTimes,
+        ListBlockedKeys,
         ops.ReadLog,
         ops.ReadSnapshot,
         ops.HoldSettlements,

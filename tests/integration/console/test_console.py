@@ -240,6 +240,24 @@ def test_groups_show_what_waits_and_one_is_paused_reset_and_altered(
     console.page.locator("td", has_text="max_deliveries").wait_for()
 
 
+def test_a_group_in_order_by_key_shows_which_keys_are_blocked_and_by_what(console: Console, post: Post) -> None:
+    post("/v1/topics", topic="keyed", partitions=1)
+    keys = ["anna", "anna", "bert", "bert", "bert"]
+    post("/v1/topics/keyed/records", records=[{"payload_text": "x", "key_text": key} for key in keys])
+    poll = {"member": "one", "wait_ms": 5_000, "visibility_ms": 600_000, "ordered_by_key": True}
+    (first, second) = post("/v1/topics/keyed/groups/team/poll", max_messages=5, **poll)["messages"]
+    post("/v1/topics/keyed/groups/team/nack", leases=[second["lease"]], reason="no stock", delay_ms=600_000)
+    console.open("topics/keyed/groups/team")
+    console.see("3 messages wait behind 2 keys")
+    console.row("anna").get_by_text("one").wait_for()
+    console.row("bert").get_by_text("no stock").wait_for()
+    # The message that failed waits for its next attempt: it is due in ten minutes.
+    console.row("5 m to 15 m").get_by_text("1", exact=True).wait_for()
+    assert console.violations() == []
+    console.page.get_by_role("link", name=f"0:{first['offset']}").click()
+    console.see("leased", ".life")
+
+
 # Dead letters.
 
 
@@ -272,6 +290,19 @@ def test_a_schedule_is_created_run_paused_and_deleted(console: Console) -> None:
     console.see("paused")
     console.act("Delete", "nightly", typed="nightly")
     console.see("Nothing recurs yet")
+
+
+def test_delayed_messages_are_shown_by_the_time_when_they_come_due(console: Console, post: Post) -> None:
+    post("/v1/topics", topic="later", partitions=2)
+    for number, delay_ms in enumerate((30_000, 7_200_000, 7_200_000, 40 * 86_400_000)):
+        record = {"payload_text": "x", "delay_ms": delay_ms}
+        post("/v1/topics/later/records", records=[record], partition=number % 2)
+    console.open("schedules")
+    console.page.locator("main").get_by_label("Topic").fill("later")
+    console.press("Look")
+    for bucket, count in (("10 s to 1 m", "1"), ("1 h to 3 h", "2"), ("after 30 d", "1")):
+        console.row(bucket).get_by_text(count, exact=True).wait_for()
+    assert console.violations() == []
 
 
 # Tasks.

@@ -14,6 +14,7 @@ from flotilla.types.operations import schedules as schedules
 from flotilla.types.operations import security as security
 from flotilla.types.operations import stream as streams
 from flotilla.types.operations import transactions as transactions
+from flotilla.types.operations import waiting as waiting
 from flotilla.types.operations.group_expiry import ExpireGroup, GroupUse
 
 u32 = st.one_of(st.integers(0, 300), st.just(2**32 - 1))
@@ -153,6 +154,8 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     cluster.DescribeNode: st.builds(cluster.DescribeNode),
     cluster.ReadHistory: st.builds(cluster.ReadHistory),
     cluster.CountPartitions: st.builds(cluster.CountPartitions),
+    waiting.ReadDueTimes: st.builds(waiting.ReadDueTimes, group=text, **partition),
+    waiting.ListBlockedKeys: st.builds(waiting.ListBlockedKeys, group=text, limit=u32, **partition),
     op.ReadLog: st.builds(op.ReadLog, topic=text, partition=u32, first_index=u64, last_index=u64),
     op.ReadSnapshot: st.builds(op.ReadSnapshot, topic=text, partition=u32, index=u64, offset=u64),
     op.HoldSettlements: st.builds(op.HoldSettlements, hold_id=text, hold_ms=u32),
@@ -331,6 +334,26 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
         replicas=st.dictionaries(u64, u32, max_size=2),
         moving=u32,
         moves=st.lists(moves, max_size=2),
+    ),
+    waiting.DueTimes: st.builds(waiting.DueTimes, counts=st.lists(u64, max_size=3), is_estimated=flags),
+    waiting.BlockedKeys: st.builds(
+        waiting.BlockedKeys,
+        keys=st.lists(
+            st.builds(
+                waiting.BlockedKey,
+                key=st.binary(max_size=5),
+                offset=u64,
+                state=text,
+                holder=text,
+                remaining_ms=u64,
+                attempts=u32,
+                reason=text,
+                blocked=u64,
+            ),
+            max_size=2,
+        ),
+        key_count=u64,
+        message_count=u64,
     ),
     queue.Polled: st.builds(queue.Polled, deliveries=deliveries, visibility_ms=u32, retry_after_ms=u32),
     queue.Settled: st.builds(queue.Settled, expired=leases, settled=leases),

@@ -37,6 +37,7 @@ from flotilla.types.operations import Request, queue
 from flotilla.types.operations.cluster import CountPartitions, DescribeNode, DescribeReplicas, EnterCluster, ReadHistory
 from flotilla.types.operations.pipelines import ListPipelines, Pipeline, ReportPipeline
 from flotilla.types.operations.quotas import Quota
+from flotilla.types.operations.waiting import ListBlockedKeys, ReadDueTimes
 from flotilla.types.records import Record
 from tests.conformance import endpoints
 from tests.conformance.grpc_endpoint import _CALLS
@@ -107,6 +108,8 @@ ROWS: dict[type[Request], Callable[[str], Request]] = {
     ops.Produce: lambda where: ops.Produce(TOPIC, 0, encode_batch([Record(b"1")])),
     ReadHistory: lambda where: ReadHistory(),
     CountPartitions: lambda where: CountPartitions(),
+    ReadDueTimes: lambda where: ReadDueTimes(TOPIC, 0, GROUP),
+    ListBlockedKeys: lambda where: ListBlockedKeys(TOPIC, 0, GROUP),
     ops.ReadLog: lambda where: ops.ReadLog(TOPIC, 0),
     ops.ReadSnapshot: lambda where: ops.ReadSnapshot(TOPIC, 0, 1, 0),
     ops.ReadOffset: lambda where: ops.ReadOffset("stream", TOPIC, 0),

@@ -319,7 +319,7 @@ class QueueLife(RuleBasedStateMachine):
                 is_taken,
                 is_behind and not is_taken,
                 *[returned.contains(offset) for returned in group.ready._returned],
-                leader._delays.pending.contains(offset) and not is_taken,
+                leader.delays.pending.contains(offset) and not is_taken,
             ]
             assert sum(places) == 1, f"{offset} is in {places}"
         leased = sum([end - first for first, end, place in group.taken if place == 1])

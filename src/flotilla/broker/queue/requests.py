@@ -16,6 +16,7 @@ from flotilla.broker.queue.rate_limit import TAKE_MAX
 from flotilla.partition.commands import partition_commands as commands
 from flotilla.partition.explain.explanation import describe_group, explain_message, oldest_unsettled
 from flotilla.partition.explain.history import MessageHistory
+from flotilla.partition.explain.waiting import blocked_keys, due_times
 from flotilla.partition.leader.holders import UNNAMED
 from flotilla.partition.offset_runs import RunSet
 from flotilla.partition.state.idempotency_keys import digests_of
@@ -75,6 +76,7 @@ from flotilla.types.operations.queue import (
     TokensGranted,
 )
 from flotilla.types.operations.transactions import StageSettlement
+from flotilla.types.operations.waiting import BLOCKED_KEYS_SHOWN_MAX, ListBlockedKeys, ReadDueTimes
 from flotilla.types.topics import check_group_name
 
 #: Histories read at once: each takes a slice of every turn of the loop.
@@ -326,6 +328,19 @@ class QueueRequests:
             return
         self._check_open(request.group)
         done(self._describe(request.group))
+
+    def read_due_times(self, request: ReadDueTimes, done: Done) -> None:
+        queue = self._queue
+        if request.group:
+            self._check_open(request.group)
+        queue.catch_up()
+        done(due_times(queue.leader, queue.machine, request.group, queue.now_ms()))
+
+    def list_blocked_keys(self, request: ListBlockedKeys, done: Done) -> None:
+        self._check_open(request.group)
+        self._queue.catch_up()
+        limit = min(request.limit, BLOCKED_KEYS_SHOWN_MAX)
+        done(blocked_keys(self._queue.leader, request.group, limit, self._queue.now_ms()))
 
     def _describe_position(self, group: str) -> GroupDescription:
         queue, machine = self._queue, self._queue.machine

@@ -46,6 +46,7 @@ from flotilla.types.operations.queue import (
     Unsubscribe,
     Withdraw,
 )
+from flotilla.types.operations.waiting import BlockedKeys, DueTimes, ListBlockedKeys, ReadDueTimes
 
 # Parts that several messages share.
 
@@ -288,6 +289,8 @@ REQUEST_ROWS: tuple[Row, ...] = (
     derived(ExplainMessage),
     derived(TakeTokens, start=_START),
     derived(ExpireGroup),
+    derived(ReadDueTimes),
+    derived(ListBlockedKeys),
 )
 
 REPLY_ROWS: tuple[Row, ...] = (
@@ -303,4 +306,6 @@ REPLY_ROWS: tuple[Row, ...] = (
     by_hand(Explanation, _write_explanation, _read_explanation, has_attachment=True),
     derived(TokensGranted),
     derived(GroupUse),
+    derived(DueTimes),
+    derived(BlockedKeys),
 )

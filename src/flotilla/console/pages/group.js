@@ -1,8 +1,11 @@
 // One group: what waits, who works, and where it stands in each partition.
 import { cli, url, useApi, useRights } from "../lib/api.js";
-import { duration, number } from "../lib/format.js";
+import { duration, keyText, number, plural } from "../lib/format.js";
+import { DueTimes } from "../lib/histogram.js";
 import { html } from "../lib/html.js";
 import { Badge, Button, Difference, Failure, Loading, Note, Page, Same, Section, Settings, Table, Tiles, link, settingsAction, useAction } from "../lib/parts.js";
+
+const KEYS_SHOWN = 50;
 
 function start(values) {
   if (values.to === "offset") return { offset: Number(values.offset) };
@@ -28,6 +31,32 @@ function resetAction(topic, group, partitions, done) {
     build: (values) => ({ method: "POST", path, body: body(values, false), cli: cli("group", "reset", topic, group, "--to", place(values), values.partition === "all" ? [] : ["--partition", values.partition]) }),
     done,
   };
+}
+
+/** How the message stands that all others of its key wait for. */
+function standing(row) {
+  if (row.state === "leased") return html`by <code>${row.holder}</code>, ${duration(row.remaining_ms)} left`;
+  return row.remaining_ms ? `in ${duration(row.remaining_ms)}` : "–";
+}
+
+function BlockedKeys({ topic, path, isOrdered }) {
+  const { data, error } = useApi(`${path}/blocked-keys?limit=${KEYS_SHOWN}`, 5000);
+  if (!data || (!data.key_count && !isOrdered)) return html`<${Failure} error=${error} />`;
+  const rest = data.key_count > data.keys.length ? `, of which these have the most` : "";
+  const aside = data.key_count ? `${plural(data.message_count, "message waits", "messages wait")} behind ${plural(data.key_count, "key")}${rest}` : "";
+  return html`<${Section} title="Blocked keys" aside=${aside}>
+    <${Failure} error=${error} />
+    <${Table} label="Blocked keys" rows=${data.keys} rowKey=${(row) => `${row.partition}/${row.key}`}
+      empty=${html`<${Note}>No key is blocked: no message waits for another of its key.<//>`}
+      columns=${[
+        ["Key", (row) => html`<code>${keyText(row)}</code>`],
+        ["Waiting", (row) => number(row.blocked), "right"],
+        ["Behind", (row) => html`<a href=${link("topics", topic, "messages", row.partition, row.offset)}>${row.partition}:${row.offset}</a>`, "one"],
+        ["Which is", (row) => html`<${Badge} tone=${row.state === "retrying" ? "warn" : "info"}>${row.state}<//> ${standing(row)}`, "one"],
+        ["Attempts failed", (row) => number(row.attempts), "right"],
+        ["Reason", (row) => row.reason || "–", "preview"],
+      ]} />
+  <//>`;
 }
 
 export default function Group({ topic, group }) {
@@ -99,6 +128,8 @@ export default function Group({ topic, group }) {
         columns=${[["Member", (row) => html`<code>${row.name}</code>`], ["", (row) => html`<${Badge} tone=${row.is_live ? "good" : "plain"}>${row.is_live ? "live" : "idle"}<//>`],
           ["Leases", (row) => number(row.leased), "right"], ["Last poll", (row) => `${duration(row.last)} ago`, "right"]]} />
     <//>`}
+    ${isQueue && may("consume") && html`<${BlockedKeys} topic=${topic} path=${path} isOrdered=${settings.data?.settings.some((each) => each.name === "ordered" && each.value === "1")} />`}
+    ${isQueue && sum("delayed") > 0 && html`<${Section} title="Delayed messages"><${DueTimes} path=${path} /><//>`}
     ${data.stream && html`<${Section} title="Members">
       <${Table} label="Members" rows=${data.stream.members} rowKey=${(row) => row.name} empty=${html`<${Note}>No member reads.<//>`}
         columns=${[["Member", (row) => html`<code>${row.name}</code>`], ["Client", (row) => row.client], ["Partitions", (row) => row.partitions.join(", ")], ["Last heartbeat", (row) => `${duration(row.heard_ms_ago)} ago`, "right"]]} />

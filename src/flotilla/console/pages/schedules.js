@@ -1,8 +1,9 @@
-// Recurring messages, and when they come next.
+// Recurring messages and when they come next; delayed messages and when they come due.
 import { cli, query, url, useApi, useRights } from "../lib/api.js";
-import { duration, number, preview, time } from "../lib/format.js";
+import { duration, number, plural, preview, time } from "../lib/format.js";
+import { DueTimes } from "../lib/histogram.js";
 import { html } from "../lib/html.js";
-import { Badge, Button, Empty, Failure, Loading, Note, Page, Same, Table, link, useAction } from "../lib/parts.js";
+import { Badge, Button, Empty, Failure, Loading, Note, Page, Same, Section, Table, link, useAction } from "../lib/parts.js";
 
 const NEXT = 5;
 
@@ -27,7 +28,30 @@ function createAction(done) {
   };
 }
 
-export default function Schedules() {
+/** The delayed messages of the topic that the address names, and of a group of it. */
+function Delayed({ topic = "", group = "" }) {
+  const history = useApi("/v1/metrics/history", 10000);
+  const groups = useApi(topic ? url`/v1/topics/${topic}/groups` : null, 15000);
+  const queues = (groups.data?.groups ?? []).filter((each) => each.kind === "queue");
+  const delayed = history.data?.series.delayed?.at(-1);
+  const go = (next) => { location.hash = "#/schedules" + query(next); };
+  function look(event) {
+    event.preventDefault();
+    go({ topic: event.target.elements.topic.value });
+  }
+  const path = group ? url`/v1/topics/${topic}/groups/${group}` : url`/v1/topics/${topic}`;
+  return html`<${Section} title="Delayed messages" aside=${delayed !== undefined && `${plural(delayed, "message is", "messages are")} delayed in all queue groups`}>
+    <form class="filters" onSubmit=${look} key=${topic}>
+      <label>Topic<input name="topic" required value=${topic} autocomplete="off" spellcheck="false" /></label>
+      ${queues.length > 0 && html`<label>Group<select value=${group} onChange=${(event) => go({ topic, group: event.target.value })}>
+        <option value="">whatever groups have done</option>${queues.map((each) => html`<option value=${each.group} selected=${each.group === group}>${each.group}</option>`)}</select></label>`}
+      <button type="submit">Look</button>
+    </form>
+    ${topic && html`<${DueTimes} key=${path} path=${path} /><${Same} request=${{ method: "GET", path: path + "/due-times" }} />`}
+  <//>`;
+}
+
+export default function Schedules({ search }) {
   const { data, error, reload } = useApi("/v1/schedules" + query({ upcoming: NEXT }), 5000);
   const { may } = useRights();
   const [open, dialog] = useAction();
@@ -41,7 +65,7 @@ export default function Schedules() {
   });
   const create = html`<${Button} tone="primary" may=${may("manage")} onClick=${() => open(createAction(reload))}>Create a schedule<//>`;
   return html`<${Page} title="Scheduled" actions=${create}>
-    <p class="dim">The cluster produces these messages by itself. Messages with a delay of their own are counted as delayed in each <a href="#/groups">group</a>.</p>
+    <p class="dim">The cluster produces these messages by itself.</p>
     <${Failure} error=${error} />
     ${!data && !error && html`<${Loading} />`}
     ${data && html`<${Table} label="Schedules" rows=${data.schedules} rowKey=${(row) => row.name}
@@ -58,6 +82,7 @@ export default function Schedules() {
           <${Button} may=${may("manage")} onClick=${() => act("delete", row, "Messages that it has produced stay.")}>Delete<//>`, "end"],
       ]} />`}
     <${Same} line=${cli("schedule", "list", "--next", NEXT)} request=${{ method: "GET", path: "/v1/schedules" + query({ upcoming: NEXT }) }} />
+    <${Delayed} topic=${search.topic} group=${search.group} />
     ${dialog}
   <//>`;
 }

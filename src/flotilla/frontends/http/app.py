@@ -33,6 +33,7 @@ from flotilla.frontends.http.api.settings import SettingsApi
 from flotilla.frontends.http.api.stream_credit import Unsettled
 from flotilla.frontends.http.api.tasks.api import TaskApi
 from flotilla.frontends.http.api.topics import TopicApi
+from flotilla.frontends.http.api.waiting import WaitingApi
 from flotilla.frontends.http.authentication import AuthenticationLayer
 from flotilla.frontends.http.console_files import console_pages
 from flotilla.frontends.http.forwarding_layer import ForwardingLayer
@@ -95,6 +96,7 @@ def operations(gateway: Gateway) -> list[Operation]:
         *HeldMessageApi(gateway).operations(),
         *EventApi(gateway, unsettled).operations(),
         *GroupApi(gateway).operations(),
+        *WaitingApi(gateway).operations(),
         *DeadLetterApi(gateway).operations(),
         *ScheduleApi(gateway).operations(),
         *ClusterApi(gateway).operations(),

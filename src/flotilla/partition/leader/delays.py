@@ -123,6 +123,11 @@ class Delays:
         stretch = self._index.delayed_at(max(first, log_start))
         return stretch if stretch is not None and 0 < stretch.deliver_at_ms <= self.now_ms else None
 
+    def sample(self, count_max: int) -> tuple[list[tuple[int, Offset]], int]:
+        """(time, first offset) of every n-th stretch that is not due, and n: at most `count_max` of them."""
+        step = max(-(-len(self._heap) // count_max), 1)
+        return [(entry >> _OFFSET_BITS, entry & _OFFSET_MASK) for entry in self._heap[::step]], step
+
     def next_due_ms(self) -> int | None:
         return self._heap[0] >> _OFFSET_BITS if self._heap else None
 

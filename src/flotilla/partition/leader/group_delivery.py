@@ -229,6 +229,10 @@ class GroupDelivery:
         """The same for ordered polls."""
         return self._fresh is None and self._keys is not None and self._keys.has_unseen(self.ready)
 
+    def blocked_keys(self, limit: int) -> tuple[list[tuple[bytes, Offset, int]], int, int]:
+        """As KeyOrder.most_blocked, and how many messages are blocked in all."""
+        return ([], 0, 0) if self._keys is None else (*self._keys.most_blocked(limit), self._keys.blocked_count)
+
     def _offered(self, now_ms: int, wanted: int) -> ReadyMessages:
         """The messages that may be delivered now: before delivery has begun, only fresh ones without a delay.
 

@@ -15,7 +15,7 @@ order holds over a change of leaders.
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nlargest
 from typing import Final, TypeAlias
 
 from flotilla.partition.leader.places import BLOCKED, LEASED
@@ -102,6 +102,11 @@ class KeyOrder:
     @property
     def is_full(self) -> bool:
         return self.blocked_count >= BLOCKED_COUNT_MAX
+
+    def most_blocked(self, limit: int) -> tuple[list[tuple[bytes, Offset, int]], int]:
+        """Keys with the message that makes each busy and how many it blocks, the most first; and how many keys."""
+        found = [(len(waiting), key) for key, waiting in self._blocked.items() if waiting]
+        return [(key, self._busy[key], count) for count, key in nlargest(limit, found)], len(found)
 
     def begin_looking_ahead(
         self, ready: ReadyMessages, unplaced: Iterable[tuple[Offset, bytes]], log_end: Offset

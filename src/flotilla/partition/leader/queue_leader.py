@@ -89,7 +89,7 @@ class QueueLeader:
         self._earlier_end = machine.next_offset
         #: The newest time of any call.
         self._now_ms = now_ms
-        self._delays = Delays(machine.index, machine.log_start, now_ms)
+        self.delays = Delays(machine.index, machine.log_start, now_ms)
         self._due_checked_at = _DUE_KEPT
         self._groups: dict[str, GroupDelivery] = {}
         #: (time, group); of a group only the entry of its `timer_ms` is valid.
@@ -146,7 +146,7 @@ class QueueLeader:
         group = GroupDelivery(
             name,
             self._machine,
-            self._delays,
+            self.delays,
             self._ids,
             self._random,
             now_ms=self._now_ms,
@@ -562,10 +562,10 @@ class QueueLeader:
         It may fill the outbox, too.
         """
         now_ms = self._clock(now_ms)
-        is_ready = self._delays.advance(now_ms, self._machine.log_start)
+        is_ready = self.delays.advance(now_ms, self._machine.log_start)
         if self._reading and self._read_on():
             is_ready = True
-        if len(self._delays) > self._due_checked_at:
+        if len(self.delays) > self._due_checked_at:
             self._forget_due()
         due: list[GroupDelivery] = []
         while self._timers and self._timers[0][0] <= now_ms:
@@ -593,8 +593,8 @@ class QueueLeader:
     def _forget_due(self) -> None:
         """Drops due stretches that every group has read."""
         positions = [group.due.positions for group in self._groups.values()]
-        self._delays.forget(positions, self._machine.log_start)
-        self._due_checked_at = max(_DUE_KEPT, 2 * len(self._delays))
+        self.delays.forget(positions, self._machine.log_start)
+        self._due_checked_at = max(_DUE_KEPT, 2 * len(self.delays))
 
     def next_event_ms(self, now_ms: int) -> int | None:
         """The time to call `advance` again, never before now; None: not before another call.
@@ -604,7 +604,7 @@ class QueueLeader:
         if self._reading:
             return now_ms
         times = [self._timers[0][0]] if self._timers else []
-        due_ms = self._delays.next_due_ms()
+        due_ms = self.delays.next_due_ms()
         if due_ms is not None:
             times.append(due_ms)
         return max(now_ms, min(times)) if times else None
@@ -676,7 +676,7 @@ class QueueLeader:
             stretch = self._machine.index.stretch_at(facts.base_offset)
             if stretch is not None:
                 end = facts.base_offset + facts.count
-                self._delays.add(Stretch(stretch.deliver_at_ms, facts.base_offset, end, stretch.priority))
+                self.delays.add(Stretch(stretch.deliver_at_ms, facts.base_offset, end, stretch.priority))
 
     def deaths(self, group: str, limit: int, from_number: int = 0) -> list[Death]:
         """The oldest dead messages without a dead letter, from that number on.
@@ -695,4 +695,4 @@ class QueueLeader:
         now_ms = self._clock(now_ms)
         if reads_due:
             self._has_ready(found, now_ms)
-        return GroupView(found, self._machine, self._delays, self._rules_of(group), now_ms)
+        return GroupView(found, self._machine, self.delays, self._rules_of(group), now_ms)

@@ -1,8 +1,8 @@
 """The operations of a broker: one request and one reply class each, which all layers share.
 
 Grouped by noun: the log, topics, the cluster, queue groups, stream groups, transactions, schedules, users and grants,
-quotas, pipelines, backups, the handshake of a connection. `request.py` says how an operation is declared. How they
-travel belongs to `codec/`, what they do to `broker/`.
+quotas, pipelines, backups, what waits, the handshake of a connection. `request.py` says how an operation is declared.
+How they travel belongs to `codec/`, what they do to `broker/`.
 """
 
 from typing import Final
@@ -22,6 +22,7 @@ from flotilla.types.operations.security import *  # noqa: F403
 from flotilla.types.operations.stream import *  # noqa: F403
 from flotilla.types.operations.topics import *  # noqa: F403
 from flotilla.types.operations.transactions import *  # noqa: F403
+from flotilla.types.operations.waiting import *  # noqa: F403
 
 #: Every operation by its name.
 OPERATIONS: Final[dict[str, type[Request]]] = {

@@ -254,7 +254,7 @@ def test_higher_priorities_come_first_however_much_is_due(is_seen: bool) -> None
     high = [here.append(1, priority=7, deliver_at_ms=DUE_MS - MANY - number) for number in range(3)]
     middle = [here.append(1, priority=3, deliver_at_ms=DUE_MS)]
     here.now_ms = DUE_MS
-    while here.leader._delays.next_due_ms() is not None:
+    while here.leader.delays.next_due_ms() is not None:
         here.leader.advance(here.now_ms)
     assert offsets(here.poll(3)) == high
     assert offsets(here.poll(1)) == middle
@@ -278,7 +278,7 @@ def test_messages_that_are_trimmed_while_a_group_reads_are_skipped() -> None:
 
 def test_only_stretches_that_all_groups_have_read_are_dropped() -> None:
     here = due_long_ago(is_seen=True)
-    known = here.leader._delays
+    known = here.leader.delays
     here.poll(5)
     here.leader._forget_due()
     assert len(known) == MANY - 5

@@ -189,7 +189,7 @@ def test_due_stretches_that_all_groups_have_read_are_dropped(monkeypatch: pytest
             here.append(1, deliver_at_ms=here.now_ms + 10 + number)
         here.pass_ms(100)
         assert offsets(here.poll()) == list(range(5 * wave, 5 * wave + 5))
-    assert len(here.leader._delays) <= 15
+    assert len(here.leader.delays) <= 15
 
 
 # No message is leased twice.

@@ -4,6 +4,7 @@ import pytest
 
 from flotilla.partition.commands.partition_commands import CancelRecords
 from flotilla.partition.explain import delivery_states as states
+from flotilla.partition.explain.waiting import blocked_keys
 from flotilla.partition.leader import key_order
 from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.partition.leader.key_order import KeyOrder
@@ -26,6 +27,23 @@ def test_a_key_is_out_once_and_others_are_not_held_up() -> None:
     assert offsets(here.poll_ordered()) == [0, 2, 3, 4]
     assert here.poll_ordered() == []
     assert [here.state(offset) for offset in (1, 5)] == [states.BLOCKED] * 2
+
+
+def test_the_keys_that_block_most_are_told_with_what_they_wait_for() -> None:
+    here = with_keys(b"a", b"a", b"b", b"b", b"b", b"c")
+    leased = here.poll_ordered()
+    here.settle([each for each in leased if each.first == 2], FAIL, reason="no stock")
+    here.flush()
+    found = blocked_keys(here.leader, GROUP, 1, here.now_ms)
+    assert (found.key_count, found.message_count) == (2, 3)
+    (key,) = found.keys
+    assert (key.key, key.offset, key.state, key.blocked) == (b"b", 2, states.RETRYING, 2)
+    assert (key.attempts, key.reason) == (1, "no stock")
+    other = blocked_keys(here.leader, GROUP, 9, here.now_ms).keys[1]
+    assert (other.key, other.offset, other.state, other.holder, other.blocked) == (b"a", 0, states.LEASED, "m", 1)
+    here.settle([each for each in leased if each.first == 0])
+    here.flush()
+    assert [each.key for each in blocked_keys(here.leader, GROUP, 9, here.now_ms).keys] == [b"b"]
 
 
 def test_the_next_of_a_key_goes_when_the_ack_has_committed() -> None:
