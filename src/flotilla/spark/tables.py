@@ -25,7 +25,8 @@ _REFUSED: Final = re.compile(r"[^A-Za-z0-9_]")
 def attach(
     spark: "SparkSession", servers: str = _SERVERS_DEFAULT, *, lake: str | None = None, **options: Any
 ) -> dict[str, str]:
-    """Makes a view `flotilla.<topic>` of every topic, and returns the name of each.
+    """Makes a view `flotilla.<topic>` of every topic, or of those that match `subscribePattern`, and returns the name
+    of each.
 
     With a lake, rows that are archived come from there and later ones from the log, each once; topics that were deleted
     are in it, too. A topic that is archived with a schema has the decoded columns, unless `includeDecoded` is false.
@@ -43,9 +44,10 @@ def attach(
 
     register(spark)
     given = {"servers": servers, "includeHeaders": "true", **({"lake": lake} if lake else {}), **options}
-    given = {name: str(value) for name, value in given.items()}
+    chosen = read_options({name: str(value) for name, value in given.items()})
+    given = {name: str(value) for name, value in given.items() if name.lower() != "subscribepattern"}
     is_global = spark.conf.get("spark.sql.globalTempDatabase", None) == SCHEMA
-    topics = all_topics(read_options(given))
+    topics = [name for name in all_topics(chosen) if re.fullmatch(chosen.subscribe_pattern or ".*", name)]
     names = {topic: topic if is_global else _REFUSED.sub("_", topic) for topic in topics}
     for topic, name in names.items():
         twins = [other for other in topics if names[other].lower() == name.lower()]

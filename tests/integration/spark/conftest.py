@@ -13,6 +13,7 @@ import pytest
 from flotilla import Client
 from flotilla.cli.local_cluster import LocalCluster
 from tests.integration.lake.object_store import object_store, prepare_environment
+from tests.integration.ports import free_ports
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,6 +77,9 @@ def spark(_spark_environment: None, tmp_path_factory: pytest.TempPathFactory) ->
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.globalTempDatabase", "flotilla")
         .config("spark.driver.memory", "1g")
+        # The same JVM serves sessions of Spark Connect.
+        .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
+        .config("spark.connect.grpc.binding.port", str(free_ports(1)[0]))
         # A machine that is busy takes longer to start a process than Spark waits for by default.
         .config("spark.python.authenticate.socketTimeout", "120s")
         .getOrCreate()

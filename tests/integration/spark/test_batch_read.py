@@ -49,20 +49,18 @@ def _iso(ms: int) -> str:
     return _time(ms).isoformat() + "Z"
 
 
-@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
-def test_batches_of_any_size_and_compression(
-    spark: Any, client: Client, servers: str, topic: Topic, compression: str
-) -> None:
-    name = topic(partitions=1)
-    with client.producer(name, compression=compression, batch_records=700) as producer:
-        for number in range(5_000):
-            producer.send(b"%d" % number, timestamp_ms=BASE_MS + number)
-        producer.flush()
+def test_batches_of_any_size_and_compression(spark: Any, client: Client, servers: str, topic: Topic) -> None:
+    name = topic(partitions=3)
+    for partition, compression in enumerate(("none", "lz4", "zstd")):
+        with client.producer(name, compression=compression, batch_records=700) as producer:
+            for number in range(5_000):
+                producer.send(b"%d" % number, timestamp_ms=BASE_MS + number, partition=partition)
+            producer.flush()
 
-    rows = read(spark, servers, subscribe=name, columns="value,offset").orderBy("offset").collect()
+    rows = read(spark, servers, subscribe=name, columns="partition,value,offset").orderBy("partition", "offset")
 
-    assert [row.value for row in rows] == [b"%d" % number for number in range(5_000)]
-    assert [row.offset for row in rows] == list(range(5_000))
+    found = [tuple(row) for row in rows.collect()]
+    assert found == [(partition, b"%d" % number, number) for partition in range(3) for number in range(5_000)]
 
 
 def test_a_partition_is_split_among_tasks(spark: Any, client: Client, servers: str, topic: Topic) -> None:

@@ -1,6 +1,11 @@
-"""The driver and its JVM are killed in the middle of everything; a run from the checkpoints completes it."""
+"""The driver and its JVM are killed in the middle of everything; a run from the checkpoints completes it.
+
+The driver is run by the interpreter of a virtual environment that is not activated: Spark's workers must use the same
+one.
+"""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -34,10 +39,14 @@ def _run_doomed(folder: Path, **said: str) -> None:
     (folder / "faults").mkdir(parents=True)
     words = json.dumps({**said, "folder": str(folder), "java_flags": JAVA_FLAGS})
     log = folder / "program.log"
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("PYSPARK_")}
     with log.open("wb") as output:
         # Into a file: a pipe would stay open for as long as any process of Spark's lives.
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.spark.doomed", words], stdout=output, stderr=output
+            [sys.executable, "-m", "tests.integration.spark.doomed", words],
+            env=environment,
+            stdout=output,
+            stderr=output,
         )
         try:
             code = process.wait(2 * QUERY_S_MAX)

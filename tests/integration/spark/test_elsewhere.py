@@ -1,4 +1,4 @@
-"""Sessions in other processes: Spark Connect, and a cluster of two workers from the pip package."""
+"""Programs in other processes: over Spark Connect, and with a cluster of two workers from the pip package."""
 
 import os
 import re
@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ PROGRAM = """
     kind, address, servers, name, copy, checkpoint, java_flags = sys.argv[1:]
     builder = SparkSession.builder.appName("elsewhere")
     if kind == "connect":
-        spark = builder.remote(address).config("spark.driver.extraJavaOptions", java_flags).getOrCreate()
+        spark = builder.remote(address).getOrCreate()
         import flotilla.spark
     else:
         spark = (builder.master(address).config("spark.ui.enabled", "false").config("spark.cores.max", "2")
@@ -90,10 +91,10 @@ def topics(client: Client, topic: Topic) -> tuple[str, str]:
     return name, topic(partitions=2)
 
 
-@pytest.mark.usefixtures("_spark_environment")
-def test_spark_connect(servers: str, topics: tuple[str, str], tmp_path: Path) -> None:
+def test_spark_connect(spark: Any, servers: str, topics: tuple[str, str], tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="Spark Connect speaks gRPC")
-    printed = _run("connect", "local[2]", servers, *topics, tmp_path / "checkpoint")
+    address = f"sc://127.0.0.1:{spark.conf.get('spark.connect.grpc.binding.port')}"
+    printed = _run("connect", address, servers, *topics, tmp_path / "checkpoint")
     assert printed.split() == ["count", "1500", "copied", "1500", "refused", "True", "committed", "True"]
 
 

@@ -1,28 +1,19 @@
-"""The example script for Spark runs to its end against the cluster, in a process and a session of its own.
+"""The example script for Spark runs to its end against the cluster, in the shared session."""
 
-It is run by the interpreter of a virtual environment that is not activated: Spark's workers must use the same one.
-"""
-
-import os
-import subprocess
-import sys
+import runpy
 from pathlib import Path
+from typing import Any
 
-from flotilla.cli.local_cluster import LocalCluster
+import pytest
 
-ROOT = Path(__file__).parents[3]
+EXAMPLE = Path(__file__).parents[3] / "examples" / "spark_table.py"
 
 
-def test_the_example_runs_to_its_end(cluster: LocalCluster, tmp_path: Path) -> None:
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("PYSPARK_")}
-    ran = subprocess.run(
-        [sys.executable, str(ROOT / "examples/spark_table.py")],
-        cwd=tmp_path,
-        env={**environment, "FLOTILLA_SERVERS": ",".join(cluster.servers)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines() == ["rows: 100", "keys: 10", "first message of a worker: True"]
+def test_the_example_runs_to_its_end(
+    spark: Any, servers: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FLOTILLA_SERVERS", servers)
+    # Other tests need the session.
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    assert capsys.readouterr().out.splitlines() == ["rows: 100", "keys: 10", "first message of a worker: True"]

@@ -64,5 +64,5 @@ def test_views_and_streams_have_what_is_archived_and_what_is_live(
     ledger.produce(client, 10)
     assert spark.sql(f"SELECT count(*) FROM {names[name]} WHERE topic = '{name}'").first()[0] == 1_060
     client.delete_topic(name)
-    assert name in flotilla.spark.attach(spark, servers, lake=lake)
+    assert list(flotilla.spark.attach(spark, servers, lake=lake, subscribePattern=name)) == [name]
     assert spark.sql(f"SELECT count(*) FROM {names[name]}").first()[0] == 1_000

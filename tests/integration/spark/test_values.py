@@ -194,11 +194,12 @@ def test_decoded_columns_of_lake_and_log_are_one(
         ).first()
         assert tuple(found) == (102, total + 1000, 91, 1, 11, 11, 102)
 
-    check(spark.table(flotilla.spark.attach(spark, servers, lake=lake)[orders]))
+    choice = {"lake": lake, "subscribePattern": orders}
+    check(spark.table(flotilla.spark.attach(spark, servers, **choice)[orders]))
     check(flotilla_table(spark, orders, servers=servers, lake=lake))
     # A session whose views are in Spark's own catalog.
     monkeypatch.setattr(tables, "SCHEMA", "attached")
-    names = flotilla.spark.attach(spark, servers, lake=lake)
+    names = flotilla.spark.attach(spark, servers, **choice)
     assert names[orders] == f"attached.`{orders.replace('-', '_')}`"
     check(spark.table(names[orders]))
 
@@ -215,7 +216,7 @@ def test_decoded_columns_of_lake_and_log_are_one(
 
     assert run_archive(said).rows == 2
     check(spark.table(names[orders]))
-    plain = flotilla.spark.attach(spark, servers, lake=lake, includeDecoded=False)
+    plain = flotilla.spark.attach(spark, servers, **choice, includeDecoded=False)
     assert spark.table(plain[orders]).columns == list(COLUMNS)
     with pytest.raises(Exception, match=r"(?s)has no decoded columns"):
         read(spark, servers, subscribe=copy, lake=lake, includeDecoded=True)
