@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from flotilla.broker import cluster_clock as broker_clock
+from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
 from flotilla.broker.cluster_clock import ClusterClock
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.broker.partition.pending_batch import PendingBatch
@@ -22,6 +24,7 @@ from flotilla.broker.queue.waiters import QueueWaiter
 from flotilla.client._core.calls import CallResult, ClientCall, deadline_passed
 from flotilla.client.producer._batch import Batch
 from flotilla.client.producer._partition_lane import PartitionLane
+from flotilla.client.queue._settlements import Settlements
 from flotilla.client.stream._core import StreamMember, _Partition
 from flotilla.client.transaction.aio import AsyncTransaction
 from flotilla.metadata.stream_groups import StreamGroup, StreamGroupTable
@@ -30,17 +33,19 @@ from flotilla.partition.leader.group_delivery import GroupDelivery
 from flotilla.partition.leader.key_order import KeyOrder
 from flotilla.partition.leader.settlement_outbox import Piece
 from flotilla.partition.offset_runs import Run
-from flotilla.partition.state.group import Death
+from flotilla.partition.state.group import Death, GroupState
 from flotilla.partition.state.group_table import GroupTable
 from flotilla.partition.state.transactions import Part, Staging
 from flotilla.runtime.confirmations import Confirmations
 from flotilla.runtime.pause_detector import PauseDetector
 from flotilla.sim.mutants.replacement import Replacement, replaced
 from flotilla.storage import block, framing
-from flotilla.types.errors import FlotillaError, NotFoundError
+from flotilla.types.errors import FlotillaError, NotFoundError, OutcomeUnknownError, TransactionEndedError
 from flotilla.types.ids import Offset
-from flotilla.types.operations import OffsetCommitted, OffsetFound, ReadOffset
+from flotilla.types.operations import ONCE, OffsetCommitted, OffsetFound, ReadOffset
+from flotilla.types.operations.queue import Settled
 from flotilla.types.operations.stream import NO_OFFSET
+from flotilla.types.operations.transactions import TransactionDecided
 from tests.unit.broker import test_cluster_clock as cluster_clock
 from tests.unit.broker.fleet import Node, single_node
 from tests.unit.broker.partition import test_host as host
@@ -51,6 +56,7 @@ from tests.unit.broker.queue import test_settlement_log as settlement_log
 from tests.unit.broker.queue_driver import TOPIC
 from tests.unit.client.core import test_session as session
 from tests.unit.client.producer import test_partition_lane as partition_lane
+from tests.unit.client.queue import test_settlements as settlements
 from tests.unit.client.stream import test_core as stream_member
 from tests.unit.client.stream_brokers import StreamBrokers
 from tests.unit.client.transaction import test_cancelled_commits as cancelled_commits
@@ -59,6 +65,7 @@ from tests.unit.partition.batches import new_log
 from tests.unit.partition.leader import test_key_order as key_order
 from tests.unit.partition.leader import test_queue_leader as queue_leader
 from tests.unit.partition.state import test_fences as fences
+from tests.unit.partition.state import test_group as group
 from tests.unit.runtime import test_node as node
 from tests.unit.storage import test_salt as salt
 
@@ -151,6 +158,42 @@ def _ignore_failed_stages(original: Any) -> Any:
             return
 
     return flush
+
+
+def _agree_with_everybody(original: Any) -> Any:
+    """A decision that came too late is answered as done."""
+
+    def decide(self: TransactionDecisions, command: Any, done: Done) -> None:
+        try:
+            original(self, command, done)
+        except TransactionEndedError:
+            done(TransactionDecided(False))
+
+    return decide
+
+
+def _bury_too_many(original: Any) -> Any:
+    """A death is buried before its letter is there."""
+    return lambda self, below_number, first=0: original(self, min(below_number + 1, self.next_death), first)
+
+
+def _never_unsure(original: Any) -> Any:
+    """A lost connection counts as a refusal."""
+    return lambda self, error, *, is_unsure: original(self, error, is_unsure=False)
+
+
+def _read_no_refusals(original: Any) -> Any:
+    """A settlement that a broker refused counts as done."""
+
+    def returned(self: Settlements, call: Any, place: Any, settled: Any, result: Any) -> None:
+        original(self, call, place, settled, Settled([]) if isinstance(result, Settled) else result)
+
+    return returned
+
+
+def _believe_the_latest_clock(original: Any) -> Any:
+    """One clock that is ahead leads all of them."""
+    return lambda offsets, quorum: offsets[-1] if len(offsets) >= quorum else None
 
 
 def _forget_refused(original: Any) -> Any:
@@ -279,10 +322,16 @@ def _commit_without_an_answer() -> None:
         cancelled_commits.test_a_stage_without_an_answer_ends_the_transaction(patch)
 
 
-def _node() -> Node:
+def _node(topic: str = TOPIC) -> Node:
     node = single_node()
-    node.fleet.create(TOPIC)
+    node.fleet.create(topic)
     return node
+
+
+def _three_clocks() -> cluster_clock.Machine:
+    machine = cluster_clock.Machine(3)
+    machine.run(1_000)
+    return machine
 
 
 #: What takes whose place, and the test that must fail then.
@@ -302,6 +351,23 @@ MUTANTS: dict[str, tuple[Replacement, Callable[[], None]]] = {
     "begin-again": (
         (StreamGroupTable, "_rebalance", _begin_again),
         lambda: stream_groups.test_any_walk_keeps_one_owner_for_each_partition(1),
+    ),
+    "agree-with-everybody": (
+        (TransactionDecisions, "_decide", _agree_with_everybody),
+        lambda: transactions.test_every_request_can_be_repeated(_node(transactions.ORDERS)),
+    ),
+    "bury-too-many": ((GroupState, "bury", _bury_too_many), group.test_the_buried_are_forgotten_in_order),
+    "never-unsure": (
+        (ClientCall, "failed", _never_unsure),
+        lambda: session.test_a_connection_lost_with_a_request_on_it(ONCE, True, OutcomeUnknownError),
+    ),
+    "read-no-refusals": (
+        (Settlements, "_returned", _read_no_refusals),
+        settlements.test_a_lease_of_another_consumer_is_refused_by_name,
+    ),
+    "latest-clock": (
+        (broker_clock, "agreed", _believe_the_latest_clock),
+        lambda: cluster_clock.test_one_clock_that_jumps_changes_nothing(_three_clocks(), 2, cluster_clock.YEAR_MS),
     ),
     "begin-unclaimed": (
         (StreamMember, "_claim", _begin_unclaimed),

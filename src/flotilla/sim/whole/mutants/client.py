@@ -2,19 +2,11 @@
 
 from typing import Any, Final
 
-from flotilla.client._core.calls import ClientCall
 from flotilla.client._core.routes import Routes
 from flotilla.client.producer._batch import UNNUMBERED, Batch
 from flotilla.client.producer._partition_lane import PartitionLane
 from flotilla.sim.whole.mutants.mutant import WholeMutant
 from flotilla.types.errors import FlotillaError
-
-
-def _never_unsure(original: Any) -> Any:
-    def failed(self: ClientCall, error: FlotillaError, *, is_unsure: bool) -> None:
-        original(self, error, is_unsure=False)
-
-    return failed
 
 
 def _number_again(original: Any) -> Any:
@@ -48,18 +40,12 @@ def _learn_nothing(original: Any) -> Any:
 
 MUTANTS: Final = (
     WholeMutant(
-        "never-unsure",
-        "a lost connection counts as a refusal",
-        ((ClientCall, "failed", _never_unsure),),
-        ("queue",),
-        ("kill", "reset", "isolate"),
-    ),
-    WholeMutant(
         "number-again",
         "a batch that is sent again has a new number",
         ((PartitionLane, "_send", _number_again),),
         ("log",),
         ("slow-path", "reset", "kill"),
+        seed=3,
     ),
     WholeMutant(
         "deny-batches",
@@ -68,6 +54,7 @@ MUTANTS: Final = (
         ("log",),
         ("slow-path", "cut-client", "cut"),
         60,
+        seed=5,
     ),
     WholeMutant(
         "keep-the-epoch",
@@ -76,6 +63,7 @@ MUTANTS: Final = (
         ("log",),
         ("slow-path", "cut-client", "cut"),
         60,
+        seed=2,
     ),
     WholeMutant(
         "learn-nothing",

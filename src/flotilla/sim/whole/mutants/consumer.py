@@ -5,9 +5,11 @@ from typing import Any, Final
 from flotilla.client.admin.dead_letter import DeadLetter
 from flotilla.client.admin.dead_letters import AsyncDeadLetters
 from flotilla.client.queue._lease_renewal import LeaseRenewal
-from flotilla.client.queue._settlements import Settlements
+from flotilla.client.queue._leases import Lease
+from flotilla.client.queue._settlements import Settlements, Settler
+from flotilla.client.queue.outcome import Outcome
 from flotilla.sim.whole.mutants.mutant import WholeMutant
-from flotilla.types.operations.queue import Settled
+from flotilla.types.errors import FlotillaError
 from flotilla.types.records import Record
 
 
@@ -15,24 +17,27 @@ def _never_renew(original: Any) -> Any:
     return lambda self: []
 
 
+class _Unheard:
+    """Stands for a caller that was answered already."""
+
+    def __init__(self, settler: Settler) -> None:
+        self.is_awaited = settler.is_awaited
+
+    def ended(self, lease: Lease, mask: int, expired: int, error: FlotillaError | None) -> None:
+        pass
+
+
 def _answer_at_once(original: Any) -> Any:
-    def add(self: Settlements, lease: Any, mask: int, outcome: Any, ended: Any, *, is_awaited: bool = True) -> None:
-        original(self, lease, mask, outcome, lambda *_: None, is_awaited=is_awaited)
-        ended(lease, mask, 0, None)
+    def add(self: Settlements, lease: Lease, mask: int, outcome: Outcome, settler: Settler) -> None:
+        original(self, lease, mask, outcome, _Unheard(settler))
+        settler.ended(lease, mask, 0, None)
 
     return add
 
 
-def _read_no_refusals(original: Any) -> Any:
-    def returned(self: Settlements, call: Any, partition: int, settled: Any, result: Any) -> None:
-        original(self, call, partition, settled, Settled([]) if isinstance(result, Settled) else result)
-
-    return returned
-
-
 def _redrive_without_a_key(original: Any) -> Any:
-    def record(self: AsyncDeadLetters, letter: DeadLetter) -> Record:
-        found: Record = original(self, letter)
+    def record(self: AsyncDeadLetters, letter: DeadLetter, topic_id: int) -> Record:
+        found: Record = original(self, letter, topic_id)
         return found._replace(idempotency_key=b"")
 
     return record
@@ -51,14 +56,6 @@ MUTANTS: Final = (
         ((Settlements, "add", _answer_at_once),),
         ("queue",),
         ("kill", "isolate", "power"),
-    ),
-    WholeMutant(
-        "read-no-refusals",
-        "a settlement that a broker refused counts as done",
-        ((Settlements, "_returned", _read_no_refusals),),
-        ("queue",),
-        ("isolate", "cut-client", "pause", "kill"),
-        60,
     ),
     WholeMutant(
         "redrive-without-a-key",

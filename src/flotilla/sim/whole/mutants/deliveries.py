@@ -80,10 +80,6 @@ def _one_more_attempt(original: Any) -> Any:
     return split
 
 
-def _bury_too_many(original: Any) -> Any:
-    return lambda self, below_number, first: original(self, min(below_number + 1, self.next_death), first)
-
-
 def _forget_failures(original: Any) -> Any:
     def read_failures(reader: Any, queue: GroupState, count: int, reasons: list[str]) -> None:
         original(reader, queue, count, reasons)
@@ -201,17 +197,6 @@ MUTANTS: Final = (
         "a message dies one attempt late",
         ((DeliveryLimits, "split", _one_more_attempt),),
         ("queue",),
-    ),
-    WholeMutant(
-        "bury-too-many",
-        "a death is buried before its letter is there",
-        ((GroupState, "bury", _bury_too_many),),
-        ("queue",),
-        (
-            "isolate",
-            "kill",
-            "pause",
-        ),
     ),
     WholeMutant(
         "forget-failures",

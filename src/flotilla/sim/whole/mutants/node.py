@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Any, Final
 
-from flotilla.broker import cluster_clock
 from flotilla.frontends.tcp.connection import Connection
 from flotilla.peers.connection import PeerConnection
 from flotilla.peers.link import PeerLink
@@ -54,10 +53,6 @@ def _keep_requests_of_the_dead(original: Any) -> Any:
     return finish
 
 
-def _believe_the_latest_clock(original: Any) -> Any:
-    return lambda offsets, quorum: offsets[-1] if len(offsets) >= quorum else None
-
-
 MUTANTS: Final = (
     WholeMutant(
         "report-before-writing",
@@ -95,14 +90,6 @@ MUTANTS: Final = (
         ((Connection, "finish", _keep_requests_of_the_dead),),
         ("queue",),
         (),
-        60,
-    ),
-    WholeMutant(
-        "latest-clock",
-        "one clock that is ahead leads all of them",
-        ((cluster_clock, "agreed", _believe_the_latest_clock),),
-        ("queue",),
-        ("jump",),
         60,
     ),
 )

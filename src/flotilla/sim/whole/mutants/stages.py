@@ -33,8 +33,15 @@ def _show_at_once(original: Any) -> Any:
 
 
 def _lose_a_part(original: Any) -> Any:
-    def stage(self: StagedTransactions, transaction_id: str, index: Index, facts: BatchFacts, now_ms: int) -> Staging:
-        staging: Staging = original(self, transaction_id, index, facts, now_ms)
+    def stage(
+        self: StagedTransactions,
+        transaction_id: str,
+        index: Index,
+        facts: BatchFacts,
+        now_ms: int,
+        timeout_ms: int = 0,
+    ) -> Staging:
+        staging: Staging = original(self, transaction_id, index, facts, now_ms, timeout_ms)
         if len(staging.parts) > 2:
             staging.parts.pop()
         return staging
@@ -160,6 +167,7 @@ MUTANTS: Final = (
         ((TransactionTable, "decide", _last_decision_stands), (TransactionTable, "check", _any_decision)),
         ("transactions",),
         ("kill", "isolate", "transfer"),
+        seed=2,
     ),
     WholeMutant(
         "settle-nothing",
@@ -174,6 +182,7 @@ MUTANTS: Final = (
         ((GroupDelivery, "__init__", _forget_staged_acks),),
         ("transactions",),
         ("kill", "isolate", "transfer"),
+        seed=4,
     ),
     WholeMutant(
         "keep-aborted",

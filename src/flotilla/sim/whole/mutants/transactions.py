@@ -3,16 +3,12 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
 from flotilla.broker.partition.transactions import PartitionTransactions
 from flotilla.broker.queue.groups import PartitionQueue
 from flotilla.client.transaction._core import PendingAcks
 from flotilla.client.transaction.aio import AsyncTransaction
 from flotilla.partition.leader.transactions import Decision
 from flotilla.sim.whole.mutants.mutant import WholeMutant
-from flotilla.types.errors import FlotillaError, TransactionEndedError
-from flotilla.types.operations import Reply
-from flotilla.types.operations.transactions import TransactionDecided
 
 
 def _stage_no_acks(original: Any) -> Any:
@@ -48,16 +44,6 @@ def _never_block(original: Any) -> Any:
     return property(lambda self: False)
 
 
-def _agree_with_everybody(original: Any) -> Any:
-    def decide(self: TransactionDecisions, command: Any, done: Any) -> None:
-        def answered(result: Reply | FlotillaError) -> None:
-            done(TransactionDecided(False) if isinstance(result, TransactionEndedError) else result)
-
-        original(self, command, answered)
-
-    return decide
-
-
 MUTANTS: Final = (
     WholeMutant(
         "stage-no-acks",
@@ -90,13 +76,5 @@ MUTANTS: Final = (
         "other batches are stored between those of a transaction",
         ((PartitionTransactions, "is_blocking", _never_block),),
         ("transactions",),
-    ),
-    WholeMutant(
-        "agree-with-everybody",
-        "a decision that came too late is answered as done",
-        ((TransactionDecisions, "_decide", _agree_with_everybody),),
-        ("transactions",),
-        ("kill", "isolate", "cut-client"),
-        60,
     ),
 )
