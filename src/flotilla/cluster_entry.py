@@ -17,6 +17,7 @@ from flotilla.broker.ports import Cancel, Consensus, Outside
 from flotilla.client.credentials import JoinCredentials
 from flotilla.client.node_client import node_client
 from flotilla.metadata.commands import RegisterBroker
+from flotilla.metadata.values import NO_LABELS
 from flotilla.node import Node
 from flotilla.peers.handshake import (
     ACCEPTED,
@@ -80,6 +81,7 @@ class ClusterEntry:
         self._outside = outside
         #: This node's registration; known once its listeners are open.
         self.registration: RegisterBroker | None = None
+        self.labels = NO_LABELS
         #: Called once, when `expulsion` is set: the owner ends the node.
         self.on_expelled: Callable[[], None] = _no_owner
         #: Why the node must end; None: it need not.
@@ -224,6 +226,8 @@ class ClusterEntry:
                 http=own.http_address,
                 incarnation=self._own.data,
                 token=token,
+                machine=self.labels.machine,
+                zone=self.labels.zone,
             )
         others = {node: address for node, address in reply.peers.items() if node != own.node}
         if not others:

@@ -41,6 +41,7 @@ from flotilla.gateway.guarded import GuardedGateway
 from flotilla.machine import Lane, here
 from flotilla.metadata.commands import RegisterBroker
 from flotilla.metadata.security.users import SECRET_BYTES
+from flotilla.metadata.values import Labels
 from flotilla.node import Node, NodeParts
 from flotilla.peers.handshake import KnownPeer
 from flotilla.raft.options import RaftOptions
@@ -417,7 +418,8 @@ class Server:
         grpc_port = await self._grpc.start(grpc.host, grpc.port, settings.grpc_tls_listen) if grpc is not None else 0
         own = self._registration(port, http_port, grpc_port)
         self._own = self.entry.registration = own
-        self.membership.start(own, self._data.identity.incarnation)
+        self.entry.labels = Labels(settings.machine, settings.zone)
+        self.membership.start(own, self._data.identity.incarnation, self.entry.labels)
         self.entry.start()
         if settings.join:
             self.entry.enter([str(address) for address in settings.join])

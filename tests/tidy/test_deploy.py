@@ -109,7 +109,8 @@ def test_manifests_are_valid(name: str, manifest: dict[str, object]) -> None:
 def test_the_chart_renders_valid_manifests_of_the_same_kinds() -> None:
     validate = pytest.importorskip("kubernetes_validate").validate
     chart = DEPLOY / "helm"
-    given = ["--set", "nodes=5", "--set", "settings.disk_warn_free=10%", "--set", "storage.className=fast"]
+    chosen = ("nodes=5", "settings.disk_warn_free=10%", "storage.className=fast", "spreadOverZones=true")
+    given = [word for value in chosen for word in ("--set", value)]
     for flags in ([], given):
         command = [installed("helm"), "template", "shop", str(chart), *flags]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -120,7 +121,8 @@ def test_the_chart_renders_valid_manifests_of_the_same_kinds() -> None:
         assert sorted(each["kind"] for each in rendered) == sorted(each["kind"] for _, each in MANIFESTS)
     (pods,) = [each for each in rendered if each["kind"] == "StatefulSet"]
     (container,) = pods["spec"]["template"]["spec"]["containers"]
-    variables = {each["name"]: each["value"] for each in container["env"]}
+    variables = {each["name"]: each.get("value") for each in container["env"]}
+    assert {"FLOTILLA_MACHINE", "FLOTILLA_ZONE"} <= variables.keys()
     assert variables["FLOTILLA_DISK_WARN_FREE"] == "10%"
     assert read_peers(variables["FLOTILLA_PEERS"]) == {number: f"shop-{number - 1}.shop:7601" for number in range(1, 6)}
 

@@ -13,9 +13,11 @@ from flotilla.types.operations.cluster import (
     DISK_REFUSES,
     DISK_STALLED,
     INSECURE,
+    LABELS_TOO_FEW,
     REPLICA_BEHIND,
     REPLICA_DOWN,
     REPLICA_FORGETFUL,
+    REPLICAS_TOGETHER,
     RETENTION_HELD,
     UNDER_REPLICATED,
     UPGRADE_POSSIBLE,
@@ -69,7 +71,8 @@ def test_every_reason_is_explained() -> None:
 
 
 def test_every_warning_is_explained() -> None:
-    disk, replicas = {DISK_STALLED, DISK_LOW, DISK_REFUSES}, {REPLICA_DOWN, REPLICA_BEHIND, REPLICA_FORGETFUL}
+    disk = {DISK_STALLED, DISK_LOW, DISK_REFUSES}
+    replicas = {REPLICA_DOWN, REPLICA_BEHIND, REPLICA_FORGETFUL, REPLICAS_TOGETHER, LABELS_TOO_FEW}
     codes = {*disk, *replicas, INSECURE, UNDER_REPLICATED, RETENTION_HELD, UPGRADE_POSSIBLE}
     section = page().partition("### Warnings")[2].partition("## Metrics")[0]
     assert {code for row in table_rows(section) for code in re.findall(r"[A-Z_]{4,}", row[0])} == codes

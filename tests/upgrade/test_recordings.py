@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flotilla.cli.app import app
+from flotilla.types.version import CLUSTER_VERSION_MAX as NEWEST
 from tests.upgrade.node_here import node_here
 from tests.upgrade.recording import FOLDER, observe
 
@@ -49,14 +50,14 @@ def test_the_cluster_of_an_earlier_version_is_upgraded(recording: Path) -> None:
         assert "UPGRADE_POSSIBLE" in [warning.code for warning in client.admin.describe_node().warnings]
         runner = CliRunner(env={"FLOTILLA_SERVERS": metadata.brokers[0].client})
         for words, told in (
-            (["cluster", "upgrade", "--dry-run"], "the cluster would go from version 1 to 3\n"),
-            (["cluster", "upgrade"], "the cluster went from version 1 to 3\n"),
-            (["cluster", "upgrade"], "the cluster is at version 3, the highest that all nodes support\n"),
+            (["cluster", "upgrade", "--dry-run"], f"the cluster would go from version 1 to {NEWEST}\n"),
+            (["cluster", "upgrade"], f"the cluster went from version 1 to {NEWEST}\n"),
+            (["cluster", "upgrade"], f"the cluster is at version {NEWEST}, the highest that all nodes support\n"),
         ):
             assert runner.invoke(app, words).output == told
-        assert "version 3: " in runner.invoke(app, ["cluster", "status"]).output
+        assert f"version {NEWEST}: " in runner.invoke(app, ["cluster", "status"]).output
     with node_here(recording / "data") as client:
-        assert client.admin.metadata().cluster_version == 3
+        assert client.admin.metadata().cluster_version == NEWEST
         assert observe(client) == expected(recording)
 
 

@@ -6,14 +6,15 @@ reaches the log.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import astuple
 from typing import Final
 
 from flotilla.broker.ports import Consensus, Outside
-from flotilla.metadata.commands import Command, encode_command
+from flotilla.metadata.commands import Command, LabelNode, encode_command
 from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.transactions import TransactionTable
-from flotilla.metadata.values import ACTIVE, DRAINING, LEAVING, Broker, Topic
+from flotilla.metadata.values import ACTIVE, DRAINING, LEAVING, NO_LABELS, Broker, Labels, Topic
 from flotilla.raft.messages import Entry
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
@@ -29,6 +30,7 @@ from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId, Term
 from flotilla.types.operations import BrokerInfo, GetMetadata, Metadata, PartitionInfo, TopicInfo
 from flotilla.types.operations.cluster import PartitionCounts
 from flotilla.types.snapshot_data import SnapshotData
+from flotilla.types.version import NODES_LABELLED
 
 BROKER_STATES: Final = {ACTIVE: "active", DRAINING: "draining", LEAVING: "leaving"}
 #: The group of the cluster's metadata.
@@ -100,6 +102,11 @@ class Catalog:
     def brokers(self) -> Mapping[NodeId, Broker]:
         """A live view."""
         return self.machine.state.brokers
+
+    def has_labels(self, wanted: LabelNode) -> bool:
+        """Whether the metadata have these labels of a node, as far as the cluster's version has any."""
+        known = self.machine.state.labels.get(wanted.node, NO_LABELS)
+        return self.cluster_version < NODES_LABELLED or known == Labels(wanted.machine, wanted.zone)
 
     def peers(self) -> dict[NodeId, str]:
         """Where the brokers listen to each other."""
@@ -261,6 +268,7 @@ class Catalog:
                 broker.grpc_address,
                 broker.version,
                 *(self._outside.versions_of(broker.node) or _NOT_KNOWN),
+                *astuple(self.machine.state.labels.get(broker.node, NO_LABELS)),
             )
             for _, broker in sorted(self.brokers().items())
         ]

@@ -1,4 +1,4 @@
-"""Warnings about the replicas of partitions that this node leads: too few, down, behind, or forgetful.
+"""Warnings about the replicas of partitions that this node leads: too few, too close, down, behind, or forgetful.
 
 Only a leader knows how its replicas are, so each node warns of the partitions that it leads, and the metadata group if
 it leads that. One warning covers all partitions with the same trouble on the same node.
@@ -9,6 +9,9 @@ from typing import Final, NamedTuple
 
 from flotilla.broker.catalog import Catalog
 from flotilla.broker.group_names import GroupNames
+from flotilla.metadata.placement import APART, Sharing, sharing, spread
+from flotilla.metadata.state import ClusterState
+from flotilla.metadata.values import ACTIVE
 from flotilla.raft.node import RaftNode
 from flotilla.raft.progress import REPLICATE, Progress
 from flotilla.raft.roles import LEADER
@@ -16,9 +19,11 @@ from flotilla.replica.replica import Replica
 from flotilla.types.ids import NO_NODE, NodeId
 from flotilla.types.limits import WARNED_PARTITIONS_MAX
 from flotilla.types.operations.cluster import (
+    LABELS_TOO_FEW,
     REPLICA_BEHIND,
     REPLICA_DOWN,
     REPLICA_FORGETFUL,
+    REPLICAS_TOGETHER,
     UNDER_REPLICATED,
     NodeWarning,
 )
@@ -30,6 +35,14 @@ _NAMED_MAX: Final = 5
 
 _SENTENCES: Final = {
     UNDER_REPLICATED: "{count} under-replicated, with fewer replicas than the topic asks for: {names}",
+    REPLICAS_TOGETHER: (
+        "replicas of {count} share a machine or a zone, although there are enough of them: {names}; "
+        "run `flotilla topic rebalance`"
+    ),
+    LABELS_TOO_FEW: (
+        "replicas of {count} share a machine or a zone, because there are fewer of them than replicas: {names}; add "
+        "nodes on other machines and in other zones, or lower the replication factor"
+    ),
     REPLICA_DOWN: "node {node} cannot be reached; it has a replica of {count}: {names}",
     REPLICA_BEHIND: "node {node} is behind or learns in {count}: {names}",
     REPLICA_FORGETFUL: "node {node} lost entries that it had acknowledged in {count} and learns them again: {names}",
@@ -38,7 +51,7 @@ _SENTENCES: Final = {
 
 class Trouble(NamedTuple):
     code: str
-    #: NO_NODE: replicas are missing, wherever they should be.
+    #: NO_NODE: of the partition as a whole.
     node: NodeId = NO_NODE
 
 
@@ -56,6 +69,7 @@ class ReplicaWarnings:
         """The names of the partitions that have each trouble."""
         found: dict[Trouble, list[str]] = {}
         state = self._catalog.machine.state
+        closeness = Closeness(state)
         for replica in replicas:
             if replica.raft.role != LEADER:
                 continue
@@ -63,9 +77,31 @@ class ReplicaWarnings:
             assignment = state.assignments.get(replica.group)
             if assignment is not None and state.missing_replicas(assignment):
                 troubles.append(Trouble(UNDER_REPLICATED))
+            if assignment is not None and (code := closeness.trouble(assignment.place.wanted)):
+                troubles.append(Trouble(code))
             for trouble in troubles:
                 found.setdefault(trouble, []).append(str(self._names.of(replica.group)))
         return found
+
+
+class Closeness:
+    """Whether replicas share a machine or a zone, and whether they need to."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._sites = state.sites()
+        self._brokers = [node for node, broker in sorted(state.brokers.items()) if broker.state == ACTIVE]
+        #: By the number of replicas.
+        self._least: dict[int, Sharing] = {}
+
+    def trouble(self, replicas: tuple[NodeId, ...]) -> str:
+        """The code of the warning; empty: they are apart."""
+        found = sharing(replicas, self._sites)
+        if found == APART:
+            return ""
+        count = len(replicas)
+        if count not in self._least:
+            self._least[count] = sharing(spread(self._brokers, count, self._sites), self._sites)
+        return REPLICAS_TOGETHER if found > self._least[count] else LABELS_TOO_FEW
 
 
 def of_members(replica: Replica, is_up: Callable[[NodeId], bool]) -> list[Trouble]:

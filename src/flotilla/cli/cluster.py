@@ -220,8 +220,9 @@ def _show_status(
         )
         return
     note_stale(metadata)
-    columns = ("node", "address", "alive", "state", "controller", "leads", "replicas", "version")
-    keys = ("node", "client", "is_alive", "state", "is_controller", "leads", "replicas", "version")
+    labels = [label for label in ("machine", "zone") if any(row[label] for row in rows)]
+    columns = ("node", "address", "alive", "state", "controller", "leads", "replicas", "version", *labels)
+    keys = ("node", "client", "is_alive", "state", "is_controller", "leads", "replicas", "version", *labels)
     print_table(columns, [_painted([row[key] for key in keys]) for row in rows])
     parts = sum(len(topic.partitions) for topic in metadata.topics)
     without_leader = sum(part.leader == NO_NODE for topic in metadata.topics for part in topic.partitions)

@@ -19,9 +19,10 @@ from flotilla.cli.terminal.pairs import read_settings_of
 from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
 from flotilla.cli.terminal.watching import Watch, show_again
 from flotilla.cli.transfer.topic_records import export, import_records
+from flotilla.metadata.placement import sharing, site
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE
-from flotilla.types.operations import Metadata, TopicInfo
+from flotilla.types.operations import BrokerInfo, Metadata, TopicInfo
 from flotilla.types.topics import SETTINGS, resolve_settings, show_settings
 
 topic_app = typer.Typer(name="topic", help="Create, inspect and change topics.", no_args_is_help=True)
@@ -59,11 +60,22 @@ def create(
     with cluster.connect() as client:
         try:
             made = client.create_topic(name, partitions=partitions, replication_factor=replication_factor, **chosen)
+            _warn_of_sharing(made, client.admin.metadata([name]).brokers)
         except AlreadyExistsError:
             if not if_not_exists:
                 raise
             made = find_topic(client, name)
     show_topic(made, as_json=as_json)
+
+
+def _warn_of_sharing(topic: TopicInfo, brokers: list[BrokerInfo]) -> None:
+    """A new topic: its replicas share a machine or a zone only where there are too few."""
+    labelled = [broker for broker in brokers if broker.machine or broker.zone]
+    sites = {broker.node: site(broker.node, machine=broker.machine, zone=broker.zone) for broker in labelled}
+    found = [sharing(part.replicas, sites) for part in topic.partitions]
+    noun = "machine" if any(each.machines for each in found) else "zone" if any(each.zones for each in found) else ""
+    if noun:
+        note(f"warning: replicas of a partition share a {noun}, because there are fewer {noun}s than replicas")
 
 
 @topic_app.command("list")

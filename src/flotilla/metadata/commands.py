@@ -45,7 +45,7 @@ from flotilla.metadata.stream_commands import (
 )
 from flotilla.types.errors import InvalidArgumentError, UnknownEntryError
 from flotilla.types.ids import GroupId, NodeId
-from flotilla.types.version import CLUSTER_VERSION_STORED, TOPIC_OWNERS
+from flotilla.types.version import CLUSTER_VERSION_STORED, NODES_LABELLED, TOPIC_OWNERS
 
 VERSION: Final = 1
 MAGIC: Final = 0x444D
@@ -90,6 +90,17 @@ class RegisterBroker:
     #: How often its data directory has been started, and a number drawn for this start; 0: not counted.
     starts: int
     process: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LabelNode:
+    """A node states its labels, before it registers: no replica is placed on a broker whose labels are not known."""
+
+    node: NodeId
+    #: Empty: none.
+    machine: str
+    zone: str
     now_ms: int
 
 
@@ -231,6 +242,7 @@ Command: TypeAlias = (
     InitCluster
     | SetClusterVersion
     | RegisterBroker
+    | LabelNode
     | SetBrokerState
     | RemoveBroker
     | CreateTopic
@@ -299,6 +311,7 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
     29: ResizeTopic,
     30: AlterGroup,
     31: SetClusterVersion,
+    32: LabelNode,
     40: PutSchedule,
     41: PauseSchedule,
     42: RemoveSchedule,
@@ -320,10 +333,11 @@ _COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
 FIRST_VERSION_BY_COMMAND: Final[Mapping[type[Command], int]] = {
     SetClusterVersion: CLUSTER_VERSION_STORED,
     CreateOwnedTopic: TOPIC_OWNERS,
+    LabelNode: NODES_LABELLED,
 }
 _KIND_BY_COMMAND: Final = {command: kind for kind, command in _COMMAND_BY_KIND.items()}
 #: All but `now_ms`, which is in the head and the last field of each class.
-_FIELDS_BY_KIND: Final = {kind: fields_of(command, without="now_ms") for kind, command in _COMMAND_BY_KIND.items()}
+_FIELDS_BY_KIND: Final = {kind: fields_of(command, without=["now_ms"]) for kind, command in _COMMAND_BY_KIND.items()}
 
 
 def encode_command(command: Command) -> bytes:

@@ -14,7 +14,7 @@ So the order and the types of fields are the format: changing them needs a new v
 recorded bytes. Reading raises InvalidArgumentError for malformed bytes, and nothing else.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import NoneType
 from typing import Any, Final, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
@@ -67,9 +67,9 @@ def layout_of(annotation: Any, special: Special = _PLAIN) -> Layout:
     return Layout(fields.write, lambda reader: annotation(*fields.read(reader)))
 
 
-def fields_of(kind: type, *, without: str = "", special: Special = _PLAIN) -> Layout:
-    """The fields of a class but the one named by `without`. Reads a list of their values, in the order of the class."""
-    layouts = {name: layout_of(each, special) for name, each in get_type_hints(kind).items() if name != without}
+def fields_of(kind: type, *, without: Collection[str] = (), special: Special = _PLAIN) -> Layout:
+    """The fields of a class but those in `without`. Reads a list of their values, in the order of the class."""
+    layouts = {name: layout_of(each, special) for name, each in get_type_hints(kind).items() if name not in without}
     writers = [(name, layout.write) for name, layout in layouts.items()]
     readers = [layout.read for layout in layouts.values()]
 

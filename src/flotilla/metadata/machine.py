@@ -26,6 +26,7 @@ from flotilla.metadata.commands import (
     DeleteTopic,
     ForgetTransaction,
     InitCluster,
+    LabelNode,
     RegisterBroker,
     RemoveBroker,
     SetBrokerState,
@@ -76,7 +77,7 @@ from flotilla.metadata.stream_commands import (
 )
 from flotilla.metadata.stream_groups import GroupMember, StreamGroup
 from flotilla.metadata.transactions import Transaction
-from flotilla.metadata.values import ACTIVE, Broker, Cluster, Partition, Topic
+from flotilla.metadata.values import ACTIVE, Broker, Cluster, Labels, Partition, Topic
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnknownEntryError
 from flotilla.types.ids import Index, NodeId
 from flotilla.types.snapshot_data import SnapshotData
@@ -105,6 +106,7 @@ class MetadataMachine:
             InitCluster: self._init_cluster,
             SetClusterVersion: self._set_cluster_version,
             RegisterBroker: self._register_broker,
+            LabelNode: lambda command: self.state.put_labels(command.node, Labels(command.machine, command.zone)),
             SetBrokerState: self._set_broker_state,
             RemoveBroker: self._remove_broker,
             CreateTopic: self._create_topic,
@@ -280,7 +282,8 @@ class MetadataMachine:
     def _new_partitions(self, first: int, count: int, replication_factor: int) -> tuple[Partition, ...]:
         brokers: list[NodeId] = placeable_brokers(self.state)
         load = {node: self.state.load(node) for node in brokers}
-        placed = place(brokers, load, partitions=count, replication_factor=replication_factor)
+        sites = self.state.sites()
+        placed = place(brokers, load, partitions=count, replication_factor=replication_factor, sites=sites)
         return self.state.new_partitions(first, placed)
 
     def _delete_topic(self, command: DeleteTopic) -> Topic:

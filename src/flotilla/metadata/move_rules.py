@@ -71,10 +71,11 @@ def resized(state: ClusterState, topic: Topic, factor: int) -> list[tuple[GroupI
     """The replicas of the topic's partitions with another replication factor."""
     brokers = [node for node, broker in sorted(state.brokers.items()) if broker.state == ACTIVE]
     load = {node: state.load(node) for node in state.brokers}
+    sites = state.sites()
     plan = []
     for place in topic.partitions:
         free = [node for node in brokers if node in place.wanted or may_receive(state, place.group, node)]
-        target = resize(Placed(place.group, place.wanted, factor), free, load)
+        target = resize(Placed(place.group, place.wanted, factor), free, load, sites)
         for node in target:
             if node not in place.wanted:
                 load[node] = load[node].plus_replica()

@@ -1,12 +1,19 @@
-"""The placement of new partitions: a pure function of the load of each broker.
+"""The placement of new partitions: a pure function of the load and the labels of each broker.
 
-A partition takes the brokers with the fewest replicas. Of those, the one that leads the fewest partitions comes first:
-it is the preferred leader. Ties go to the lower node id, so every replica of the metadata computes the same placement.
-Existing partitions are not moved.
+A partition takes brokers that share neither a machine nor a zone, as far as there are enough of them, and of those the
+ones with the fewest replicas. The one that leads the fewest partitions comes first: it is the preferred leader. Ties go
+to the lower node id, so every replica of the metadata computes the same placement. Existing partitions are not moved.
+
+Machines and zones form a tree: a machine is named within its zone, a node without a machine is one by itself, and the
+zone of a node without a zone is its machine. That is why taking one node after the other, each from the machine and the
+zone with the fewest replicas so far, shares as little as any choice does. Machines come first: where there are fewer
+zones than replicas, no machine gets a second replica to make the zones even.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
 
 from flotilla.types.ids import NodeId
 
@@ -24,6 +31,69 @@ class Load:
 
 _IDLE = Load()
 
+_Place: TypeAlias = NodeId | str | tuple[str, str]
+
+
+class Site(NamedTuple):
+    """Where a node is: what it loses its power or its network with."""
+
+    machine: _Place
+    zone: _Place
+
+
+#: Of the nodes that have labels. Without any, all nodes are apart.
+Sites: TypeAlias = Mapping[NodeId, Site]
+NO_SITES: Final[Sites] = {}
+
+
+class Sharing(NamedTuple):
+    """How many pairs of a partition's replicas share a machine, and how many a zone. Less is better, machines first."""
+
+    machines: int
+    zones: int
+
+
+APART: Final = Sharing(0, 0)
+
+
+def site(node: NodeId, *, machine: str, zone: str) -> Site:
+    place: _Place = (zone, machine) if machine else node
+    return Site(place, zone or place)
+
+
+def sharing(replicas: Iterable[NodeId], sites: Sites) -> Sharing:
+    if not sites:
+        return APART
+    places = [_site_of(node, sites) for node in replicas]
+    return Sharing(_pairs([place.machine for place in places]), _pairs([place.zone for place in places]))
+
+
+def crowding(node: NodeId, replicas: Iterable[NodeId], sites: Sites) -> Sharing:
+    """How many of these replicas share the machine of a node, and how many its zone."""
+    if not sites:
+        return APART
+    own = _site_of(node, sites)
+    places = [_site_of(other, sites) for other in replicas]
+    return Sharing(
+        sum(place.machine == own.machine for place in places), sum(place.zone == own.zone for place in places)
+    )
+
+
+def spread(nodes: Sequence[NodeId], width: int, sites: Sites, beside: Collection[NodeId] = ()) -> list[NodeId]:
+    """`width` of these nodes that share as little as possible with each other and with `beside`; the first ones win."""
+    if not sites:
+        return list(nodes[: max(width, 0)])
+    chosen: list[NodeId] = []
+    left = {node: _site_of(node, sites) for node in nodes}
+    near = [_site_of(node, sites) for node in beside]
+    machines, zones = Counter([each.machine for each in near]), Counter([each.zone for each in near])
+    while left and len(chosen) < width:
+        best = min(left, key=lambda node: (machines[left[node].machine], zones[left[node].zone]))
+        machines[left[best].machine] += 1
+        zones[left.pop(best).zone] += 1
+        chosen.append(best)
+    return chosen
+
 
 def place(
     brokers: Sequence[NodeId],
@@ -31,6 +101,7 @@ def place(
     *,
     partitions: int,
     replication_factor: int,
+    sites: Sites = NO_SITES,
 ) -> list[tuple[NodeId, ...]]:
     """Replicas for each of `partitions`, the preferred leader first; never two on one broker."""
     assert brokers, "no broker can take the replicas"
@@ -43,10 +114,20 @@ def place(
     placed = []
     for _ in range(partitions):
         # Sorting is stable and `nodes` ascends, so equal loads keep the order of ids.
-        chosen = sorted(nodes, key=replicas.__getitem__)[:width]
+        chosen = spread(sorted(nodes, key=replicas.__getitem__), width, sites)
         leader = min(chosen, key=lambda node: (leaders[node], replicas[node], node))
         for node in chosen:
             replicas[node] += 1
         leaders[leader] += 1
         placed.append((leader, *[node for node in chosen if node != leader]))
     return placed
+
+
+def _site_of(node: NodeId, sites: Sites) -> Site:
+    return sites.get(node) or Site(node, node)
+
+
+def _pairs(places: list[_Place]) -> int:
+    if len(set(places)) == len(places):
+        return 0
+    return sum([count * (count - 1) // 2 for count in Counter(places).values()])

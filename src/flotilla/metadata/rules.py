@@ -21,6 +21,7 @@ from flotilla.metadata.commands import (
     DeleteTopic,
     ForgetTransaction,
     InitCluster,
+    LabelNode,
     RegisterBroker,
     RemoveBroker,
     SetBrokerState,
@@ -85,6 +86,8 @@ CLUSTER_ID_LENGTH_MAX: Final = 64
 CLUSTER_NAME_LENGTH_MAX: Final = 64
 ADDRESS_LENGTH_MAX: Final = 255
 VERSION_LENGTH_MAX: Final = 64
+#: As long as the name of a machine in DNS.
+LABEL_LENGTH_MAX: Final = 253
 #: Handshakes between nodes have 16 bits for it.
 _CLUSTER_VERSION_LIMIT: Final = 2**16 - 1
 #: Ids travel as unsigned integers of 32 bits in names of files and in settings.
@@ -203,6 +206,17 @@ def _register_broker(state: ClusterState, command: RegisterBroker) -> None:
         raise AlreadyExistsError(f"node {command.node} has registered start {known.starts} of its data directory")
     if known is None and len(state.brokers) >= BROKER_COUNT_MAX:
         raise OverloadedError(f"a cluster has at most {BROKER_COUNT_MAX} brokers")
+
+
+def _label_node(state: ClusterState, command: LabelNode) -> None:
+    _check_nodes((command.node,))
+    if command.node in state.removed_nodes:
+        raise ConfigurationChangeError(f"node {command.node} was removed")
+    for noun, label in (("a machine", command.machine), ("a zone", command.zone)):
+        if label:
+            _check_text(noun, label, LABEL_LENGTH_MAX)
+    if command.node not in state.labels and len(state.labels) >= BROKER_COUNT_MAX:
+        raise OverloadedError(f"a cluster has at most {BROKER_COUNT_MAX} labelled nodes")
 
 
 def _set_broker_state(state: ClusterState, command: SetBrokerState) -> None:
@@ -467,6 +481,7 @@ _RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
     InitCluster: _init_cluster,
     SetClusterVersion: _set_cluster_version,
     RegisterBroker: _register_broker,
+    LabelNode: _label_node,
     SetBrokerState: _set_broker_state,
     RemoveBroker: _remove_broker,
     CreateTopic: _create_topic,

@@ -21,13 +21,15 @@ from flotilla.metadata.security.users import FrozenSecurity
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_groups import Share, StreamGroup
 from flotilla.metadata.transactions import Transaction
-from flotilla.metadata.values import Broker, Cluster, Partition, Tombstone, Topic
+from flotilla.metadata.values import Broker, Cluster, Labels, Partition, Tombstone, Topic
 from flotilla.types.errors import CorruptionError, InvalidArgumentError
 from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.snapshot_data import SnapshotData, whole
-from flotilla.types.version import CLUSTER_VERSION_STORED, FIRST, TOPIC_OWNERS
+from flotilla.types.version import CLUSTER_VERSION_STORED, FIRST, NODES_LABELLED, TOPIC_OWNERS
 
-VERSION: Final = 12
+VERSION: Final = 13
+#: Before nodes had labels.
+_WITHOUT_LABELS: Final = 12
 #: Before topics had owners.
 _WITHOUT_OWNERS: Final = 11
 #: Before the cluster version was stored.
@@ -61,10 +63,12 @@ class Snapshot(NamedTuple):
     join_tokens: tuple[JoinToken, ...]
     #: Since version 11.
     cluster_version: int = FIRST
+    #: Since version 13. By node.
+    labels: tuple[tuple[NodeId, Labels], ...] = ()
 
 
 # A partition's number is its place in its topic.
-_PLACE: Final = fields_of(Partition, without="number")
+_PLACE: Final = fields_of(Partition, without=["number"])
 
 
 def _write_partitions(writer: Writer, partitions: tuple[Partition, ...]) -> None:
@@ -138,11 +142,12 @@ _SPECIAL: Final = {
     FrozenDecisions: Layout(_write_ended, _read_ended),
     FrozenApplications: Layout(_write_applications, _read_applications),
 }
-_UNOWNED_TOPIC: Final = fields_of(Topic, without="owner", special=_SPECIAL)
+_UNOWNED_TOPIC: Final = fields_of(Topic, without=["owner"], special=_SPECIAL)
 _EARLIER: Final = _SPECIAL | {Topic: Layout(_UNOWNED_TOPIC.write, lambda reader: Topic(*_UNOWNED_TOPIC.read(reader)))}
 _LAYOUTS: Final = {
-    FIRST_LAYOUT: fields_of(Snapshot, without="cluster_version", special=_EARLIER),
-    _WITHOUT_OWNERS: fields_of(Snapshot, special=_EARLIER),
+    FIRST_LAYOUT: fields_of(Snapshot, without=["cluster_version", "labels"], special=_EARLIER),
+    _WITHOUT_OWNERS: fields_of(Snapshot, without=["labels"], special=_EARLIER),
+    _WITHOUT_LABELS: fields_of(Snapshot, without=["labels"], special=_SPECIAL),
     VERSION: fields_of(Snapshot, special=_SPECIAL),
 }
 
@@ -169,6 +174,7 @@ def freeze(applied: Index, state: ClusterState) -> Snapshot:
         security=state.security.freeze(),
         join_tokens=state.join_tokens.freeze(),
         cluster_version=state.cluster_version,
+        labels=tuple(sorted(state.labels.items())),
     )
 
 
@@ -182,8 +188,10 @@ def encode(snapshot: Snapshot) -> bytes:
 
 
 def _version_in(cluster_version: int) -> int:
-    if cluster_version >= TOPIC_OWNERS:
+    if cluster_version >= NODES_LABELLED:
         return VERSION
+    if cluster_version >= TOPIC_OWNERS:
+        return _WITHOUT_LABELS
     return _WITHOUT_OWNERS if cluster_version >= CLUSTER_VERSION_STORED else FIRST_LAYOUT
 
 
@@ -215,6 +223,7 @@ def _restore(snapshot: Snapshot) -> ClusterState:
     for broker in snapshot.brokers:
         state.put_broker(broker)
     state.removed_nodes.update(snapshot.removed_nodes)
+    state.labels.update(snapshot.labels)
     for topic in snapshot.topics:
         state.put_topic(topic)
     for tombstone in snapshot.tombstones:

@@ -16,7 +16,7 @@ that another one replaces keeps its nodes among the hosts, and only the end of a
 from collections.abc import Iterable
 from dataclasses import replace
 
-from flotilla.metadata.placement import Load
+from flotilla.metadata.placement import Load, Sites, site
 from flotilla.metadata.scheduling.schedules import ScheduleTable
 from flotilla.metadata.security.join_tokens import JoinTokenTable
 from flotilla.metadata.security.users import SecurityTable
@@ -24,9 +24,11 @@ from flotilla.metadata.stream_groups import StreamGroupTable
 from flotilla.metadata.transactions import TransactionTable
 from flotilla.metadata.values import (
     FIRST_PARTITION_GROUP,
+    NO_LABELS,
     Assignment,
     Broker,
     Cluster,
+    Labels,
     Move,
     Partition,
     Tombstone,
@@ -52,6 +54,7 @@ class ClusterState:
         "cluster",
         "cluster_version",
         "join_tokens",
+        "labels",
         "moves",
         "names",
         "next_group",
@@ -71,6 +74,8 @@ class ClusterState:
         #: What every node can read (`types/version`). Never goes down.
         self.cluster_version = FIRST
         self.brokers: dict[NodeId, Broker] = {}
+        #: Of nodes that have any; of some before they are brokers.
+        self.labels: dict[NodeId, Labels] = {}
         #: Brokers that left, and when. Their ids are not used again: a node with an empty disk and a known id could
         #: vote for a leader without entries that it had stored.
         self.removed_nodes: dict[NodeId, int] = {}
@@ -118,6 +123,12 @@ class ClusterState:
         """The load when all planned moves are done."""
         return Load(self._replicas.get(node, 0), self._leaders.get(node, 0))
 
+    def sites(self) -> Sites:
+        """Where the nodes are, for placement."""
+        return {
+            node: site(node, machine=labels.machine, zone=labels.zone) for node, labels in sorted(self.labels.items())
+        }
+
     def assignments_to(self, node: NodeId) -> dict[GroupId, Assignment]:
         """All groups of which the node may hold data, present and planned."""
         return {group: self.assignments[group] for group in sorted(self._assigned.get(node, ()))}
@@ -135,12 +146,19 @@ class ClusterState:
         assert broker.node not in self.removed_nodes
         self.brokers[broker.node] = broker
 
+    def put_labels(self, node: NodeId, labels: Labels) -> None:
+        if labels == NO_LABELS:
+            self.labels.pop(node, None)
+        else:
+            self.labels[node] = labels
+
     def remove_broker(self, node: NodeId, now_ms: int) -> None:
         """Its unconfirmed removals count as confirmed: that disk never returns."""
         assert not self._assigned.get(node), "a broker with replicas cannot leave"
         for tombstone in self.tombstones_for(node):
             self.confirm_removed(tombstone.group, node)
         del self.brokers[node]
+        self.labels.pop(node, None)
         self.removed_nodes[node] = now_ms
 
     def new_partitions(self, first: int, placed: Iterable[tuple[NodeId, ...]]) -> tuple[Partition, ...]:
@@ -161,6 +179,7 @@ class ClusterState:
             )
         self.brokers = {broker.node: broker}
         self.removed_nodes = {}
+        self.labels = {}
         self.tombstones, self._tombstoned = {}, {}
         self.join_tokens = JoinTokenTable()
 

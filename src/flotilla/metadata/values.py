@@ -46,6 +46,17 @@ class Broker:
 
 
 @dataclass(frozen=True, slots=True)
+class Labels:
+    """The machine and the zone of a node, as its settings have them; empty: it has none."""
+
+    machine: str = ""
+    zone: str = ""
+
+
+NO_LABELS: Final = Labels()
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
     """A planned change of a partition's replicas. Its leader carries it out and reports the end."""
 

@@ -75,6 +75,8 @@ def _row(default: Any, kind: Kind, section: str, help: str, scope: Scope = Scope
     return field(default=default, metadata={"kind": kind, "section": section, "help": help, "scope": scope})
 
 
+_LABEL: Final = "up to 253 letters, digits, dots, dashes and underscores"
+_LABEL_PATTERN: Final = "[A-Za-z0-9._-]{0,253}"
 INSECURE_RULE: Final = "other machines can connect there, and whoever does can read, change and delete everything"
 
 
@@ -93,6 +95,21 @@ class NodeSettings:
         text("a path that can be printed"),
         "Node",
         "The folder of the node's data. It is created if it is missing; one node at a time may use it.",
+    )
+
+    machine: str = _row(
+        "",
+        text(_LABEL, _LABEL_PATTERN),
+        "Node",
+        "A name for the machine of this node, where several nodes share one: no two replicas of a partition are on one "
+        "machine if there are enough of them. Empty: a machine of its own.",
+    )
+    zone: str = _row(
+        "",
+        text(_LABEL, _LABEL_PATTERN),
+        "Node",
+        "A name for the part of the site that can fail as a whole, such as a rack or an availability zone: no two "
+        "replicas of a partition are in one zone if there are enough of them. Empty: a zone of its own.",
     )
 
     listen: Address = _row(

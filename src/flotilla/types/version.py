@@ -16,7 +16,7 @@ __version__ = "0.2.0.dev0"
 
 #: The range that this program supports.
 CLUSTER_VERSION_MIN: Final = 1
-CLUSTER_VERSION_MAX: Final = 3
+CLUSTER_VERSION_MAX: Final = 4
 
 #: The version of a cluster that does not store its version.
 FIRST: Final = 1
@@ -27,12 +27,15 @@ FIRST: Final = 1
 CLUSTER_VERSION_STORED: Final = 2
 #: A topic has an owner, and users have quotas of partitions and stored bytes.
 TOPIC_OWNERS: Final = 3
+#: The metadata have the labels of nodes: the command that sets them, and their field in snapshots.
+NODES_LABELLED: Final = 4
 
 #: What each version brought, for people.
 NEWS: Final = {
     FIRST: "the formats of 0.2.0",
     CLUSTER_VERSION_STORED: "the cluster stores its version",
     TOPIC_OWNERS: "topics have owners, and users have quotas of partitions and stored bytes",
+    NODES_LABELLED: "nodes have labels, `machine` and `zone`, that replicas of a partition do not share",
 }
 
 

@@ -17,7 +17,7 @@ WAIT_S_MAX = 60
 @pytest.fixture
 def newcomer(tmp_path) -> Iterator[Broker]:
     """A node that waits."""
-    broker = Broker(4, tmp_path, LOOPBACK, free_ports(2), {"await_init": "true"})
+    broker = Broker(4, tmp_path, LOOPBACK, free_ports(2), {"await_init": "true", "zone": "north"})
     broker.start()
     try:
         yield broker
@@ -56,7 +56,8 @@ def test_a_node_joins_and_leaves(flotilla, newcomer: Broker):
 
     status = json.loads(flotilla("cluster", "status", "--wait", "--json").stdout)
     assert status["moves"] == []
-    assert {broker["node"]: broker["state"] for broker in status["brokers"]}[4] == "active"
+    (fourth,) = [broker for broker in status["brokers"] if broker["node"] == 4]
+    assert (fourth["state"], fourth["machine"], fourth["zone"]) == ("active", "", "north")
     flotilla("topic", "alter", "spread", "-r", "2")
     wait_factor(flotilla, "spread", 2)
     refused = flotilla("topic", "alter", "spread", "-r", "5", code=5)

@@ -20,6 +20,7 @@ from flotilla.codec.batch.facts import facts_of, span_of
 from flotilla.codec.batch.records import encode_batch
 from flotilla.metadata.commands import Command, RegisterBroker, decode_command
 from flotilla.metadata.move_commands import ConfirmLost
+from flotilla.metadata.values import NO_LABELS, Labels
 from flotilla.raft import reasons
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Configuration, Message
@@ -184,8 +185,14 @@ class Node:
         self.broker = Broker(self.settings, self.catalog, self.membership, self, self, self.found, enter)
         own = (self.fleet.addresses.get(self.node, client_address(self.node)), peer_address(self.node))
         self.membership.start(
-            RegisterBroker(CLUSTER, self.node, *own, "", "", "1", 0, 0, self.now_ms()), self.incarnation
+            RegisterBroker(CLUSTER, self.node, *own, "", "", "1", 0, 0, self.now_ms()),
+            self.incarnation,
+            self.labels,
         )
+
+    @property
+    def labels(self) -> Labels:
+        return self.fleet.labels.get(self.node, NO_LABELS)
 
     def found(self, others: dict[NodeId, str]) -> None:
         self.links.update(others)
@@ -427,10 +434,12 @@ class Fleet:
         settings: NodeSettings | None = None,
         addresses: Mapping[NodeId, str] | None = None,
         wall_ahead_ms: int = 0,
+        labels: Mapping[NodeId, Labels] | None = None,
     ) -> None:
         """`addresses` are those for clients."""
         self.clock = Clock()
         self.addresses = addresses or {}
+        self.labels = dict(labels or {})
         self.settings = settings or NodeSettings(cluster_name=CLUSTER)
         self.nodes: dict[NodeId, Node] = {}
         self.cut: set[NodeId] = set()
@@ -510,7 +519,15 @@ class Fleet:
         def ask() -> None:
             controllers = [other for other in self.nodes.values() if other.is_running and _leads_metadata(other)]
             if controllers and box.is_running and box.driver is boot:
-                request = JoinCluster(node, peer_address(node), client_address(node), "", box.incarnation)
+                request = JoinCluster(
+                    node,
+                    peer_address(node),
+                    client_address(node),
+                    "",
+                    box.incarnation,
+                    machine=box.labels.machine,
+                    zone=box.labels.zone,
+                )
                 controllers[0].broker.handle(request, answered)
             else:
                 box.later(50, ask)

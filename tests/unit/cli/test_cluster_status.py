@@ -1,10 +1,12 @@
 """`cluster status`: what counts as whole, and the warnings it prints."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from flotilla.cli.cluster import _is_whole, _show_status
+from flotilla.cli.topic import _warn_of_sharing
 from flotilla.types.operations import Metadata
 from flotilla.types.operations.cluster import (
     REPLICA_BEHIND,
@@ -36,6 +38,37 @@ def test_a_missing_replica_makes_the_cluster_incomplete(code: str, is_whole: boo
     """A broker that is down counts by itself, and a replica that is behind catches up."""
     assert _is_whole(metadata(), [])
     assert _is_whole(metadata(), [warning(code)]) is is_whole
+
+
+def test_labels_have_columns_where_there_are_any(capsys: pytest.CaptureFixture[str]) -> None:
+    _show_status(metadata(), [], {}, [], as_json=False)
+    assert "zone" not in capsys.readouterr().out
+    found = replace(metadata(), brokers=[replace(BROKERS[0], zone="north"), *BROKERS[1:]])
+    _show_status(found, [], {}, [], as_json=False)
+    shown = capsys.readouterr().out
+    assert "north" in shown
+    assert "machine" not in shown
+    _show_status(found, [], {}, [], as_json=True)
+    assert [row["zone"] for row in json.loads(capsys.readouterr().out)["brokers"]] == ["north", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ((("m", ""), ("m", "")), "share a machine, because there are fewer machines than replicas"),
+        ((("m", "a"), ("n", "a")), "share a zone, because there are fewer zones than replicas"),
+        ((("m", "a"), ("m", "b")), ""),
+        ((("", ""), ("", "")), ""),
+    ],
+)
+def test_a_new_topic_whose_replicas_share_a_label_is_warned_of(
+    labels: tuple[tuple[str, str], ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    brokers = [replace(broker, machine=m, zone=z) for broker, (m, z) in zip(BROKERS, labels, strict=False)]
+    _warn_of_sharing(TOPIC, brokers)
+    told = capsys.readouterr().err
+    assert said in told
+    assert bool(said) == bool(told)
 
 
 def test_warnings_are_sentences_and_json(capsys: pytest.CaptureFixture[str]) -> None:

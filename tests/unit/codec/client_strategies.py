@@ -39,7 +39,15 @@ topics = st.builds(
     op.TopicInfo, name=text, topic_id=u64, partitions=st.lists(partitions, max_size=3), settings=settings, owner=text
 )
 brokers = st.builds(
-    op.BrokerInfo, node=u64, client=text, http=text, is_alive=flags, state=text, version=text, cluster_version_max=u32
+    op.BrokerInfo,
+    node=u64,
+    client=text,
+    http=text,
+    is_alive=flags,
+    state=text,
+    version=text,
+    cluster_version_max=u32,
+    zone=text,
 )
 moves = st.builds(cluster.PlannedMove, topic=text, partition=u32, replicas=node_lists, target=node_lists)
 replicas = st.builds(cluster.ReplicaInfo, node=u64, role=text, is_alive=flags, behind_entries=u64, behind_bytes=u64)

@@ -17,6 +17,7 @@ from flotilla.metadata.commands import (
     DeleteTopic,
     ForgetTransaction,
     InitCluster,
+    LabelNode,
     RegisterBroker,
     RemoveBroker,
     SetBrokerState,
@@ -59,6 +60,7 @@ COMMANDS = st.one_of(
     st.builds(ConfirmRemoved, U64, IDS, U64),
     st.builds(PlanMoves, st.lists(st.tuples(U64, IDS), max_size=3).map(tuple), U64),
     st.builds(FinishMove, U64, U64, U64),
+    st.builds(LabelNode, U64, TEXT, TEXT, U64),
     st.builds(SetIncarnation, U64, U64, st.booleans(), U64),
     st.builds(ConfirmLost, U64, U64, U64, U64),
     st.builds(ResizeTopic, TEXT, U64, U64),
@@ -92,6 +94,7 @@ EXAMPLES = {
     28: (ConfirmLost(16, 1, 300, 5), "1001ac02"),
     29: (ResizeTopic("t", 2, 5), "017402"),
     31: (SetClusterVersion(2, (1, 300), 5), "020201ac02"),
+    32: (LabelNode(1, "m", "zz", 5), "01016d027a7a"),
     30: (AlterGroup("t", "g", (("n", 7), ("t", "x")), ("m",), 5), "0174016702016e0007017401017801016d"),
     40: (
         PutSchedule("n", 0, Plan("t", "c", 0, "z", 7, "one", 9, b"p", b"k", (("h", b"v"),), 1, 2), 300, 5),

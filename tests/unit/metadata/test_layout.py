@@ -69,7 +69,7 @@ def test_a_special_layout_takes_precedence_inside_a_type() -> None:
 
 
 def test_fields_are_read_as_a_list_without_the_one_that_is_left_out() -> None:
-    fields = fields_of(Point, without="y")
+    fields = fields_of(Point, without=["y"])
     assert encode(fields, Point(1, 2)) == b"\x01"
     assert decode(fields, b"\x01") == [1]
 

@@ -10,8 +10,10 @@ from flotilla.metadata.commands import (
     CreateTopic,
     DeleteTopic,
     InitCluster,
+    LabelNode,
     RemoveBroker,
     SetBrokerState,
+    SetClusterVersion,
     encode_command,
 )
 from flotilla.metadata.machine import MetadataMachine
@@ -71,6 +73,14 @@ class Metadata(RuleBasedStateMachine):
     @rule(node=NODES)
     def register(self, node):
         self.apply(register(node))
+
+    @rule(node=NODES, machine=st.sampled_from(["", "m"]), zone=st.sampled_from(["", "a", "b"]))
+    def label(self, node, machine, zone):
+        self.apply(LabelNode(node, machine, zone, 0))
+
+    @rule(version=st.integers(2, 4))
+    def upgrade(self, version):
+        self.apply(SetClusterVersion(version, tuple(sorted(self.machine.state.brokers)), 0))
 
     @rule(node=NODES, state=st.sampled_from([ACTIVE, DRAINING]))
     def set_broker_state(self, node, state):

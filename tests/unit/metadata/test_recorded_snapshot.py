@@ -12,6 +12,7 @@ from flotilla.metadata.commands import (
     CreateOwnedTopic,
     DecideTransaction,
     DeleteTopic,
+    LabelNode,
     RemoveBroker,
     SetBrokerState,
     SetClusterVersion,
@@ -39,6 +40,7 @@ from flotilla.metadata.stream_commands import (
     ReleasePartitions,
     RemoveStreamMembers,
 )
+from flotilla.metadata.values import Labels
 from flotilla.types.access import Grant, Verifier
 from flotilla.types.errors import CorruptionError, FlotillaError
 from flotilla.types.operations.quotas import Quota
@@ -171,11 +173,17 @@ def test_the_version_of_the_cluster_decides_what_is_written():
     assert (restored.state.cluster_version, restored.snapshot()) == (2, later)
     accept(log, SetClusterVersion(3, nodes, 2_001))
     accept(log, CreateOwnedTopic("owned", 1, 1, (), "anna", 2_002))
-    later = log.machine.snapshot()
-    assert later[0] == VERSION
-    restored.restore(later)
-    assert (restored.state.cluster_version, restored.snapshot()) == (3, later)
+    owned = log.machine.snapshot()
+    assert owned[0] == FIRST_LAYOUT + 2
+    restored.restore(owned)
+    assert (restored.state.cluster_version, restored.snapshot()) == (3, owned)
     assert [topic.owner for topic in restored.state.topics.values()] == ["", "", "anna"]
+    accept(log, SetClusterVersion(4, nodes, 2_003))
+    accept(log, LabelNode(nodes[0], "m", "zz", 2_004))
+    later = log.machine.snapshot()
+    assert (later[0], later[3:]) == (VERSION, owned[3:-1] + bytes((4, 1, nodes[0], 1)) + b"m" + bytes((2,)) + b"zz")
+    restored.restore(later)
+    assert (restored.state.labels, restored.snapshot()) == ({nodes[0]: Labels("m", "zz")}, later)
     with pytest.raises(CorruptionError, match=f"version is {VERSION + 1}, and this program reads 10 to {VERSION}"):
         restored.restore(bytes([VERSION + 1]) + later[1:])
 

@@ -66,7 +66,7 @@ def test_an_unknown_cluster_id_goes_with_any() -> None:
         ((1, 1), 2, handshake.REFUSED_VERSION, 2),
         ((1, 2), 2, handshake.ACCEPTED, 2),
         # A node that has not heard of the newest version yet accepts those that have.
-        ((2, 3), 1, handshake.ACCEPTED, CLUSTER_VERSION_MAX),
+        ((2, CLUSTER_VERSION_MAX + 1), 1, handshake.ACCEPTED, CLUSTER_VERSION_MAX),
     ],
 )
 def test_a_node_that_does_not_support_the_cluster_version_is_refused_and_learns_it(

@@ -80,9 +80,9 @@ def test_a_directory_of_a_cluster_of_a_later_version_is_refused(tmp_path: Path):
     # Metadata that are read again begin with earlier versions.
     data.entered("aa", 1)
     assert DataDir.claim(PathFolder(tmp_path), *OWN).identity.cluster_version == 2
-    data.entered("aa", 3)
+    data.entered("aa", 5)
     for read in (lambda folder: DataDir.claim(folder, *OWN), read_identity):
-        with pytest.raises(InvalidArgumentError, match="is at version 3, and this program supports versions 1 to 2"):
+        with pytest.raises(InvalidArgumentError, match="is at version 5, and this program supports versions 1 to 4"):
             read(PathFolder(tmp_path))
 
 

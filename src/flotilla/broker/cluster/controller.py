@@ -85,6 +85,9 @@ class ClusterMembers:
             now_ms=self._outside.now_ms(),
         )
         self._catalog.check(row)
+        label = commands.LabelNode(request.node, request.machine, request.zone, self._outside.now_ms())
+        if not self._catalog.has_labels(label):
+            self._catalog.check(label)
         versions = VersionRange(request.version_min or FIRST, request.version_max or FIRST)
         present = self._catalog.cluster_version
         if not versions.has(present):
@@ -101,16 +104,23 @@ class ClusterMembers:
             else:
                 self._register(request, row, done)
 
+        def admit_labelled() -> None:
+            # First, so that no replica is placed on it before its labels are known.
+            if self._catalog.has_labels(label):
+                admit()
+            else:
+                self._propose(label, admit, done)
+
         known = self._catalog.brokers().get(request.node)
         if not self.needs_token or (known is not None and known.incarnation == request.incarnation != 0):
-            admit()
+            admit_labelled()
             return
         if not request.token:
             raise PermissionDeniedError("a node joins this cluster by a token (join_token): `flotilla cluster token`")
         digest = sha256(request.token).digest()
         use = UseJoinToken(digest, request.node, request.incarnation, self._outside.now_ms())
         self._catalog.check(use)
-        self._propose(use, admit, done)
+        self._propose(use, admit_labelled, done)
 
     def create_join_token(self, request: CreateJoinToken, done: Done) -> None:
         now_ms = self._outside.now_ms()

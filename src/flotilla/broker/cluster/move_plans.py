@@ -51,7 +51,7 @@ class MovePlans:
         state = self._catalog.machine.state
         placed = [_placed(state.topics[found.topic_id], found.place) for found in state.assignments_to(node).values()]
         takers = self._takers()
-        return vacate(placed, node, takers, {taker: state.load(taker) for taker in takers})
+        return vacate(placed, node, takers, {taker: state.load(taker) for taker in takers}, state.sites())
 
     def _filling(self) -> dict[GroupId, tuple[NodeId, ...]]:
         state = self._catalog.machine.state
@@ -65,7 +65,7 @@ class MovePlans:
             # Nobody else can have one: nothing to plan, however many there are.
             and not all(taker in place.replicas for taker in takers)
         ]
-        return fill(lacking, takers, {taker: state.load(taker) for taker in takers})
+        return fill(lacking, takers, {taker: state.load(taker) for taker in takers}, state.sites())
 
     def _takers(self) -> list[NodeId]:
         """Brokers that may receive replicas."""
@@ -110,7 +110,8 @@ class MovePlans:
         self._catalog.leading()
         takers = self._takers()
         placed = [_placed(topic, place) for topic in self._topics(request.topics) for place in topic.partitions]
-        plan = self._allowed(rebalance(placed, takers)) if takers else {}
+        sites = self._catalog.machine.state.sites()
+        plan = self._allowed(rebalance(placed, takers, sites)) if takers else {}
         self._begin(plan, done, is_dry_run=request.is_dry_run)
 
     def cancel_moves(self, request: CancelMoves, done: Done) -> None:

@@ -29,7 +29,7 @@ from flotilla.broker.stream.coordinator import StreamCoordinator
 from flotilla.metadata import commands
 from flotilla.metadata.move_commands import SetIncarnation
 from flotilla.metadata.security.commands import PutSecret
-from flotilla.metadata.values import Broker
+from flotilla.metadata.values import NO_LABELS, Broker, Labels
 from flotilla.partition.batch_facts import Describe
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica, ReplicaOptions
@@ -63,8 +63,9 @@ class Membership:
         grace_ms: int = Timing().grace_ms,
     ) -> None:
         self._node = node
-        #: This node's registration, and the number of its data directory; known once its listeners are open.
+        #: This node's registration, its labels and the number of its data directory; known once its listeners are open.
         self._own: commands.RegisterBroker | None = None
+        self._labels = NO_LABELS
         self._incarnation = 0
         #: The id of the cluster, if this node is the one that initialises it.
         self._drawn_id = f"{random.getrandbits(128):032x}"
@@ -111,9 +112,10 @@ class Membership:
         self.reconciled_index: Index = 0
         catalog.machine.on_changed = self.changed
 
-    def start(self, own: commands.RegisterBroker, incarnation: int = 0) -> None:
+    def start(self, own: commands.RegisterBroker, incarnation: int = 0, labels: Labels = NO_LABELS) -> None:
         """`incarnation` is the number of the data directory; 0: it has none."""
         self._own = own
+        self._labels = labels
         self._incarnation = incarnation
         self.reconcile()
         self._check()
@@ -205,7 +207,11 @@ class Membership:
         known = self._catalog.brokers().get(self._node)
         if self.is_replaced:
             return
-        if known is None or not _is_same(known, self._own):
+        label = commands.LabelNode(self._node, self._labels.machine, self._labels.zone, self._outside.now_ms())
+        if not self._catalog.has_labels(label):
+            if self._catalog.machine.check(label) is None:
+                self._catalog.forward(label)
+        elif known is None or not _is_same(known, self._own):
             if self._catalog.machine.check(self._own) is None:
                 self._catalog.forward(self._own)
         elif known.incarnation != self._incarnation:

@@ -79,13 +79,16 @@ class AsyncAdmin:
         http: str = "",
         incarnation: int = 0,
         token: bytes = b"",
+        machine: str = "",
+        zone: str = "",
         timeout_ms: Duration | None = None,
     ) -> ClusterReply:
-        """Makes a node a broker of this cluster, with its addresses and the incarnation of its data directory.
+        """Makes a node a broker of this cluster, with its addresses, incarnation of its data directory and labels.
 
         It runs this version of the program, and supports the same cluster versions.
         """
-        return await self._call(JoinCluster(node, peer, client, http, incarnation, token), timeout_ms)
+        request = JoinCluster(node, peer, client, http, incarnation, token, machine=machine, zone=zone)
+        return await self._call(request, timeout_ms)
 
     async def upgrade_cluster(
         self, version: int = 0, *, dry_run: bool = False, timeout_ms: Duration | None = None

@@ -473,7 +473,7 @@ class GetMetadata(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[str]] = ..., create: _Optional[bool] = ..., is_linearizable: _Optional[bool] = ..., search: _Optional[str] = ..., after: _Optional[str] = ..., limit: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("node", "client", "http", "is_alive", "state", "grpc", "version", "cluster_version_min", "cluster_version_max")
+    __slots__ = ("node", "client", "http", "is_alive", "state", "grpc", "version", "cluster_version_min", "cluster_version_max", "machine", "zone")
     NODE_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     HTTP_FIELD_NUMBER: _ClassVar[int]
@@ -483,6 +483,8 @@ class Broker(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
     node: int
     client: str
     http: str
@@ -492,7 +494,9 @@ class Broker(_message.Message):
     version: str
     cluster_version_min: int
     cluster_version_max: int
-    def __init__(self, node: _Optional[int] = ..., client: _Optional[str] = ..., http: _Optional[str] = ..., is_alive: _Optional[bool] = ..., state: _Optional[str] = ..., grpc: _Optional[str] = ..., version: _Optional[str] = ..., cluster_version_min: _Optional[int] = ..., cluster_version_max: _Optional[int] = ...) -> None: ...
+    machine: str
+    zone: str
+    def __init__(self, node: _Optional[int] = ..., client: _Optional[str] = ..., http: _Optional[str] = ..., is_alive: _Optional[bool] = ..., state: _Optional[str] = ..., grpc: _Optional[str] = ..., version: _Optional[str] = ..., cluster_version_min: _Optional[int] = ..., cluster_version_max: _Optional[int] = ..., machine: _Optional[str] = ..., zone: _Optional[str] = ...) -> None: ...
 
 class Partition(_message.Message):
     __slots__ = ("number", "leader", "replicas", "term", "target")
@@ -619,7 +623,7 @@ class InitCluster(_message.Message):
     def __init__(self, nodes: _Optional[_Mapping[int, str]] = ...) -> None: ...
 
 class JoinCluster(_message.Message):
-    __slots__ = ("node", "peer", "client", "http", "incarnation", "token", "version_min", "version_max")
+    __slots__ = ("node", "peer", "client", "http", "incarnation", "token", "version_min", "version_max", "machine", "zone")
     NODE_FIELD_NUMBER: _ClassVar[int]
     PEER_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
@@ -628,6 +632,8 @@ class JoinCluster(_message.Message):
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
     VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
     node: int
     peer: str
     client: str
@@ -636,7 +642,9 @@ class JoinCluster(_message.Message):
     token: bytes
     version_min: int
     version_max: int
-    def __init__(self, node: _Optional[int] = ..., peer: _Optional[str] = ..., client: _Optional[str] = ..., http: _Optional[str] = ..., incarnation: _Optional[int] = ..., token: _Optional[bytes] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ...) -> None: ...
+    machine: str
+    zone: str
+    def __init__(self, node: _Optional[int] = ..., peer: _Optional[str] = ..., client: _Optional[str] = ..., http: _Optional[str] = ..., incarnation: _Optional[int] = ..., token: _Optional[bytes] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., machine: _Optional[str] = ..., zone: _Optional[str] = ...) -> None: ...
 
 class UpgradeCluster(_message.Message):
     __slots__ = ("version", "is_dry_run")

@@ -1250,7 +1250,7 @@ class DescribeRequest(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[str]] = ..., create: _Optional[bool] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("node", "client", "http", "grpc", "alive", "state", "version", "cluster_version_min", "cluster_version_max")
+    __slots__ = ("node", "client", "http", "grpc", "alive", "state", "version", "cluster_version_min", "cluster_version_max", "machine", "zone")
     NODE_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     HTTP_FIELD_NUMBER: _ClassVar[int]
@@ -1260,6 +1260,8 @@ class Broker(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
     node: int
     client: str
     http: str
@@ -1269,7 +1271,9 @@ class Broker(_message.Message):
     version: str
     cluster_version_min: int
     cluster_version_max: int
-    def __init__(self, node: _Optional[int] = ..., client: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., alive: _Optional[bool] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., cluster_version_min: _Optional[int] = ..., cluster_version_max: _Optional[int] = ...) -> None: ...
+    machine: str
+    zone: str
+    def __init__(self, node: _Optional[int] = ..., client: _Optional[str] = ..., http: _Optional[str] = ..., grpc: _Optional[str] = ..., alive: _Optional[bool] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., cluster_version_min: _Optional[int] = ..., cluster_version_max: _Optional[int] = ..., machine: _Optional[str] = ..., zone: _Optional[str] = ...) -> None: ...
 
 class Cluster(_message.Message):
     __slots__ = ("cluster_id", "controller", "brokers", "topics", "cluster_name", "is_stale", "cluster_version")

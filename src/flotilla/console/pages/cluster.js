@@ -87,6 +87,7 @@ export default function ClusterPage({ cluster }) {
           ["Disk", (row) => html`<${Disk} found=${known[row.node]} />`, "one"],
           ["Runs for", (row) => duration(known[row.node]?.uptime_ms), "one"],
           ["Version", (row) => row.version || "–", "one"],
+          ...["machine", "zone"].filter((label) => cluster.nodes.some((row) => row[label])).map((label) => [label === "zone" ? "Zone" : "Machine", (row) => row[label] || "–", "one"]),
           ["Clients", (row) => html`<code>${row.client}</code>`, "one"],
           ["", (row) => html`<${Button} may=${may("operate")} onClick=${() => drain(row)}>${row.state === "active" ? "Drain" : "Keep"}<//>`, "end"],
         ]} />

@@ -14,6 +14,8 @@ const FIXES = {
   DISK_LOW: ["warn", "Shorten the retention of large topics, or give the node more room, before it refuses new messages.", "flotilla topic alter TOPIC --set retention_ms=1d"],
   DISK_REFUSES: ["bad", "Make room: trim or shorten large topics, or give the node a larger disk. It accepts messages again by itself.", "flotilla topic trim TOPIC PARTITION=OFFSET"],
   UNDER_REPLICATED: ["bad", "Missing replicas are added on nodes that are up. Start or add nodes if there are too few.", "flotilla topic rebalance --dry-run"],
+  REPLICAS_TOGETHER: ["warn", "Rebalance: it moves replicas to other machines and zones.", "flotilla topic rebalance --dry-run"],
+  LABELS_TOO_FEW: ["warn", "Add nodes on other machines and in other zones, or lower the replication factor.", "flotilla cluster status"],
   REPLICA_DOWN: ["warn", "The replica catches up when its node is back.", "flotilla cluster status"],
   REPLICA_BEHIND: ["info", "The replica catches up by itself.", "flotilla cluster status"],
   REPLICA_FORGETFUL: ["bad", "Check the disk of the node: it lost entries that it had acknowledged.", "flotilla node check DIR"],

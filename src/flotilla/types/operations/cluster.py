@@ -47,6 +47,9 @@ class BrokerInfo:
     #: The cluster versions that it supports; 0: the node that answers is not connected to it.
     cluster_version_min: int = 0
     cluster_version_max: int = 0
+    #: Its labels; empty: it has none.
+    machine: str = ""
+    zone: str = ""
 
 
 @slotted
@@ -165,6 +168,9 @@ class JoinCluster(Request[ClusterReply], to=CONTROLLER, effect=REPEATABLE, needs
     #: The cluster versions that it supports; 0, from an earlier program: the first only.
     version_min: int = CLUSTER_VERSION_MIN
     version_max: int = CLUSTER_VERSION_MAX
+    #: Its labels; empty: it has none.
+    machine: str = ""
+    zone: str = ""
 
 
 @slotted
@@ -276,7 +282,10 @@ class CountPartitions(Request[PartitionCounts], to=ANY, effect=READ, needs=DESCR
 
 @slotted
 class Rebalance(Request[MovesPlanned], to=CONTROLLER, effect=REPEATABLE, needs=OPERATE):
-    """Plans the fewest moves that spread replicas and leaders evenly, and begins them."""
+    """Plans the fewest moves that spread replicas and leaders evenly, and begins them.
+
+    Replicas of a partition that share a machine or a zone, although there are enough, are separated first.
+    """
 
     #: The topics to spread; empty: all.
     topics: list[str] = field(default_factory=list)
@@ -321,6 +330,9 @@ class DescribeReplicas(
 
 #: Codes of warnings. A partition has fewer replicas than its topic asks for.
 UNDER_REPLICATED: Final = "UNDER_REPLICATED"
+#: Replicas of a partition share a machine or a zone: although there are enough, or because there are not.
+REPLICAS_TOGETHER: Final = "REPLICAS_TOGETHER"
+LABELS_TOO_FEW: Final = "LABELS_TOO_FEW"
 #: The node of a replica cannot be reached; the replica lacks entries; it lost entries that it had acknowledged.
 REPLICA_DOWN: Final = "REPLICA_DOWN"
 REPLICA_BEHIND: Final = "REPLICA_BEHIND"

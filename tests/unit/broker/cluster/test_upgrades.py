@@ -1,8 +1,12 @@
 """The upgrade of the cluster version: all nodes must be up and support it; nodes that do not cannot join."""
 
+from collections.abc import Mapping
+
 import pytest
 
+from flotilla.metadata.values import Labels
 from flotilla.types.errors import ConfigurationChangeError
+from flotilla.types.ids import NodeId
 from flotilla.types.operations import ClusterReply
 from flotilla.types.operations.cluster import (
     UPGRADE_POSSIBLE,
@@ -16,8 +20,8 @@ from tests.unit.broker.cluster.test_registration import join
 from tests.unit.broker.fleet import Fleet, Node
 
 
-def founded(version: int) -> Fleet:
-    fleet = Fleet(3)
+def founded(version: int, labels: Mapping[NodeId, Labels] | None = None) -> Fleet:
+    fleet = Fleet(3, labels=labels)
     for box in fleet.nodes.values():
         box.membership.founding_version = lambda: version
     fleet.wait(lambda: all(len(box.catalog.brokers()) == 3 for box in fleet.nodes.values()))

@@ -55,6 +55,8 @@ _NODE = obj(
         "description": "The cluster versions that it supports; 0: the node that answers is not connected to it.",
     },
     cluster_version_max=INTEGER,
+    machine={"type": "string", "description": "Its labels; empty: it has none."},
+    zone=TEXT,
 )
 _MOVE = obj(
     ("topic", "partition", "replicas", "target"),
@@ -190,6 +192,8 @@ class ClusterApi:
                 "version": broker.version,
                 "cluster_version_min": broker.cluster_version_min,
                 "cluster_version_max": broker.cluster_version_max,
+                "machine": broker.machine,
+                "zone": broker.zone,
             }
             for broker in sorted(metadata.brokers, key=lambda each: each.node)
         ]
