@@ -5,7 +5,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from multiprocessing.synchronize import Event
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ import grpc
 from flotilla import Client, FlotillaError
 from flotilla.codec.batch.compression import LZ4, ZSTD
 from flotilla.codec.batch.records import encode_batch
-from flotilla.types.limits import GRPC_MESSAGE_BYTES_MAX, MIB
+from flotilla.types.limits import GRPC_CONNECTION_CALL_COUNT_MAX, GRPC_MESSAGE_BYTES_MAX, MIB
 from flotilla.types.records import Record
 from tests.integration.ports import LOOPBACK
 
@@ -24,6 +24,7 @@ _BODY_COUNT: Final = 40
 _BODY_BYTES: Final = 17 * MIB
 _CALL_COUNT: Final = 400
 _CHANNEL_COUNT: Final = 25
+_STREAM_CHANNEL_COUNT: Final = 8
 _BOMB_THREADS: Final = 8
 #: Of a bomb: what it opens to, in records of a MiB, and how many times that is what is sent.
 _OPENED_MIB: Final = 15
@@ -104,6 +105,30 @@ def calls(ports: Ports, seconds: float) -> None:
         channel.close()
 
 
+def streams(ports: Ports, seconds: float) -> None:
+    """As many streams of requests over gRPC as a node takes, with the largest messages, whose answers nobody reads."""
+    body = b"\xaa\x7d" + _varint(GRPC_MESSAGE_BYTES_MAX - 16) + bytes(GRPC_MESSAGE_BYTES_MAX - 16)
+    is_over = threading.Event()
+
+    def endless() -> Iterator[bytes]:
+        while not is_over.is_set():
+            yield body
+
+    option = [("grpc.use_local_subchannel_pool", 1)]
+    channels = [grpc.insecure_channel(f"{LOOPBACK}:{ports.grpc}", options=option) for _ in range(_STREAM_CHANNEL_COUNT)]
+    opened = [
+        channel.stream_stream("/flotilla.v1.Flotilla/ProduceStream")(endless())
+        for channel in channels
+        for _ in range(GRPC_CONNECTION_CALL_COUNT_MAX)
+    ]
+    time.sleep(seconds)
+    is_over.set()
+    for each in opened:
+        each.cancel()
+    for channel in channels:
+        channel.close()
+
+
 def _varint(number: int) -> bytes:
     out = bytearray()
     while number > 127:
@@ -166,6 +191,7 @@ ATTACKS: Final[dict[str, Attack]] = {
     "slow bodies": slow("-B"),
     "slow reading": slow("-X"),
     "gRPC bodies": calls,
+    "gRPC streams": streams,
     "zstd bombs": bombs(ZSTD),
     "lz4 bombs": bombs(LZ4),
     "wide topics": wide,

@@ -23,5 +23,11 @@ def test_pieces_fit_into_frames():
     assert limits.SEGMENT_INDEX_INTERVAL_BYTES < limits.SEGMENT_FILE_BYTES
 
 
+def test_messages_of_grpc_calls_take_half_a_gibibyte_and_a_little():
+    """Of a stream the library may hold one message that no budget has counted yet."""
+    of_streams = limits.GRPC_STREAM_COUNT_MAX * limits.GRPC_MESSAGE_BYTES_MAX
+    assert of_streams + limits.GRPC_BYTES_MAX <= 600 * limits.MIB
+
+
 def test_a_snapshot_may_be_as_large_as_a_file_may_count():
     assert limits.SNAPSHOT_BYTES_MAX < 2**32

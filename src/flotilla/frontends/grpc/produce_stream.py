@@ -97,7 +97,9 @@ class ProduceStream:
                 return _Records(await self._gateway.send(asked.topic, asked.records, partition=asked.partition))
             return _Batch(self._gateway, asked)
         except FlotillaError as error:
-            return _Refused(error)
+            # Its frames, and those of what caused it, would keep the message.
+            error.__cause__ = error.__context__ = None
+            return _Refused(error.with_traceback(None))
 
     async def _take(self) -> list[Any]:
         """Waits for the reply to the oldest request, and adds those after it that are ready."""

@@ -1,6 +1,7 @@
 """Messages of calls are bounded together: calls wait for room, connections in turn, and a slow one does not block."""
 
 import asyncio
+import sys
 from typing import Any
 
 import grpc
@@ -8,7 +9,9 @@ import pytest
 
 from flotilla.codec.grpc import calls as api
 from flotilla.frontends.grpc.admission import Admission
+from flotilla.frontends.grpc.produce_stream import ProduceStream
 from flotilla.frontends.grpc.reception import ReceptionInterceptor, _without_frames
+from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import InvalidArgumentError, OverloadedError
 from flotilla.types.limits import GRPC_MESSAGE_BYTES_MAX
 from tests.unit.frontends.grpc.conftest import Endpoint, Session
@@ -166,3 +169,11 @@ def test_an_error_that_ends_a_call_does_not_keep_its_message() -> None:
         assert caught.value.__context__ is None
 
     asyncio.run(run())
+
+
+def test_a_refused_request_of_a_stream_does_not_keep_its_message() -> None:
+    data = b"no message at all" * 100
+    holders = sys.getrefcount(data)
+    refused = asyncio.run(ProduceStream(Gateway(list), Admission())._start(data))
+    assert refused.is_done
+    assert sys.getrefcount(data) == holders
