@@ -1,10 +1,15 @@
-"""The archive with Spark and without, beside plain `pyarrow` that writes the same rows; and the cost of its commits."""
+"""The archive with Spark and without, beside plain `pyarrow` that writes the same rows; the cost of its commits; and
+the memory of a compaction."""
 
 import shutil
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from bench.figure import Figure, Goal, relate
@@ -13,10 +18,11 @@ from flotilla.client.client import Client
 from flotilla.lake.archive import Archived, ArchiveOptions, run_archive
 from flotilla.lake.arrow import record_batches
 from flotilla.lake.columns import STORED
-from flotilla.lake.data_file import DataFile
+from flotilla.lake.data_file import DataFile, write_days
 from flotilla.lake.lake import Lake
 from flotilla.lake.offset_range import OffsetRange
 from flotilla.lake.runs import Run
+from flotilla.types.limits import MIB
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +33,20 @@ LARGE_FILES = 50_000
 _ADDED_AT_ONCE = 5_000
 #: As many as there are between two checkpoints of the large table.
 _COMMITS = 1_000
+#: Raw values of a compaction: 4 GiB.
+_MERGED_FILES = 16
+_MERGED_ROWS = 256
+_PEAK_MIB_MAX = 600
+#: Not `ru_maxrss`, which a process inherits from the one that started it.
+_COMPACTION = """
+import sys
+from pathlib import Path
+from flotilla.lake.archive import run_here
+from flotilla.lake.compaction import CompactionRules, compact
+from flotilla.lake.table import TopicTable
+compact(TopicTable(sys.argv[1], "orders"), CompactionRules(files_min=2), run_here)
+print(next(line.split()[1] for line in Path("/proc/self/status").open() if line.startswith("VmHWM")))
+"""
 
 
 class LakeRun:
@@ -47,6 +67,7 @@ class LakeRun:
             relate(AREA, "archive without Spark", "rows/s", pairs=alone, probe_name=plainly, goal=Goal(None)),
             relate(AREA, "archive with Spark", "rows/s", pairs=with_spark, probe_name=plainly, goal=Goal(None)),
             self._commits(),
+            self._compaction(),
         ]
 
     def _archived(self, name: str, run: Any) -> float:
@@ -102,6 +123,32 @@ class LakeRun:
         rate = _COMMITS / (time.process_time() - started)
         shutil.rmtree(folder)
         return rate
+
+    def _compaction(self) -> Figure:
+        """Its peak of memory. Compressed the values are small, so that the files are merged into one."""
+        folder = self._folder / "compaction"
+        table = Lake(str(folder)).table("orders")
+        for number in range(_MERGED_FILES):
+            table.add(write_days(table, "orders", "part", _large_rows(number * _MERGED_ROWS)))
+        command = [sys.executable, "-c", _COMPACTION, table.address]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        assert len(table.snapshot().files) == 1, "all files are merged"
+        shutil.rmtree(folder)
+        peak = int(done.stdout) / 1024
+        return relate(
+            AREA, "compaction of 4 GiB of raw values, memory at its peak", "MiB", pairs=[(peak, _PEAK_MIB_MAX)],
+            probe_name="allowed", goal=Goal(1.0, at_most=True),
+        )  # fmt: skip
+
+
+def _large_rows(first: int) -> "Iterator[pa.RecordBatch]":
+    """Rows of 1 MiB each."""
+    for offset in range(first, first + _MERGED_ROWS):
+        row = {
+            "key": None, "value": b"x" * MIB, "partition": 0, "offset": offset, "timestamp": 1_000_000,
+            "headers": [], "priority": 0, "content_type": 0,
+        }  # fmt: skip
+        yield pa.RecordBatch.from_pylist([row], schema=STORED)
 
 
 def _file(number: int) -> DataFile:
