@@ -167,7 +167,7 @@ GRPC_REQUEST_BYTES_MAX = 1 * MIB
 #: gRPC calls in flight, on one connection and in all.
 GRPC_CONNECTION_CALL_COUNT_MAX = 64
 GRPC_CALL_COUNT_MAX = 4_096
-#: gRPC calls in flight that are streams of requests. The library may hold a message of each: 512 MiB of all.
+#: gRPC calls that are streams of requests. The library may hold a message of each: 512 MiB, and 855 with copies.
 GRPC_STREAM_COUNT_MAX = 128
 #: Messages of all gRPC calls in flight. While one is received it counts as the largest, because its size is not known.
 GRPC_BYTES_MAX = 64 * MIB

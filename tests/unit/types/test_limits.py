@@ -23,8 +23,8 @@ def test_pieces_fit_into_frames():
     assert limits.SEGMENT_INDEX_INTERVAL_BYTES < limits.SEGMENT_FILE_BYTES
 
 
-def test_messages_of_grpc_calls_take_half_a_gibibyte_and_a_little():
-    """Of a stream the library may hold one message that no budget has counted yet."""
+def test_messages_of_grpc_calls_are_bounded_together():
+    """Of a stream the library may hold one message that no budget has counted yet. Copies of it come on top."""
     of_streams = limits.GRPC_STREAM_COUNT_MAX * limits.GRPC_MESSAGE_BYTES_MAX
     assert of_streams + limits.GRPC_BYTES_MAX <= 600 * limits.MIB
 
