@@ -370,6 +370,29 @@ def test_rights_are_granted_and_revoked(console: Console, http: httpx.Client) ->
     assert http.get("/v1/grants").json() == {"grants": []}
 
 
+def test_a_role_gets_rights_and_users_and_a_namespace_a_quota(console: Console, http: httpx.Client) -> None:
+    console.open("access")
+    console.act("Assign a role", role="readers", user="anna")
+    console.see("readers")
+    console.act("Grant a right", user="role:readers", action="consume", topic="orders*")
+    console.row("orders*").get_by_text("role").wait_for()
+    console.press("Set a quota")
+    console.fill(kind="namespace", name="team-a", stored_bytes="2GiB", partitions="8")
+    console.page.locator("dialog .same summary").click()
+    assert console.lines()[0] == "flotilla quota set --namespace team-a --partitions 8 --stored 2GiB"
+    assert console.violations() == []
+    console.submit()
+    console.row("team-a").get_by_text("2.0 GiB").wait_for()
+    (quota,) = http.get("/v1/quotas").json()["quotas"]
+    assert (quota["stored_bytes"], quota["partitions"]) == (2 << 30, 8)
+    console.act("Remove", "team-a")
+    console.see("No quotas")
+    console.act("Delete", "readers", typed="readers")
+    console.see("No roles")
+    assert http.get("/v1/roles").json() == {"roles": []}
+    assert http.get("/v1/grants").json() == {"grants": []}
+
+
 # Last, because a node is gone afterwards.
 
 

@@ -20,7 +20,7 @@ from flotilla.types.slotted import slotted
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 #: What the layout of commands and JavaScript's numbers can hold.
-_VALUE_MAX: Final = 2**53 - 1
+QUOTA_VALUE_MAX: Final = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -81,8 +81,8 @@ def check_quota(quota: Quota) -> None:
     if not chosen:
         raise InvalidArgumentError("a quota limits something: name a limit")
     for name, value in chosen.items():
-        if not 0 < value <= _VALUE_MAX:
-            raise InvalidArgumentError(f"{name} is 1 to {_VALUE_MAX}, not {value}")
+        if not 0 < value <= QUOTA_VALUE_MAX:
+            raise InvalidArgumentError(f"{name} is 1 to {QUOTA_VALUE_MAX}, not {value}")
         if name in _RATES_OF_BYTES and value < QUOTA_RATE_BYTES_MIN:
             raise InvalidArgumentError(f"{name} is at least {QUOTA_RATE_BYTES_MIN}, not {value}")
         if quota.namespace and name == "connections":
