@@ -7,7 +7,7 @@ from pathlib import Path
 from flotilla.client.client import Client
 from flotilla.client.in_process import LoopThread
 from flotilla.server import Server
-from flotilla.types.address import Address
+from flotilla.types.address import Address, parse_address
 from flotilla.types.limits import MIB
 from flotilla.types.settings import NodeSettings
 
@@ -15,8 +15,8 @@ FREE = Address("127.0.0.1", 0)
 
 
 @contextmanager
-def node_here(data: Path, cluster: str = "flotilla", node_id: int = 1) -> Iterator[Client]:
-    """A client of the node."""
+def node_here(data: Path, cluster: str = "flotilla", node_id: int = 1, join: str = "") -> Iterator[Client]:
+    """A client of the node, which joins the cluster of the one at `join`."""
     loop = LoopThread()
     settings = NodeSettings(
         node_id=node_id,
@@ -27,6 +27,7 @@ def node_here(data: Path, cluster: str = "flotilla", node_id: int = 1) -> Iterat
         http_listen=None,
         grpc_listen=None,
         journal_file_bytes=2 * MIB,
+        join=(parse_address(join),) if join else (),
     )
 
     async def start() -> Server:

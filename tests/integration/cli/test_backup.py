@@ -5,6 +5,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,26 @@ def test_damage_is_found_and_never_restored(place: Path, tmp_path: Path) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["place"], "a restore that fails leaves nothing"
     piece.unlink()
     assert "is missing" in flotilla("backup", "verify", place, code=1)["problems"][0]
+
+
+def test_nodes_join_a_restored_cluster_and_get_replicas(place: Path, tmp_path: Path) -> None:
+    flotilla("cluster", "restore", place, "--data-dir", tmp_path / "1")
+    with ExitStack() as others:
+        with node_here(tmp_path / "1") as client:
+            before = records(client, "orders")
+            (first,) = [broker.client for broker in client.admin.metadata().brokers]
+            second, _ = [others.enter_context(node_here(tmp_path / str(n), node_id=n, join=first)) for n in (2, 3)]
+            while len(client.admin.metadata().brokers) < 3:
+                time.sleep(0.05)
+            client.alter_topic("orders", replication_factor=3)
+            while True:
+                time.sleep(0.05)
+                (part,) = client.describe_topic("orders").partitions
+                if sorted(part.replicas) == [1, 2, 3] and not part.target:
+                    break
+        # The node that was restored is gone, and the others have everything.
+        assert len(before) == 5
+        assert records(second, "orders") == before
 
 
 def test_a_backup_of_a_later_version_is_refused(place: Path) -> None:
