@@ -17,17 +17,20 @@ from flotilla.storage.reads.scrubber import report_found
 from flotilla.storage.segment import Segment, SegmentWriter, group_folder, walk_file
 from flotilla.storage.segment_index import SparseIndex
 from flotilla.types.ids import GroupId, Index
+from flotilla.types.limits import LOAD_THREADS_MAX
 
-#: One piece, in transfers. Readers of the group wait for it, and it ends with a sync.
+#: One piece, in transfers. Readers of the group wait for it.
 _PIECE_TRANSFERS = 4
+#: Rewrites at a time: each has a thread, and keeps a file open.
+_REWRITES_MAX = LOAD_THREADS_MAX
 
 
 class SegmentRewrite:
     """The copy of one segment. Implements replica.ports.Load; each run writes a piece."""
 
     __slots__ = (
-        "_disk", "_old", "_options", "_repaired", "damage", "has_failed", "is_background", "new", "old_number",
-        "repairs",
+        "_disk", "_old", "_options", "_repaired", "_writer", "damage", "has_failed", "is_background", "new",
+        "old_number", "repairs",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, options: StoreOptions, log: SegmentedLog, segment: Segment, number: int) -> None:
@@ -43,6 +46,8 @@ class SegmentRewrite:
         self.new = Segment(segment.group, number, SparseIndex(first_index), log.salt.value)
         self.repairs = {repaired.entry.index: repaired for repaired in log.overlay.within(first_index, end)}
         self._repaired = IndexRanges(log.overlay.ranges.within(first_index, end))
+        # Open from the first piece to the last: a write that fails after its file was closed might go unnoticed.
+        self._writer: SegmentWriter | None = None
         #: Entries that are neither intact nor repaired: the rewrite ends before them.
         self.damage: tuple[Index, Index] | None = None
         #: The last run has not returned.
@@ -64,25 +69,29 @@ class SegmentRewrite:
         return [self.new.path, self.new.index_path]
 
     def run(self) -> None:
-        """Writes the next piece, durably. After an error it must not be run again."""
+        """Writes the next piece; with the last one all of them are durable. After an error it must not be run again."""
         self.has_failed = True
         folder = group_folder(self.group)
-        self._disk.make_directory(folder)
-        writer = SegmentWriter(self._disk, self._options, self.new, create=True)
-        try:
-            left_bytes = _PIECE_TRANSFERS * self._options.transfer_bytes
-            for head, body in self._frames():
-                writer.append(head, body)
-                left_bytes -= len(head) + len(body)
-                if left_bytes <= 0:
-                    break
-            writer.finish()
-        finally:
-            writer.close()
-        self.new.is_closed = self.new.last_index == self._old.last_index
-        if self.is_complete:
+        if self._writer is None:
+            self._disk.make_directory(folder)
+            self._writer = SegmentWriter(self._disk, self._options, self.new, create=True)
+        left_bytes = _PIECE_TRANSFERS * self._options.transfer_bytes
+        for head, body in self._frames():
+            self._writer.append(head, body)
+            left_bytes -= len(head) + len(body)
+            if left_bytes <= 0:
+                break
+        if self.new.last_index == self._old.last_index:
+            self._writer.finish()
             self._disk.sync_directory(folder)
+            self.new.is_closed = True
         self.has_failed = False
+
+    def close(self) -> None:
+        """No further piece follows."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
 
     def _frames(self) -> Iterator[tuple[Buffer, Buffer]]:
         """Heads and bodies from the first that is not written yet to the last, or up to damage."""
@@ -125,7 +134,7 @@ class SegmentRewrite:
 
 
 class Rewrites:
-    """The rewrites of a store, at most one at a time for each group. Belongs to the loop."""
+    """The rewrites of a store: a few at a time, and at most one for each group. Belongs to the loop."""
 
     __slots__ = ("_disk", "_failed", "_options", "_running", "_unfinished")
 
@@ -147,7 +156,7 @@ class Rewrites:
         return pieces + [begun for log in logs if (begun := self._begin(log, numbers)) is not None]
 
     def _begin(self, log: SegmentedLog, numbers: Iterator[int]) -> SegmentRewrite | None:
-        if log.group in self._running or not log.is_attached:
+        if log.group in self._running or not log.is_attached or len(self._running) >= _REWRITES_MAX:
             return None
         # A flush may be extending the last one.
         segments = log.segments[:-1] if log.is_flushing else log.segments
@@ -171,14 +180,18 @@ class Rewrites:
             if rewrite.damage is not None:
                 report_found(log, *rewrite.damage)
             elif rewrite.is_complete:
-                del self._running[rewrite.group]
+                self._end(rewrite)
                 log.replace_segment(old, rewrite.new, rewrite.repairs.values())
                 return []
             else:
                 self._unfinished.append(rewrite)
                 return []
-        del self._running[rewrite.group]
+        self._end(rewrite)
         return rewrite.created_paths()
+
+    def _end(self, rewrite: SegmentRewrite) -> None:
+        del self._running[rewrite.group]
+        rewrite.close()
 
 
 def _mended(log: SegmentedLog, number: int) -> Segment | None:
