@@ -10,7 +10,8 @@ import type { Reply } from "./codec/operations.js";
 import { type Credentials, type CredentialsProvider, readSecret, type Tls } from "./core/credentials.js";
 import { parseAddress } from "./core/link.js";
 import type { Topic } from "./core/routes.js";
-import { noTopic, Session } from "./core/session.js";
+import { noTopic } from "./core/leader-search.js";
+import { Session } from "./core/session.js";
 import { type Limits, sleep, TimeLimit } from "./core/time.js";
 import {
   AlreadyExistsError, ConnectionClosedError, DeadlineError, InvalidArgumentError, NotFoundError, OffsetOutOfRangeError,
