@@ -188,7 +188,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     queue.Extend: st.builds(
         queue.Extend, group=text, member=text, leases=leases, visibility_ms=u32, topic_id=u64, **partition
     ),
-    queue.Subscribe: st.builds(queue.Subscribe, credit=u32, **polls),
+    queue.Subscribe: st.builds(queue.Subscribe, credit=u32, presents=flags, max_bytes=u32, **polls),
     queue.AddCredit: st.builds(queue.AddCredit, subscription=u64, messages=u32),
     queue.Unsubscribe: st.builds(queue.Unsubscribe, subscription=u64),
     op.Ping: st.builds(op.Ping),
@@ -365,7 +365,13 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     ),
     queue.Polled: st.builds(queue.Polled, deliveries=deliveries, visibility_ms=u32, retry_after_ms=u32),
     queue.Settled: st.builds(queue.Settled, expired=leases, settled=leases),
-    queue.Pushed: st.builds(queue.Pushed, deliveries=deliveries, visibility_ms=u32),
+    queue.Pushed: st.builds(
+        queue.Pushed,
+        deliveries=deliveries,
+        visibility_ms=u32,
+        lag=st.integers(-1, 2**62),
+        left_partitions=st.lists(u32, max_size=3),
+    ),
     queue.RecordsCancelled: st.builds(queue.RecordsCancelled, offsets=st.lists(u64, max_size=3)),
     queue.GroupList: st.builds(queue.GroupList, groups=settings),
     queue.GroupDescription: st.builds(

@@ -19,7 +19,15 @@ from flotilla.codec.client.frames import (
 )
 from flotilla.codec.grpc import calls
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.operations.queue import GroupDescription, GroupList, GroupReset, RecordsCancelled
+from flotilla.types.operations.queue import (
+    GroupDescription,
+    GroupList,
+    GroupReset,
+    Pushed,
+    RecordsCancelled,
+    Start,
+    Subscribe,
+)
 from tests.unit.codec.samples import COUNT, filled, samples
 
 FILE = Path(__file__).with_name("recorded_frames.txt")
@@ -75,6 +83,20 @@ def test_samples_come_out_as_they_went_in(row: object) -> None:
     encode, decode = (encode_request, decode_request) if row in REQUEST_ROWS else (encode_response, decode_response)
     for value in samples(row.kind):  # type: ignore[attr-defined]
         assert decode(b"".join(encode(1, value))[4:])[1] == value  # type: ignore[operator]
+
+
+def test_subscriptions_of_earlier_programs_are_read() -> None:
+    """They name neither the lag nor the bytes, and present no leases."""
+    pushed = bytes.fromhex(
+        "0000002f00000024080272200a1b0a02e0021202b6051a028a082202e10a"
+        "2a02ba0d3201073a02e91210bb0562617463682036"
+    )
+    answer = decode_response(pushed[4:])[1]
+    assert isinstance(answer, Pushed)
+    assert (len(answer.deliveries), answer.lag, answer.left_partitions) == (1, -1, [])
+    asked = decode_request(bytes.fromhex("000000150000001108019a010c200330054a04081010125009")[4:])[1]
+    assert asked == Subscribe("", "", "", 3, visibility_ms=5, start=Start(8, 9), topic_id=9)
+    assert (asked.presents, asked.max_bytes) == (False, 0)
 
 
 if __name__ == "__main__":

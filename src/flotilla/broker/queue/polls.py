@@ -132,7 +132,7 @@ class QueuePolls:
             request.is_auto_ack,
             wanted,
             request.start,
-            presents=isinstance(request, Poll) and request.presents,
+            presents=request.presents,
         )
 
     # From a request to a waiter.

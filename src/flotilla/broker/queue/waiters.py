@@ -1,8 +1,9 @@
 """Waiters for messages of a queue group: a poll, which takes once, and a subscription, which goes on.
 
 Both know the partitions that they take from and are parked there while they wait; a partition with ready messages
-offers them (queue/groups). A poll is answered once. A subscription is answered with every push, and once more if it
-ends by itself; after its client has ended it, never.
+offers them (queue/groups). A poll is answered once. A subscription is answered when it is open, with every push, when
+its lag has changed for a while or it has lost a partition, and once more if it ends by itself; after its client has
+ended it, never.
 """
 
 from abc import ABC, abstractmethod
@@ -26,6 +27,8 @@ CREDIT_MAX = 1_000_000
 PUSH_MESSAGES_MAX = 1_024
 PUSH_BYTES_MAX = 1 * MIB
 PUSHES_BYTES_MAX = 16 * MIB
+#: A subscription without messages for this long is told a lag that has changed.
+LAG_MS = 5_000
 
 
 class WaiterOwner(Protocol):
@@ -70,6 +73,29 @@ class QueueWaiter(ABC):
     @abstractmethod
     def offer(self, queue: PartitionQueue) -> bool:
         """Takes what is ready there. False: nothing."""
+
+    def _take_ready(self, room: Room) -> tuple[list[Delivery], bool]:
+        """Leases from one partition after the other until there is no room, and says whether some are being loaded."""
+        deliveries: list[Delivery] = []
+        is_reading = False
+        for queue in self._owner.ranked(self.queues, self.taker.group):
+            try:
+                deliveries += queue.take(self.taker, room)
+            except NotLoadedError:
+                # The other partitions may have messages in memory.
+                is_reading = True
+                continue
+            except FlotillaError:
+                # What is leased already must reach its member; the next one to take meets the error again.
+                if not deliveries:
+                    raise
+                break
+            if room.is_full:
+                break
+        return deliveries, is_reading
+
+    def _lag(self) -> int:
+        return sum([queue.lag(self.taker.group) for queue in self.queues])
 
     def join(self, queue: PartitionQueue) -> None:
         """Adds a partition in which its group is open."""
@@ -142,23 +168,9 @@ class WaitingPoll(QueueWaiter):
             self._stop_timer = self._owner.outside.later(wait_ms, self._give_up)
 
     def _take_all(self) -> bool:
-        """Takes from one partition after the other until the poll is full."""
-        deliveries: list[Delivery] = []
         room = Room(self._max_messages, self._max_bytes)
-        for queue in self._owner.ranked(self.queues, self.taker.group):
-            try:
-                deliveries += queue.take(self.taker, room)
-            except NotLoadedError:
-                # The other partitions may have messages in memory.
-                self._is_reading = True
-                continue
-            except FlotillaError:
-                # What is leased already must reach its member; the next poll meets the error again.
-                if not deliveries:
-                    raise
-                break
-            if room.is_full:
-                break
+        deliveries, is_reading = self._take_ready(room)
+        self._is_reading |= is_reading
         if deliveries:
             self._answer(Polled(deliveries, self.taker.visibility_ms))
         return bool(deliveries)
@@ -209,7 +221,7 @@ class WaitingPoll(QueueWaiter):
 
     def _answer(self, answer: Polled) -> None:
         if self._leave():
-            answer.lag = sum([queue.lag(self.taker.group) for queue in self.queues])
+            answer.lag = self._lag()
             self._done(answer)
 
     def _disarm(self) -> None:
@@ -225,47 +237,62 @@ class WaitingPoll(QueueWaiter):
 class QueueSubscription(QueueWaiter):
     """Implements broker.ports.Subscription."""
 
-    __slots__ = ("_credit", "_credit_bytes", "_is_begun")
+    __slots__ = ("_bytes_max", "_credit", "_credit_bytes", "_is_begun", "_stop_timer", "_told_lag")
 
     def __init__(self, owner: WaiterOwner, request: Subscribe, topic_id: int, taker: Taker, done: Done) -> None:
         super().__init__(owner, request, topic_id, taker, done)
         self._credit = request.credit
-        self._credit_bytes = PUSHES_BYTES_MAX
+        self._bytes_max = min(request.max_bytes or PUSHES_BYTES_MAX, PUSHES_BYTES_MAX)
+        self._credit_bytes = self._bytes_max
         self._is_begun = False
+        self._told_lag = -1
+        self._stop_timer: Cancel | None = None
 
     def add_credit(self, messages: int) -> None:
         self._credit = min(self._credit + max(messages, 0), CREDIT_MAX)
-        self._credit_bytes = PUSHES_BYTES_MAX
+        self._credit_bytes = self._bytes_max
         if self._is_begun:
             self._resume()
 
     def begin(self) -> None:
         self._is_begun = True
+        deliveries: list[Delivery] = []
+        if self._may_push and not self.taker.is_auto_ack:
+            deliveries, _ = self._take_ready(self._room())
+        self._push(deliveries)
         self._resume()
+        self._watch_lag()
+
+    @property
+    def _may_push(self) -> bool:
+        return self._credit > 0 and self._credit_bytes > 0
+
+    def _room(self) -> Room:
+        return Room(min(self._credit, PUSH_MESSAGES_MAX), min(self._credit_bytes, PUSH_BYTES_MAX))
 
     def _resume(self) -> None:
-        if self._credit <= 0 or self._is_parked or self.is_over:
+        if not self._may_push or self._is_parked or self.is_over:
             return
         self._park()
         for queue in self._owner.ranked(self.queues, self.taker.group):
             queue.wake_soon()
 
     def offer(self, queue: PartitionQueue) -> bool:
-        max_messages = min(self._credit, PUSH_MESSAGES_MAX)
+        room = self._room()
         try:
             if self.taker.is_auto_ack:
-                count = queue.take_auto(self.taker, max_messages, PUSH_BYTES_MAX, self._committed)
-                self._spend(count)
+                # They count from now on, and are pushed when their ack has committed.
+                count = queue.take_auto(self.taker, room.messages, room.bytes, self._committed)
+                self._spend(count, 0)
                 return count > 0
-            deliveries = queue.take(self.taker, Room(max_messages, PUSH_BYTES_MAX))
+            deliveries = queue.take(self.taker, room)
         except NotLoadedError:
             return False
         except FlotillaError as error:
             self.fail(error)
             return True
         if deliveries:
-            self._push(deliveries, self.taker.visibility_ms)
-            self._spend(sum([delivery.count for delivery in deliveries]))
+            self._push(deliveries)
         return bool(deliveries)
 
     def _committed(self, outcome: list[Delivery] | FlotillaError) -> None:
@@ -274,13 +301,38 @@ class QueueSubscription(QueueWaiter):
         if isinstance(outcome, FlotillaError):
             self.fail(outcome)
         else:
-            self._push(outcome, 0)
+            self._spend(0, sum([len(delivery.batch) for delivery in outcome]))
+            self._tell(Pushed(outcome))
 
-    def _push(self, deliveries: list[Delivery], visibility_ms: int) -> None:
-        self._credit_bytes -= sum([len(delivery.batch) for delivery in deliveries])
-        self._done(Pushed(deliveries, visibility_ms))
+    def _push(self, deliveries: list[Delivery]) -> None:
+        self._spend(
+            sum([delivery.count for delivery in deliveries]), sum([len(delivery.batch) for delivery in deliveries])
+        )
+        self._tell(Pushed(deliveries, self.taker.visibility_ms))
 
-    def _spend(self, count: int) -> None:
+    def _spend(self, count: int, size_bytes: int) -> None:
         self._credit -= count
-        if self._credit <= 0 or self._credit_bytes <= 0:
+        self._credit_bytes -= size_bytes
+        if not self._may_push:
             self._unpark()
+
+    def _tell(self, pushed: Pushed) -> None:
+        self._told_lag = pushed.lag = self._lag()
+        self._done(pushed)
+
+    def _watch_lag(self) -> None:
+        """Tells a lag that has changed while nothing was pushed, as a poll that waits for so long would."""
+        self._stop_timer = self._owner.outside.later(LAG_MS, self._watch_lag)
+        if self._told_lag != self._lag():
+            self._tell(Pushed([]))
+
+    def lost(self, queue: PartitionQueue, reason: FlotillaError) -> None:
+        super().lost(queue, reason)
+        if not self.is_over and self._is_begun:
+            self._tell(Pushed([], left_partitions=[queue.number]))
+
+    def _leave(self) -> bool:
+        if self._stop_timer is not None:
+            self._stop_timer()
+            self._stop_timer = None
+        return super()._leave()

@@ -246,11 +246,16 @@ def _read_extend(body: client_pb2.Extend, attachment: memoryview) -> Extend:
 
 def _write_pushed(body: client_pb2.Pushed, value: Pushed) -> Sequence[Buffer]:
     body.visibility_ms = value.visibility_ms
+    if value.lag >= 0:
+        body.lag = value.lag
+    body.left_partitions.extend(value.left_partitions)
     return _write_deliveries(body.deliveries, value.deliveries)
 
 
 def _read_pushed(body: client_pb2.Pushed, attachment: memoryview) -> Pushed:
-    return Pushed(_read_deliveries(body.deliveries, attachment), body.visibility_ms)
+    # Earlier brokers do not say the lag.
+    lag = body.lag if body.HasField("lag") else -1
+    return Pushed(_read_deliveries(body.deliveries, attachment), body.visibility_ms, lag, body.left_partitions[:])
 
 
 # Administration.

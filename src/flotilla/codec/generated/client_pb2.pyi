@@ -1068,7 +1068,7 @@ class Extend(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ..., visibility_ms: _Optional[int] = ..., topic_id: _Optional[int] = ..., presented_term: _Optional[int] = ...) -> None: ...
 
 class Subscribe(_message.Message):
-    __slots__ = ("topic", "group", "member", "credit", "partitions", "visibility_ms", "is_auto_ack", "is_ordered_by_key", "start", "topic_id", "types", "headers")
+    __slots__ = ("topic", "group", "member", "credit", "partitions", "visibility_ms", "is_auto_ack", "is_ordered_by_key", "start", "topic_id", "types", "headers", "presents", "max_bytes")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
@@ -1081,6 +1081,8 @@ class Subscribe(_message.Message):
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     TYPES_FIELD_NUMBER: _ClassVar[int]
     HEADERS_FIELD_NUMBER: _ClassVar[int]
+    PRESENTS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     topic: str
     group: str
     member: str
@@ -1093,15 +1095,21 @@ class Subscribe(_message.Message):
     topic_id: int
     types: _containers.RepeatedScalarFieldContainer[str]
     headers: _containers.RepeatedCompositeFieldContainer[HeaderPair]
-    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., credit: _Optional[int] = ..., partitions: _Optional[_Iterable[int]] = ..., visibility_ms: _Optional[int] = ..., is_auto_ack: _Optional[bool] = ..., is_ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., topic_id: _Optional[int] = ..., types: _Optional[_Iterable[str]] = ..., headers: _Optional[_Iterable[_Union[HeaderPair, _Mapping]]] = ...) -> None: ...
+    presents: bool
+    max_bytes: int
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., credit: _Optional[int] = ..., partitions: _Optional[_Iterable[int]] = ..., visibility_ms: _Optional[int] = ..., is_auto_ack: _Optional[bool] = ..., is_ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., topic_id: _Optional[int] = ..., types: _Optional[_Iterable[str]] = ..., headers: _Optional[_Iterable[_Union[HeaderPair, _Mapping]]] = ..., presents: _Optional[bool] = ..., max_bytes: _Optional[int] = ...) -> None: ...
 
 class Pushed(_message.Message):
-    __slots__ = ("deliveries", "visibility_ms")
+    __slots__ = ("deliveries", "visibility_ms", "lag", "left_partitions")
     DELIVERIES_FIELD_NUMBER: _ClassVar[int]
     VISIBILITY_MS_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    LEFT_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     deliveries: Deliveries
     visibility_ms: int
-    def __init__(self, deliveries: _Optional[_Union[Deliveries, _Mapping]] = ..., visibility_ms: _Optional[int] = ...) -> None: ...
+    lag: int
+    left_partitions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, deliveries: _Optional[_Union[Deliveries, _Mapping]] = ..., visibility_ms: _Optional[int] = ..., lag: _Optional[int] = ..., left_partitions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class AddCredit(_message.Message):
     __slots__ = ("subscription", "messages")

@@ -82,7 +82,7 @@ WITH_BATCH = (Produce, Stage)
 #: Requests about a subscription on the same connection.
 _STEERING = (AddCredit, Unsubscribe)
 #: Requests with large answers.
-_READING = (Fetch, Poll)
+_READING = (Fetch, Poll, Subscribe)
 #: Requests that name the member whose leases and transactions they are about.
 _OF_MEMBERS = (Poll, Subscribe, Extend, StageSettlement)
 #: All requests without a batch that mean something for the connection.

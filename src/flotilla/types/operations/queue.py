@@ -148,10 +148,14 @@ class Poll(Request[Polled], effect=READ, needs=CONSUME):
 
 @slotted
 class Pushed(Reply):
-    """Some deliveries of a subscription; more will follow."""
+    """Some deliveries of a subscription; more will follow. The first one says that it is open, and may have none."""
 
     deliveries: list[Delivery]
     visibility_ms: int = 0
+    #: As in Polled, of all partitions of the subscription.
+    lag: int = -1
+    #: Partitions of the subscription that this node no longer leads: nothing more comes of these.
+    left_partitions: list[int] = field(default_factory=list)
 
 
 @slotted
@@ -164,7 +168,7 @@ class Subscribe(Request[Pushed], effect=READ, needs=CONSUME):
     topic: str
     group: str
     member: str
-    #: Messages that may be unsettled before more credit is given.
+    #: Messages that may be pushed before more credit is given.
     credit: int
     partitions: list[int] = field(default_factory=list)
     visibility_ms: int = 0
@@ -173,9 +177,12 @@ class Subscribe(Request[Pushed], effect=READ, needs=CONSUME):
     start: Start = FROM_EARLIEST
     #: As in Poll.
     topic_id: int = 0
-    #: As in Poll, both.
+    #: As in Poll, all three.
     types: list[str] = field(default_factory=list)
     headers: list[tuple[str, bytes]] = field(default_factory=list)
+    presents: bool = False
+    #: Bytes that may be pushed before more credit is given, up to one message more; 0: as many as the node allows.
+    max_bytes: int = 0
 
     @property
     def route(self) -> Route:
@@ -184,7 +191,7 @@ class Subscribe(Request[Pushed], effect=READ, needs=CONSUME):
 
 @slotted
 class AddCredit(Request[Done], to=CONNECTION, effect=ONCE, needs=ANYBODY):
-    """Adds credit to the subscription of that correlation id on the same connection."""
+    """Adds credit to the subscription of that correlation id on the same connection, and renews its bytes."""
 
     subscription: int
     messages: int

@@ -4,7 +4,7 @@ import pytest
 
 from flotilla.broker.ports import Subscription
 from flotilla.broker.queue.polls import LOST_MS
-from flotilla.broker.queue.waiters import PUSHES_BYTES_MAX
+from flotilla.broker.queue.waiters import LAG_MS, PUSHES_BYTES_MAX
 from flotilla.partition.commands.partition_commands import SettleRuns, decode_command
 from flotilla.types.errors import DiskFullError, FlotillaError
 from flotilla.types.operations.queue import (
@@ -53,6 +53,11 @@ def subscribe(node: Node, credit: int, member: str = "a", **fields: object) -> A
 def add_credit(answer: Answer, messages: int) -> None:
     subscription: Subscription = answer.cancel  # type: ignore[assignment]
     subscription.add_credit(messages)
+
+
+def pushes(answer: Answer) -> list[Pushed]:
+    assert all(isinstance(result, Pushed) for result in answer.results)
+    return answer.results  # type: ignore[return-value]
 
 
 def settlements(node: Node) -> list[SettleRuns]:
@@ -119,6 +124,41 @@ def test_a_slow_subscriber_is_not_sent_more_bytes_than_it_may_have_waiting(node:
     add_credit(answer, 0)
     node.fleet.settle()
     assert len(deliveries(answer)) == count
+
+
+def test_a_subscriber_is_not_sent_more_bytes_than_it_asks_for(node: Node) -> None:
+    for _ in range(4):
+        store(node, b"x" * 1_000)
+    answer = subscribe(node, 100, max_bytes=2_000)
+    assert len(deliveries(answer)) == 2, "the second one exceeds them a little"
+    add_credit(answer, 0)
+    node.fleet.settle()
+    assert len(deliveries(answer)) == 4
+
+
+def test_the_first_push_says_that_the_subscription_is_open(node: Node) -> None:
+    empty = subscribe(node, 0)
+    assert [(push.deliveries, push.lag) for push in pushes(empty)] == [([], 0)]
+    store(node, b"a", b"b")
+    first = subscribe(node, 1, "b")
+    assert [(len(push.deliveries), push.lag) for push in pushes(first)] == [(1, 2)]
+
+
+def test_a_subscriber_learns_the_lag_with_every_push_and_later_if_it_has_changed(node: Node) -> None:
+    store(node, b"a", b"b")
+    answer = subscribe(node, 10)
+    ack(node, deliveries(answer))
+    node.fleet.advance(LAG_MS + 100)
+    assert [push.lag for push in pushes(answer)] == [2, 0]
+    node.fleet.advance(3 * LAG_MS)
+    assert len(pushes(answer)) == 2, "it has not changed again"
+
+
+def test_a_subscriber_that_presents_its_leases_is_known_by_name(node: Node) -> None:
+    subscribe(node, 1, "known", presents=True)
+    subscribe(node, 1, "unknown")
+    leader = node.partition(TOPIC).queue().leader
+    assert (leader.is_holder(GROUP, "known"), leader.is_holder(GROUP, "unknown")) == (True, False)
 
 
 @pytest.mark.parametrize("credit", [-1, 10**9])
