@@ -4,20 +4,26 @@ import asyncio
 
 from flotilla.client._core.connection import ClientConnection
 from flotilla.client._core.local_link import LocalConnection
+from flotilla.codec.client.frames import Answer
 from flotilla.codec.client.handover import Answers
 from flotilla.server import Server
 from flotilla.types.address import parse_address
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Reply, Request
+from flotilla.types.operations.queue import AddCredit, Pushed, Subscribe, Unsubscribe
 from tests.conformance.grpc_endpoint import Grpc
 from tests.conformance.http_endpoint import Http
+
+
+#: Requests with many answers, and about such a one. They are played where subscriptions are told apart: over TCP.
+_PUSH = (Subscribe, AddCredit, Unsubscribe)
 
 
 class InProcess:
     """Straight into the service."""
 
     #: Kinds of requests that the endpoint does not offer.
-    LACKS: tuple[type[Request], ...] = ()
+    LACKS: tuple[type[Request], ...] = _PUSH
 
     def __init__(self, server: Server) -> None:
         self._service = server.broker
@@ -38,6 +44,21 @@ class InProcess:
                 cancel()
 
 
+class _Answers(asyncio.Queue[Reply | FlotillaError]):
+    """The answers to one request of a connection."""
+
+    correlation_id = 0
+
+
+class _PushedConnection(ClientConnection[_Answers]):
+    """Takes many answers to one request, which the Python client never makes."""
+
+    def _take(self, correlation_id: int, answer: Answer) -> _Answers | None:
+        if isinstance(answer, Pushed):
+            return self._waiting[correlation_id]
+        return super()._take(correlation_id, answer)
+
+
 class Tcp:
     """Over a socket, through the codec of the client, on one connection."""
 
@@ -45,7 +66,7 @@ class Tcp:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._connection: ClientConnection[asyncio.Future[Reply | FlotillaError]] = ClientConnection()
+        self._connection = _PushedConnection()
         self._welcomed = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
 
@@ -64,26 +85,32 @@ class Tcp:
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         while data := await reader.read(1 << 16):
-            for answered, answer in self._connection.receive(data):
-                if not answered.done():
-                    answered.set_result(answer)
+            for answers, answer in self._connection.receive(data):
+                answers.put_nowait(answer)
             if self._connection.is_open:
                 self._welcomed.set()
 
     async def call(self, request: Request) -> Reply | FlotillaError:
-        answered: asyncio.Future[Reply | FlotillaError] = asyncio.get_running_loop().create_future()
-        correlation_id, frame = self._connection.send(request, answered)
-        self._writer.writelines(frame)
+        answers = self._send(request)
         try:
-            return await answered
+            return await answers.get()
         finally:
-            self._connection.forget(correlation_id)
+            self._connection.forget(answers.correlation_id)
+
+    def subscribe(self, request: Subscribe) -> _Answers:
+        return self._send(request)
+
+    def _send(self, request: Request) -> _Answers:
+        answers = _Answers()
+        answers.correlation_id, frame = self._connection.send(request, answers)
+        self._writer.writelines(frame)
+        return answers
 
 
 class Local:
     """Over the link within a process, as the node's own gateway comes in."""
 
-    LACKS: tuple[type[Request], ...] = ()
+    LACKS: tuple[type[Request], ...] = _PUSH
 
     def __init__(self, server: Server) -> None:
         self._endpoint = server.local_endpoint(parse_address(server.client_address))

@@ -46,6 +46,10 @@ class Grpc:
 
     #: What only nodes ask each other, and what operators do with the command line.
     LACKS: tuple[type[Request], ...] = (
+        # The stream of gRPC is another contract: tests/unit/frontends/grpc/test_streams.py has it.
+        ops.Subscribe,
+        ops.AddCredit,
+        ops.Unsubscribe,
         ops.CreateAdministrator,
         ops.CreateUser,
         ops.SetPassword,

@@ -52,6 +52,10 @@ def _requests_of(module: Any) -> tuple[type[Request], ...]:
 class Http:
     #: Clusters are formed, and transactions and stream groups worked with, over TCP and gRPC.
     LACKS: tuple[type[Request], ...] = (
+        # Events are another contract: tests/integration/http/test_v1.py has them.
+        ops.Subscribe,
+        ops.AddCredit,
+        ops.Unsubscribe,
         *_requests_of(cluster_operations),
         *_requests_of(stream_operations),
         *_requests_of(transaction_operations),

@@ -12,7 +12,15 @@ from flotilla.codec.batch.view import BatchView
 from flotilla.types.access import Grant, Verifier
 from flotilla.types.errors import FlotillaError, NotLeaderError, OverloadedError, UnavailableError
 from flotilla.types.operations import Fetched, Reply, Request
-from flotilla.types.operations.queue import Explanation, LeaseRange, MessageResult, Polled, Start
+from flotilla.types.operations.queue import (
+    Explanation,
+    LeaseRange,
+    MessageResult,
+    Polled,
+    Pushed,
+    Start,
+    Subscribe,
+)
 from flotilla.types.operations.quotas import Quota
 from flotilla.types.operations.schedules import ScheduleDefinition
 from flotilla.types.operations.stream import GroupAssignment
@@ -28,10 +36,20 @@ _PASSING = (NotLeaderError, UnavailableError, OverloadedError)
 _numbers = count(1)
 
 
+class Pushes(Protocol):
+    """The answers of a subscription."""
+
+    correlation_id: int
+
+    async def get(self) -> Reply | FlotillaError: ...
+
+
 class Endpoint(Protocol):
     """One way to reach a broker."""
 
     async def call(self, request: Request) -> Reply | FlotillaError: ...
+
+    def subscribe(self, request: Subscribe) -> Pushes: ...
 
 
 @dataclass(frozen=True)
@@ -64,6 +82,7 @@ class Play:
         }
         self._batches: dict[str, bytes] = {}
         self._started: dict[str, asyncio.Task[Reply | FlotillaError]] = {}
+        self._pushes: dict[str, Pushes] = {}
 
     async def run(self, scenario: Scenario) -> None:
         try:
@@ -78,11 +97,18 @@ class Play:
                 task.cancel()
 
     async def _step(self, step: dict[str, Any]) -> None:
+        if step.get("await") in self._pushes:
+            self._check(step, await self._pushes[step["await"]].get())
+            return
         if "await" in step:
             self._check(step, await self._started.pop(step["await"]))
             return
         if "as" in step:
             request = self._request(step)
+            if isinstance(request, Subscribe):
+                # Only a connection has subscriptions, and begins with its requests in order.
+                self._pushes[step["as"]] = self._endpoint.subscribe(request)
+                return
             arrived = self._arrivals.next_of(type(request))
             started = self._started[step["as"]] = asyncio.ensure_future(self._endpoint.call(request))
             # It may also be refused before it gets anywhere.
@@ -107,6 +133,8 @@ class Play:
             given["batch"] = encode(given["batch"])
             if name is not None:
                 self._batches[name] = given["batch"]
+        if "subscription" in given:
+            given["subscription"] = self._pushes[given["subscription"]].correlation_id
         if "nodes" in given:
             given["nodes"] = {int(node): peer for node, peer in given["nodes"].items()}
         if "leases" in given:
@@ -163,9 +191,9 @@ class Play:
         if isinstance(reply, Fetched):
             batches = [self._plain_batch(batch) for batch in reply.batches]
             return asdict(replace(reply, batches=[])) | {"batches": batches}
-        if isinstance(reply, Polled):
+        if isinstance(reply, Polled | Pushed):
             deliveries = [asdict(replace(each, batch=b"")) | self._plain_batch(each.batch) for each in reply.deliveries]
-            return {"deliveries": deliveries, "visibility_ms": reply.visibility_ms}
+            return asdict(replace(reply, deliveries=[])) | {"deliveries": deliveries}
         if isinstance(reply, Explanation):
             reply = replace(reply, batch=bytes(reply.batch))
         found = asdict(reply)

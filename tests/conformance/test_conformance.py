@@ -19,8 +19,8 @@ from tests.conformance.values import OPERATIONS
 
 ANY_PORT = Address("127.0.0.1", 0)
 SCENARIOS = list(scenarios())
-#: Answered many times, or about such a one: a matter of each endpoint's own tests.
-OF_A_CONNECTION = {"subscribe", "add_credit", "unsubscribe", "withdraw", "ping"}
+#: About the connection, or another request on it: a matter of each endpoint's own tests.
+OF_A_CONNECTION = {"withdraw", "ping"}
 #: What only this package asks for, with tests of its own: backups, and Spark's progress.
 OF_THIS_PACKAGE = {"hold_settlements", "read_log", "read_snapshot", "report_pipeline", "list_pipelines"}
 

@@ -32,6 +32,11 @@ async function newTopic(partitions = 1, settings = {}): Promise<string> {
   return name;
 }
 
+/** What a consumer does, however its messages come. */
+function testBoth(name: string, body: (delivery: "poll" | "push") => Promise<void>): void {
+  for (const delivery of ["poll", "push"] as const) test(`${name} (${delivery})`, () => body(delivery));
+}
+
 test("topics are created, described, altered and deleted", async () => {
   const topic = await newTopic(2, { maxDeliveries: 3, retentionMs: "7d" });
   await assert.rejects(client.createTopic(topic), AlreadyExistsError);
@@ -94,10 +99,10 @@ test("an idempotency key is stored once, also beside new records", async () => {
   assert.deepEqual((await client.peek(topic)).map((message) => message.text), ["a", "b", "c"]);
 });
 
-test("messages are acknowledged, failed, released and rejected", async () => {
+testBoth("messages are acknowledged, failed, released and rejected", async (delivery) => {
   const topic = await newTopic(1, { nackBackoffMs: 0 });
   await client.produceMany(topic, ["ack", "nack", "release", "reject"]);
-  await using queue = client.queue(topic, "g");
+  await using queue = client.queue(topic, "g", { delivery });
   const [ack, nack, release, reject] = await queue.poll(4);
   await ack!.ack();
   assert.ok(ack!.isSettled);
@@ -125,10 +130,10 @@ test("messages are acknowledged, failed, released and rejected", async () => {
   assert.deepEqual(await letters.list(), []);
 });
 
-test("a lease is extended, and is lost when the group goes back", async () => {
+testBoth("a lease is extended, and is lost when the group goes back", async (delivery) => {
   const topic = await newTopic();
   await client.produce(topic, "slow");
-  await using queue = client.queue(topic, "g", { visibilityMs: 400 });
+  await using queue = client.queue(topic, "g", { delivery, visibilityMs: 400 });
   const [message] = await queue.poll(1);
   await message!.extend(60_000);
   await client.resetGroup(topic, "g", "earliest");
@@ -153,23 +158,23 @@ test("a message that the application has dropped is renewed no longer", async ()
   assert.equal(found!.attempt, 2);
 });
 
-test("an iteration ends with its consumer, and gives back what it holds", async () => {
+testBoth("an iteration ends with its consumer, and gives back what it holds", async (delivery) => {
   const topic = await newTopic();
   await client.produceMany(topic, Array.from({ length: 50 }, (_, at) => `${at}`));
-  const queue = client.queue(topic, "g");
+  const queue = client.queue(topic, "g", { delivery });
   let count = 0;
   for await (const message of queue) {
     await message.ack({ wait: false });
     if (++count === 10) await queue.close();
   }
   assert.equal(count, 10);
-  await using second = client.queue(topic, "g");
+  await using second = client.queue(topic, "g", { delivery });
   const left = [];
   while (left.length < 40) left.push(...(await second.poll(100)));
   assert.deepEqual(left.map((message) => message.attempt), left.map(() => 1));
 });
 
-test("a worker handles so many at a time, and drains when it is stopped", async () => {
+testBoth("a worker handles so many at a time, and drains when it is stopped", async (delivery) => {
   const topic = await newTopic(1, { nackBackoffMs: 0, maxDeliveries: 2 });
   await client.produceMany(topic, ["fine", "retry", "reject", "release", "broken"]);
   const seen: string[] = [];
@@ -187,7 +192,7 @@ test("a worker handles so many at a time, and drains when it is stopped", async 
       if (message.text === "broken") throw new Error("broken");
       return Buffer.from("done");
     },
-    { concurrency: 2 },
+    { concurrency: 2, delivery },
   );
   await eventually(async () => (await client.describeGroup(topic, "g").catch(() => undefined))?.lag === 0);
   assert.deepEqual(
@@ -202,10 +207,10 @@ test("a worker handles so many at a time, and drains when it is stopped", async 
   assert.equal((await client.describeGroup(topic, "g")).lag, 0);
 });
 
-test("an iteration is sent messages within its credit, and each settled one gives room for another", async () => {
+testBoth("an iteration is sent messages within its credit, and each settled one gives room for another", async (delivery) => {
   const topic = await newTopic();
   await client.produceMany(topic, ["a", "b", "c"]);
-  await using queue = client.queue(topic, "g", { prefetch: 2 });
+  await using queue = client.queue(topic, "g", { delivery, prefetch: 2 });
   const [a, b] = [await queue.next(), await queue.next()];
   assert.deepEqual([a!.text, b!.text], ["a", "b"]);
   const { leased, ready } = await client.describeGroup(topic, "g");
@@ -216,6 +221,64 @@ test("an iteration is sent messages within its credit, and each settled one give
   await b!.ack();
   await client.produce(topic, "d");
   await eventually(async () => (await client.describeGroup(topic, "g")).leased === 2);
+});
+
+testBoth("a consumer of several partitions gets all of them, and knows how many are behind", async (delivery) => {
+  const topic = await newTopic(3);
+  await using queue = client.queue(topic, "g", { delivery, prefetch: 4 });
+  assert.deepEqual(await queue.poll(1, { waitMs: 0 }), []);
+  for (let at = 0; at < 9; at++) await client.produce(topic, `${at}`, { partition: at % 3 });
+  const seen = new Set<string>();
+  while (seen.size < 9) {
+    const found = await queue.poll(2);
+    for (const message of found) seen.add(message.text);
+    assert.ok(queue.behind! > 0);
+    await queue.ack(found);
+  }
+});
+
+test("pushed messages that are acknowledged on delivery come once", async () => {
+  const topic = await newTopic();
+  await client.produceMany(topic, ["a", "b"]);
+  await using queue = client.queue(topic, "g", { delivery: "push", ackMode: "auto" });
+  const seen = [];
+  for await (const message of queue) if (seen.push(message.text) === 2) break;
+  assert.deepEqual(seen, ["a", "b"]);
+  assert.equal((await client.describeGroup(topic, "g")).ackedTotal, 2);
+});
+
+test("messages are pushed within the credit and the bytes that the consumer gives", async () => {
+  const topic = await newTopic();
+  await client.produceMany(topic, Array.from({ length: 8 }, (_, at) => `${at}`.padEnd(1_000)));
+  await using queue = client.queue(topic, "g", { delivery: "push", prefetch: 6, fetchBytes: 2_500 });
+  const held = [await queue.next()];
+  // A push may exceed the bytes by one message.
+  assert.ok((await client.describeGroup(topic, "g")).leased <= 3);
+  while (held.length < 6) held.push(await queue.next());
+  assert.deepEqual(await queue.poll(1, { waitMs: 100 }), []);
+  assert.equal((await client.describeGroup(topic, "g")).leased, 6);
+  await held[0]!.ack();
+  assert.equal((await queue.next())!.text.trim(), "6");
+  assert.throws(() => client.queue(topic, "g", { delivery: "push", push: false }), InvalidArgumentError);
+});
+
+test("a consumer that has become slow is pushed less", async () => {
+  const topic = await newTopic();
+  const texts = Array.from({ length: 200 }, (_, at) => `${at}`);
+  await client.produceMany(topic, texts);
+  await using queue = client.queue(topic, "g", { delivery: "push" });
+  for (let at = 0; at < 200; at++) await (await queue.next())!.ack({ wait: false });
+  await queue.flush();
+  await client.produceMany(topic, texts);
+  const { leased } = await eventually(async () => {
+    const found = await client.describeGroup(topic, "g");
+    return found.leased > 0 && found;
+  });
+  assert.ok(leased > 32, `${leased}: the credit is that of a quick consumer`);
+  await eventually(async () => {
+    await (await queue.next())!.ack();
+    return (await client.describeGroup(topic, "g")).leased <= 32;
+  });
 });
 
 test("a request gets the result of the ack, or why there is none", async () => {

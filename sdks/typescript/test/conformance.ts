@@ -92,21 +92,44 @@ class Connection {
   }
 
   async call(operation: Operation, fields: Fields, attachment?: Buffer): Promise<unknown> {
+    return (await this.send(operation, fields, attachment)).next();
+  }
+
+  /** Sends a request; its answers come one after the other. */
+  async send(operation: Operation, fields: Fields, attachment?: Buffer): Promise<Answers> {
     await this.#opened;
-    return new Promise((resolve) => {
-      const options = { deadlineMs: Infinity, attachment };
-      const call = new Call(operation, fields as never, options, ((answer: unknown) =>
-        resolve(answer instanceof FlotillaError ? answer : (answer as { value: unknown }).value)) as never);
-      try {
-        this.#link.send(call as unknown as Call, 0);
-      } catch (error) {
-        resolve(error);
-      }
-    });
+    const answers = new Answers();
+    const options = { deadlineMs: Infinity, attachment };
+    const call = new Call(operation, fields as never, options, ((answer: unknown) =>
+      answers.add(answer instanceof FlotillaError ? answer : (answer as { value: unknown }).value)) as never);
+    try {
+      this.#link.send(call as unknown as Call, 0);
+      answers.correlationId = call.correlationId;
+    } catch (error) {
+      answers.add(error);
+    }
+    return answers;
   }
 
   close(): void {
     this.#link.close();
+  }
+}
+
+/** The answers to one request: a subscription has many. */
+class Answers {
+  correlationId = 0;
+  readonly #come: unknown[] = [];
+  #wake: () => void = () => undefined;
+
+  add(answer: unknown): void {
+    this.#come.push(answer);
+    this.#wake();
+  }
+
+  async next(): Promise<unknown> {
+    while (!this.#come.length) await new Promise<void>((resolve) => (this.#wake = resolve));
+    return this.#come.shift();
   }
 }
 
@@ -115,7 +138,7 @@ class Connection {
 class Play {
   readonly #variables: Variables;
   readonly #batches = new Map<string, Buffer>();
-  readonly #started = new Map<string, Promise<unknown>>();
+  readonly #started = new Map<string, Answers>();
 
   constructor(private readonly connection: Connection) {
     const number = ++scenarios;
@@ -136,18 +159,17 @@ class Play {
 
   async #step(step: Step, untilMs: number): Promise<void> {
     if (step.await !== undefined) {
-      this.#check(step, await this.#started.get(step.await));
+      this.#check(step, await this.#started.get(step.await)!.next());
       return;
     }
     if (step.as !== undefined) {
-      const started = this.#call(step);
-      this.#started.set(step.as, started);
+      this.#started.set(step.as, await this.#send(step));
       // Requests of one connection are begun in order: when the ping is answered, the broker has begun with this one.
-      await Promise.race([started, this.connection.call("ping", {})]);
+      await this.connection.call("ping", {});
       return;
     }
     for (;;) {
-      const answer = await this.#call(step);
+      const answer = await (await this.#send(step)).next();
       try {
         this.#check(step, answer);
         return;
@@ -159,7 +181,7 @@ class Play {
     }
   }
 
-  #call(step: Step): Promise<unknown> {
+  #send(step: Step): Promise<Answers> {
     const operation = camel(step.do!) as Operation;
     if (!(operation in OPERATIONS)) throw new UnsupportedError(`there is no operation ${operation}`);
     const given = substitute(step.with ?? {}, this.#variables) as Fields;
@@ -170,9 +192,10 @@ class Play {
         attachment = toBatch(value as Fields);
         const sent = (value as Fields).name;
         if (typeof sent === "string") this.#batches.set(sent, attachment);
-      } else fields[camel(name)] = toField(name, value, operation);
+      } else if (name === "subscription") fields[name] = this.#started.get(value as string)!.correlationId;
+      else fields[camel(name)] = toField(name, value, operation);
     }
-    return this.connection.call(operation, { ...DEFAULTS[operation], ...fields } as Fields, attachment);
+    return this.connection.send(operation, { ...DEFAULTS[operation], ...fields } as Fields, attachment);
   }
 
   #check(step: Step, answer: unknown): void {

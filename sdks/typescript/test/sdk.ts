@@ -19,7 +19,9 @@ import {
 import { camel, type Fields, match, Mismatch, show, substitute, toBytes, type Variables } from "./scenario.js";
 
 type Step = { do: string; with?: Fields; as?: string; start?: string; expect?: unknown; expect_error?: string; eventually?: boolean };
-type Scenario = { name: string; at: string; steps: Step[] };
+/** The ways in which queue consumers get messages. */
+type Way = "poll" | "push";
+type Scenario = { name: string; at: string; steps: Step[]; deliveries?: Way[] };
 /** The fields of a step, and the name in its `as`. */
 type Given = Record<
   "name" | "servers" | "ca" | "certificate" | "key" | "token" | "user" | "password" | "topic" | "group" | "payload" | "client" | "producer" |
@@ -136,6 +138,7 @@ class Play {
   constructor(
     private readonly harness: Harness,
     private readonly variables: Variables,
+    private readonly delivery: Way,
   ) {}
 
   async run(steps: readonly Step[]): Promise<void> {
@@ -225,7 +228,7 @@ class Play {
       return { payloads };
     },
     openQueue: ({ name, topic, group, ...settings }) => {
-      this.#named.set(name, this.#client.queue(topic, group, settings));
+      this.#named.set(name, this.#client.queue(topic, group, { ...settings, delivery: this.delivery }));
     },
     poll: async ({ queue, count, waitMs, name = `${queue}, polled` }) => {
       const messages: QueueMessage[] = [];
@@ -258,7 +261,7 @@ class Play {
       return { lag, acked_total: ackedTotal };
     },
     startWorker: ({ name, topic, group, ...settings }) => {
-      this.#named.set(name, new HeldWorker(this.#client, topic, group, settings));
+      this.#named.set(name, new HeldWorker(this.#client, topic, group, { ...settings, delivery: this.delivery }));
     },
     describeWorker: ({ worker }) => ({ begun: this.#get<HeldWorker>(worker).begun }),
     finish: ({ worker }) => this.#get<HeldWorker>(worker).close(),
@@ -280,14 +283,17 @@ const [host, port] = control.split(":") as [string, string];
 const harness = new Harness(connect(Number(port), host));
 for (const file of readdirSync(folder).filter((name) => name.endsWith(".json")).sort()) {
   const { scenarios } = JSON.parse(readFileSync(join(folder, file), "utf8")) as { scenarios: Scenario[] };
-  for (const { name, at, steps } of scenarios) {
-    let result = "passed";
-    try {
-      await new Play(harness, await harness.ask("begin", { at, protocol: "tcp" })).run(steps);
-    } catch (error) {
-      result = `failed: ${String(error)}`;
+  for (const { name, at, steps, deliveries = ["poll" as Way] } of scenarios) {
+    for (const delivery of deliveries) {
+      let result = "passed";
+      try {
+        await new Play(harness, await harness.ask("begin", { at, protocol: "tcp" }), delivery).run(steps);
+      } catch (error) {
+        result = `failed: ${String(error)}`;
+      }
+      const scenario = `${file.replace(/\.json$/, "")}: ${name}${delivery === "push" ? " (push)" : ""}`;
+      harness.tell({ scenario, result });
     }
-    harness.tell({ scenario: `${file.replace(/\.json$/, "")}: ${name}`, result });
   }
 }
 harness.socket.end();

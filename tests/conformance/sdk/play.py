@@ -32,6 +32,8 @@ class SdkScenario:
     name: str
     at: str
     steps: list[dict[str, Any]]
+    #: The ways in which consumers get messages; an SDK plays it with each of them that it offers.
+    deliveries: tuple[str, ...] = ("poll",)
 
     def __str__(self) -> str:
         return f"{self.file}: {self.name}"
@@ -40,7 +42,8 @@ class SdkScenario:
 def sdk_scenarios() -> Iterator[SdkScenario]:
     for path in sorted((FOLDER / "sdk").glob("*.json")):
         for each in json.loads(path.read_text("utf-8"))["scenarios"]:
-            yield SdkScenario(path.stem, each["name"], each["at"], each["steps"])
+            deliveries = tuple(each.get("deliveries", ("poll",)))
+            yield SdkScenario(path.stem, each["name"], each["at"], each["steps"], deliveries)
 
 
 def expanded(value: Any) -> Any:

@@ -15,19 +15,12 @@ from tests.typescript import IN_ONE_PROCESS, SDK, built, environment, run
 pytestmark = [pytest.mark.slow, IN_ONE_PROCESS]
 
 ROOT = SDK.parents[1]
-PUSH = (
-    "an iterating consumer is sent messages by a long poll with its free slots as credit, parked at every leader, as "
-    "in Python; a subscription tells no lag, and its member is not known by name to a new leader"
-)
 BACKUP = "for `flotilla backup` and `restore`"
 PIPELINE = "for pipelines, which run in Python"
 #: Operations of the contract that the client does not offer, and why.
 NOT_OFFERED = {
     "hello": "part of every connection",
     "authenticate": "part of every connection",
-    "subscribe": PUSH,
-    "add_credit": PUSH,
-    "unsubscribe": PUSH,
     "read_log": BACKUP,
     "read_snapshot": BACKUP,
     "hold_settlements": BACKUP,

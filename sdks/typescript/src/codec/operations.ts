@@ -57,6 +57,9 @@ export const OPERATIONS = {
   settle: row("settled", "partition", "repeatable"),
   extend: row("settled", "partition", "repeatable"),
   withdraw: row("done", "any", "repeatable"),
+  subscribe: row("pushed", "partition", "read"),
+  addCredit: row("done", "any", "once"),
+  unsubscribe: row("done", "any", "repeatable"),
   leaveQueue: row("done", "partition", "repeatable"),
   ping: row("done", "any", "read"),
   cancelRecords: row("recordsCancelled", "partition", "repeatable"),
@@ -125,7 +128,7 @@ export type RequestFields<O extends string> = Fields<Extract<RequestBody, { case
 interface Special {
   fetched: { batches: Buffer[]; logStart: number; nextOffset: number; reached: number };
   polled: { deliveries: Delivery[]; visibilityMs: number; retryAfterMs: number; lag: number };
-  pushed: { deliveries: Delivery[]; visibilityMs: number };
+  pushed: { deliveries: Delivery[]; visibilityMs: number; lag?: number; leftPartitions: number[] };
   settled: { expired: LeaseRange[]; settled: LeaseRange[]; term: number };
   explanation: Plain<Extract<ResponseBody, { case: "explanation" }>["value"]> & { batch: Buffer };
 }

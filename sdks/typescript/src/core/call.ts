@@ -34,6 +34,8 @@ export class Call<O extends Operation = Operation> {
   readonly effect: Effect;
   readonly deadlineMs: number;
   readonly waitMs: number;
+  /** It has many answers: `done` is called with each, until an error ends it or `Session.unsubscribe`. */
+  readonly isStream: boolean;
   readonly attachment: Uint8Array | undefined;
   isSingle: boolean;
   isOver = false;
@@ -50,7 +52,7 @@ export class Call<O extends Operation = Operation> {
   isUnsure = false;
   retry: NodeJS.Timeout | undefined;
 
-  /** `done` is called exactly once, unless the call is cancelled. */
+  /** `done` is called exactly once, unless the call is cancelled or a stream. */
   constructor(
     readonly operation: O,
     readonly fields: RequestFields<O>,
@@ -64,7 +66,8 @@ export class Call<O extends Operation = Operation> {
     this.route = options.route ?? own;
     this.effect = options.effect ?? row.effect;
     this.deadlineMs = options.deadlineMs;
-    this.waitMs = named.waitMs ?? 0;
+    this.isStream = operation === "subscribe";
+    this.waitMs = this.isStream ? Infinity : (named.waitMs ?? 0);
     this.attachment = options.attachment;
     this.isSingle = options.isSingle ?? false;
   }

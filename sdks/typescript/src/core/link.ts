@@ -107,6 +107,11 @@ export class Link {
     this.#orphans.set(call.correlationId, call.dueMs);
   }
 
+  /** A subscription has ended at the broker: nothing more comes. */
+  ended(call: Call): void {
+    this.#waiting.delete(call.correlationId);
+  }
+
   /** All unanswered requests that were not forgotten, in the order of sending. */
   sent(): Call[] {
     return [...this.#waiting.values()].filter((call) => call !== undefined);
@@ -117,13 +122,14 @@ export class Link {
     return [...this.sent(), ...this.queue];
   }
 
-  /** Since when an answer is due and the broker has sent nothing; undefined: no answer is due. */
+  /** Since when an answer is due and the broker has sent nothing; undefined: none will be, nothing is in flight. */
   get owedMs(): number | undefined {
     if (!this.isOpen) return this.heardMs;
+    if (!this.#waiting.size) return undefined;
     let dueMs = Infinity;
     for (const orphanMs of this.#orphans.values()) dueMs = Math.min(dueMs, orphanMs);
     for (const call of this.#waiting.values()) if (call) dueMs = Math.min(dueMs, call.dueMs);
-    return dueMs === Infinity ? undefined : Math.max(dueMs, this.heardMs);
+    return Math.max(dueMs, this.heardMs);
   }
 
   /** Why nothing came from an endpoint that accepts connections but does not welcome. */
@@ -185,8 +191,11 @@ export class Link {
       throw new InvalidArgumentError(`the broker answers request ${correlationId}, which was not made`);
     }
     const call = this.#waiting.get(correlationId);
-    this.#waiting.delete(correlationId);
-    this.#orphans.delete(correlationId);
+    // A subscription goes on.
+    if (answer.name !== "pushed") {
+      this.#waiting.delete(correlationId);
+      this.#orphans.delete(correlationId);
+    }
     if (call) answers.push([call, value instanceof FlotillaError ? value : { name: answer.name, value }]);
   }
 

@@ -20,7 +20,7 @@ import { backoffMs, Call, type CallOptions, outcomeUnknown, type Result } from "
 import { Deadlines } from "./deadlines.js";
 import { ANSWER_MS_MAX, LeaderSearch, noTopic, type SearchOwner, SUSPECT_MS } from "./leader-search.js";
 import { Link, type LinkOptions, type LinkOwner } from "./link.js";
-import { type Address, ANY, CONTROLLER, type Metadata, Routes, type Topic } from "./routes.js";
+import { type Address, ANY, CONTROLLER, type Metadata, type Route, Routes, type Topic } from "./routes.js";
 import { ignore, PING_MS, type SilenceOwner, SilenceWatch } from "./silence.js";
 import { deferred, type Limits, steadyMs, unlessAborted } from "./time.js";
 
@@ -29,6 +29,14 @@ const CONNECT_MS_MAX = 5_000;
 
 type AnyCall = Call;
 
+/** Who is told what happens to connections and leaders. */
+export interface SessionWatcher {
+  /** The connection to this address has ended. */
+  linkLost(address: Address): void;
+  /** Some routes have another leader. */
+  leadersMoved(): void;
+}
+
 export class Session implements LinkOwner, SearchOwner, SilenceOwner {
   readonly routes: Routes;
   /** The name by which brokers know that this process is gone: its undecided transactions end with it. */
@@ -36,8 +44,7 @@ export class Session implements LinkOwner, SearchOwner, SilenceOwner {
   isClosed = false;
   /** How far the brokers' clock is ahead of ours, at the most, as the last Welcome said. */
   clockAheadMs = 0;
-  /** Called with the address of each connection that ends. */
-  readonly watchers = new Set<(address: Address) => void>();
+  readonly watchers = new Set<SessionWatcher>();
   /** Of calls and connections. */
   readonly deadlines = new Deadlines(() => this.#scan());
   readonly #links = new Map<Address, Link>();
@@ -71,7 +78,7 @@ export class Session implements LinkOwner, SearchOwner, SilenceOwner {
     return unlessAborted(answer.promise, limits.signal, () => this.cancel(call));
   }
 
-  /** Starts a call; `done` is called once, by its deadline at the latest. */
+  /** Starts a call; `done` is called once, by its deadline at the latest; for a subscription, with every push. */
   submit<O extends Operation>(
     operation: O,
     fields: RequestFields<O>,
@@ -116,9 +123,41 @@ export class Session implements LinkOwner, SearchOwner, SilenceOwner {
   /** Asks the broker to answer a long poll now. */
   #endWait(call: AnyCall, link: Link): void {
     call.dueMs = Math.min(call.dueMs, steadyMs());
-    const options = { deadlineMs: steadyMs() + ANSWER_MS_MAX, route: call.route, isSingle: true };
-    const withdrawal = new Call("withdraw", { request: call.correlationId }, options, ignore);
-    this.startAt(withdrawal as unknown as AnyCall, link.address);
+    this.#steer(link, call.route, "withdraw", { request: call.correlationId }, ignore);
+  }
+
+  /** Adds credit to a subscription that has been answered, for so many messages and for bytes. */
+  addCredit(call: Call<"subscribe">, messages: number): void {
+    if (call.link) this.#steer(call.link, call.route, "addCredit", { subscription: call.correlationId, messages }, ignore);
+  }
+
+  /**
+   * Ends a subscription; `ended` is called when all has come that was pushed before. If the connection is lost meanwhile,
+   * `done` of the subscription is called with the error instead.
+   */
+  unsubscribe(call: Call<"subscribe">, ended: () => void): void {
+    const given = call as unknown as AnyCall;
+    if (!this.#calls.has(given)) return;
+    const { link } = call;
+    if (!link || !call.isSent) {
+      this.cancel(call);
+      queueMicrotask(ended);
+      return;
+    }
+    this.#steer(link, call.route, "unsubscribe", { subscription: call.correlationId }, (result) => {
+      if (result instanceof FlotillaError) return;
+      link.ended(given);
+      this.cancel(call);
+      ended();
+    });
+  }
+
+  /** Sends a request about another one on its connection. */
+  #steer<O extends Operation>(
+    link: Link, route: Route, operation: O, fields: RequestFields<O>, done: (result: Result<O>) => void,
+  ): void {
+    const call = new Call(operation, fields, { deadlineMs: steadyMs() + ANSWER_MS_MAX, route, isSingle: true }, done);
+    this.startAt(call as unknown as AnyCall, link.address);
   }
 
   /** Describes a topic. With `create` a missing one is created, if the cluster allows that. Throws NotFoundError. */
@@ -270,8 +309,11 @@ export class Session implements LinkOwner, SearchOwner, SilenceOwner {
     else {
       const { name, value } = answer as { name: string; value: unknown };
       if (name === OPERATIONS[call.operation].reply) {
-        call.link = undefined;
-        this.#finish(call, value);
+        if (call.isStream) this.#pass(call, value);
+        else {
+          call.link = undefined;
+          this.#finish(call, value);
+        }
         return;
       }
       error = new UnknownError(`${call.operation} was answered with ${name}`);
@@ -301,11 +343,15 @@ export class Session implements LinkOwner, SearchOwner, SilenceOwner {
     for (const call of [...sent, ...queued]) this.routes.doubt(call.route, link.address);
     for (const call of sent) this.failed(call, error, true);
     for (const call of queued) this.failed(call, error);
-    for (const watcher of this.watchers) queueMicrotask(() => watcher(link.address));
+    for (const watcher of this.watchers) queueMicrotask(() => watcher.linkLost(link.address));
   }
 
   #finish(call: AnyCall, result: unknown): void {
     this.#release(call);
+    this.#pass(call, result);
+  }
+
+  #pass(call: AnyCall, result: unknown): void {
     this.#results.push([call, result]);
     this.#settleSoon();
   }
@@ -329,7 +375,7 @@ export class Session implements LinkOwner, SearchOwner, SilenceOwner {
       this.#results = [];
       for (const [call, result] of results) {
         if (call.isOver) continue;
-        call.isOver = true;
+        call.isOver = !call.isStream || result instanceof FlotillaError;
         call.done(result as Result<Operation>);
       }
       if (this.routes.moved.size) this.#followLeaders();
@@ -379,7 +425,7 @@ export class Session implements LinkOwner, SearchOwner, SilenceOwner {
     this.routes.moved = new Set();
     for (const call of [...this.#calls]) {
       const { link } = call;
-      if (!moved.has(call.route.key) || !call.isSent || !link) continue;
+      if (!moved.has(call.route.key) || !call.isSent || !link || call.isStream) continue;
       const leader = this.routes.find(call.route);
       if (leader === undefined || leader === link.address || call.dueMs <= steadyMs()) continue;
       this.#endWait(call, link);
@@ -389,6 +435,7 @@ export class Session implements LinkOwner, SearchOwner, SilenceOwner {
       error.address = leader;
       this.failed(call, error);
     }
+    for (const watcher of this.watchers) watcher.leadersMoved();
   }
 
   /** Ends everything that is overdue, and finds the time of the next scan. */

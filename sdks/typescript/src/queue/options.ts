@@ -4,9 +4,8 @@ import { MIB } from "../codec/record.js";
 import { InvalidArgumentError } from "../errors.js";
 import { atLeast, type Filter, readFilter, readStart, type StartAt, takesAll, type WireFilter } from "../filter.js";
 
-/** What a broker hands out in one poll at the most. */
-export const POLL_MESSAGES_MAX = 1_024;
 const WINDOW_MIN = 16;
+const WINDOW_MAX = 1_024;
 const SPAN_MS = 100;
 
 export interface QueueSettings extends Filter {
@@ -19,6 +18,11 @@ export interface QueueSettings extends Filter {
   prefetch?: number;
   /** False: an iteration asks for messages only when it has none left, not ahead of that. */
   push?: boolean;
+  /**
+   * How messages come: "poll", the client asks each leader for as many as it has room for; "push", it subscribes at each
+   * leader, which sends messages within the credit that the client gives back as it settles them.
+   */
+  delivery?: "poll" | "push";
   /** "auto": the broker acknowledges a message before it sends it, and never delivers it twice. */
   ackMode?: "manual" | "auto";
   /** "key": messages of one key go to one member at a time, in their order. That is a setting of the group. */
@@ -39,7 +43,9 @@ export interface QueueOptions {
   /** 0: as the group is set. */
   visibilityMs: number;
   prefetch: number | undefined;
-  isPush: boolean;
+  /** An iteration asks before it has no messages left. */
+  asksAhead: boolean;
+  isPushed: boolean;
   isAutoAck: boolean;
   isOrderedByKey: boolean;
   leaseMsMax: number;
@@ -55,13 +61,17 @@ export function queueOptions(settings: QueueSettings, timeoutMs: number): QueueO
   if (isOrderedByKey && !takesAll(filter)) {
     throw new InvalidArgumentError("a consumer has a filter or orders by key, not both");
   }
+  if (settings.delivery === "push" && settings.push === false) {
+    throw new InvalidArgumentError("messages that are pushed come ahead: push: false goes with polls only");
+  }
   return {
     start: readStart(settings.start),
     partitions: settings.partitions && [...new Set(settings.partitions)],
     filter,
     visibilityMs: settings.visibilityMs === undefined ? 0 : atLeast(1, "visibilityMs", settings.visibilityMs),
     prefetch: settings.prefetch === undefined ? undefined : atLeast(1, "prefetch", settings.prefetch),
-    isPush: settings.push ?? true,
+    asksAhead: settings.push ?? true,
+    isPushed: settings.delivery === "push",
     isAutoAck: settings.ackMode === "auto",
     isOrderedByKey,
     leaseMsMax: atLeast(1, "leaseMsMax", settings.leaseMsMax ?? 3_600_000),
@@ -96,7 +106,7 @@ export class PrefetchWindow {
     const passedMs = nowMs - this.#sinceMs;
     const before = this.size;
     if (passedMs >= SPAN_MS) this.size = Math.max(WINDOW_MIN, Math.min(before, Math.floor((2 * count * SPAN_MS) / passedMs)));
-    else if (count >= before) this.size = Math.min(2 * before, POLL_MESSAGES_MAX);
+    else if (count >= before) this.size = Math.min(2 * before, WINDOW_MAX);
     else return false;
     this.#sinceMs = nowMs;
     this.#handled = handled;

@@ -2,33 +2,34 @@
  * A queue consumer: messages under leases, each to be settled.
  *
  * An iterating consumer polls all the time for as many messages as it has free slots. A slot is free when its message is
- * settled, so a slow handler occupies one slot only. A polling consumer polls when the application does and nothing is
- * ready. A message that is not taken before half of its lease is over is released, for a quicker consumer.
+ * settled, so a slow handler occupies one slot only. With delivery by push it subscribes instead, and its free slots are
+ * the credit. A polling consumer polls when the application does and nothing is ready; with push it takes what was sent.
+ * A message that is not taken before half of its lease is over is released, for a quicker consumer.
  */
 
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 
 import { BatchView } from "../codec/batch-view.js";
-import type { Reply } from "../codec/operations.js";
 import type { Delivery } from "../codec/values.js";
-import type { Session } from "../core/session.js";
+import type { Session, SessionWatcher } from "../core/session.js";
 import { AtEndOfTurn, deferred, type Limits, News, steadyMs, TimeLimit, unlessAborted } from "../core/time.js";
 import {
   ConnectionClosedError, CorruptionError, FlotillaError, InvalidArgumentError, OutcomeUnknownError,
 } from "../errors.js";
 import { chosenPartitions } from "../filter.js";
+import { type Arrival, Leaders, LEAVE_MS_MAX } from "./leaders.js";
 import { Lease, leaseExpired, Leases } from "./leases.js";
 import { type FollowUp, QueueMessage } from "./message.js";
-import { type QueueOptions, POLL_MESSAGES_MAX, PrefetchWindow } from "./options.js";
+import { type QueueOptions, PrefetchWindow } from "./options.js";
 import { ACKED, FAIL, failed, type Outcome, RELEASED, released } from "./outcome.js";
-import { LEAVE_MS_MAX, Polls } from "./polls.js";
+import { LONG_POLL_MS, POLL_MESSAGES_MAX, Polls } from "./polls.js";
 import { Presentations } from "./presentations.js";
 import { LeaseRenewal } from "./renewal.js";
 import { type Ended, Settlements } from "./settlements.js";
+import { Subscriptions } from "./subscriptions.js";
+import type { Supply } from "./supply.js";
 
-/** How long a broker waits for news before it answers that there are none. */
-const LONG_POLL_MS = 5_000;
 /** Messages whose unawaited settlement has no answer; beyond that, settling waits. */
 const UNCONFIRMED_MAX = 8_192;
 
@@ -45,17 +46,25 @@ export class Queue {
   readonly #leases = new Leases(() => this.#pumping.schedule());
   readonly #renewal: LeaseRenewal;
   readonly #settlements: Settlements;
-  readonly #polls: Polls;
+  readonly #leaders: Leaders;
+  // undefined: messages are pushed.
+  readonly #polls: Polls | undefined;
+  readonly #supply: Supply;
   readonly #presentations: Presentations;
   readonly #window: PrefetchWindow;
   readonly #news = new News();
-  readonly #linkLost = (address: string): void => this.#presentations.linkLost(address);
+  readonly #watcher: SessionWatcher = {
+    linkLost: (address) => this.#presentations.linkLost(address),
+    leadersMoved: () => this.#pumping.schedule(),
+  };
   #ready: QueueMessage[] = [];
   #errors: FlotillaError[] = [];
   #prepared: Promise<void> | undefined;
   // The messages that the application polls for, and until when.
   #wanted = 0;
   #wantedUntilMs = 0;
+  // Messages of the last poll, where they are pushed and the window adapts: so many are sent ahead for the next poll.
+  #ahead = 0;
   #isFlowing = false;
   #isClosed = false;
   #takenOver = 0;
@@ -82,33 +91,38 @@ export class Queue {
       session, topic, group, this.member, this.#leases, visibilityMs, leaseMsMax, answered, changed,
     );
     this.#settlements = new Settlements(session, topic, group, timeoutMs, isOrderedByKey, answered, () => this.#settlements.flush());
-    this.#polls = new Polls(session, topic, group, this.member, options, {
-      polling: (partitions) => {
+    this.#leaders = new Leaders(session, topic, group, this.member, options, {
+      asking: (partitions) => {
         if (!options.isAutoAck) this.#presentations.polled(partitions);
       },
-      arrived: (polled) => this.#arrived(polled),
-      pollFailed: (error) => {
+      arrived: (arrival) => this.#arrived(arrival),
+      askingFailed: (error) => {
         if (!this.#isClosed) this.#errors.push(error);
         this.#news.set();
       },
       answered,
       moved: (partition) => this.#presentations.present(partition),
     });
-    const topicId = (): number => this.#polls.topicId;
+    this.#polls = options.isPushed ? undefined : new Polls(this.#leaders, options.asksAhead);
+    this.#supply = this.#polls ?? new Subscriptions(this.#leaders);
+    const topicId = (): number => this.#leaders.topicId;
     this.#presentations = new Presentations(session, topic, this.#leases, this.#renewal, this.#settlements, topicId, changed);
     this.#window = new PrefetchWindow(options, steadyMs());
-    session.watchers.add(this.#linkLost);
+    session.watchers.add(this.#watcher);
   }
 
   /**
    * How many messages the group has not settled, those that it holds included, in the partitions polled here, as the
-   * brokers' answers to this consumer's polls said last. undefined: there was no answer yet.
+   * brokers' answers to this consumer said last. undefined: there was no answer yet.
    */
   get behind(): number | undefined {
-    return this.#polls.lag;
+    return this.#leaders.lag;
   }
 
-  /** Leases up to `maxMessages` messages; waits up to `waitMs` for the first one. Returns [] if none comes. */
+  /**
+   * Leases up to `maxMessages` messages; waits up to `waitMs` for the first one. Returns [] if none comes. With delivery by
+   * push it takes messages that were sent already, or waits for some.
+   */
   async poll(maxMessages = 16, { waitMs = 20_000, signal }: { waitMs?: number; signal?: AbortSignal } = {}): Promise<QueueMessage[]> {
     this.#checkOpen();
     this.#throwError();
@@ -127,14 +141,19 @@ export class Queue {
   async #fetch(maxMessages: number, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
     const untilMs = steadyMs() + waitMs;
     await this.#prepare(signal);
-    this.#wanted = Math.min(maxMessages, POLL_MESSAGES_MAX);
-    this.#wantedUntilMs = untilMs;
-    this.#polls.beginRound();
+    if (this.#polls) {
+      this.#wanted = maxMessages;
+      this.#wantedUntilMs = untilMs;
+      this.#polls.beginRound();
+    } else {
+      this.#isFlowing = true;
+      this.#ahead = this.#options.prefetch === undefined ? Math.min(maxMessages, POLL_MESSAGES_MAX) : 0;
+    }
     this.#pump();
     try {
       while (!this.#ready.length && !this.#errors.length && !this.#isClosed) {
         const leftMs = untilMs - steadyMs();
-        if (leftMs <= 0 && !this.#polls.isSearching) return;
+        if (leftMs <= 0 && !this.#supply.isSearching) return;
         this.#news.clear();
         await this.#news.wait(leftMs > 0 ? leftMs : this.#options.timeoutMs, signal);
       }
@@ -208,23 +227,23 @@ export class Queue {
     this.#news.set();
     this.#release(this.#ready.splice(0));
     this.#settlements.hurry();
-    this.#polls.withdraw();
+    this.#supply.withdraw();
     try {
       await this.#waitWhile(() => this.#leases.unsettledCount > 0, drainMs);
       // What polls have leased meanwhile comes, and is given back, too.
-      await this.#waitWhile(() => !this.#polls.isIdle, Math.min(timeoutMs, LEAVE_MS_MAX));
+      await this.#waitWhile(() => !this.#supply.isIdle, Math.min(timeoutMs, LEAVE_MS_MAX));
       for (const lease of this.#leases.all()) this.#settle(new Map([[lease, lease.unsettled()]]), RELEASED, ignore);
       this.#settlements.hurry();
       const limit = new TimeLimit(timeoutMs);
       await this.#waitWhile(() => this.#settlements.count > 0, limit.leftMs);
-      if (!this.#session.isClosed) await this.#polls.leave(limit.leftMs || 1);
+      if (!this.#session.isClosed) await this.#leaders.leave(limit.leftMs || 1);
       if (this.#settlements.count && !this.#errors.length) {
         throw new OutcomeUnknownError(`${this.#settlements.count} messages were settled without an answer within ${timeoutMs} ms`);
       }
       this.#throwError();
     } finally {
       clearTimeout(this.#alarm);
-      this.#session.watchers.delete(this.#linkLost);
+      this.#session.watchers.delete(this.#watcher);
       this.closed(this);
     }
   }
@@ -352,7 +371,7 @@ export class Queue {
     if (numbers.some((number) => routes.leader(this.topic, number) === undefined)) {
       routes.update(await this.#session.call("getMetadata", { topics: [this.topic] }, asking), [this.topic]);
     }
-    this.#polls.adapt();
+    this.#leaders.adapt();
   }
 
   /** Sends pending settlements, renews leases, and polls where there is room. */
@@ -363,13 +382,8 @@ export class Queue {
       // The window has shrunk: the excess is released.
       this.#release(this.#ready.splice(this.#window.size));
     }
-    const room = this.#isClosed ? 0 : this.#room();
-    if (room > 0) {
-      const leftMs = Math.max(this.#wantedUntilMs - steadyMs(), 0);
-      const waitMs = this.#isFlowing ? LONG_POLL_MS : Math.min(LONG_POLL_MS, leftMs);
-      this.#polls.ask(Math.min(room, POLL_MESSAGES_MAX), waitMs, this.#isFlowing);
-    }
-    const dueMs = Math.min(this.#leases.nextMs, room > 0 ? this.#polls.nextMs : Infinity);
+    const isAsking = !this.#isClosed && this.#ask();
+    const dueMs = Math.min(this.#leases.nextMs, isAsking ? this.#supply.nextMs : Infinity);
     // An earlier alarm stays, and sets the next one.
     if (dueMs >= this.#alarmMs || this.#session.isClosed) return;
     this.#alarmMs = dueMs;
@@ -380,26 +394,25 @@ export class Queue {
     }, Math.min(Math.max(dueMs - steadyMs(), 0) + 1, 2 ** 31 - 1));
   }
 
-  /** How many messages to poll for now. */
-  #room(): number {
+  /** Asks for messages where there is room. False: there is none, or enough are on their way. */
+  #ask(): boolean {
     const ready = this.#ready.length;
-    if (!this.#isFlowing) return ready ? 0 : this.#wanted;
-    const { size } = this.#window;
-    const free = size - (this.#options.isAutoAck ? ready : this.#leases.unsettledCount);
-    if (free <= 0) return 0;
-    const room = free - this.#polls.messagesInFlight;
-    // Not for each free slot while messages are ready.
-    if (ready) return this.#options.isPush && room * 2 >= size ? room : 0;
-    // Polls that are parked at leaders without messages must not keep the other leaders from being polled.
-    return Math.max(room, 1);
+    if (this.#isFlowing) {
+      const { size } = this.#window;
+      const free = size - (this.#options.isAutoAck ? ready : this.#leases.unsettledCount);
+      return this.#supply.fill(Math.max(free, this.#ahead - ready), Math.max(size, this.#ahead), ready);
+    }
+    if (ready || !this.#wanted) return false;
+    this.#polls?.ask(this.#wanted, Math.min(LONG_POLL_MS, Math.max(this.#wantedUntilMs - steadyMs(), 0)), false);
+    return true;
   }
 
-  #arrived(polled: Reply<"poll">): void {
-    if (polled.visibilityMs) {
-      this.#renewal.visibilityMs = polled.visibilityMs;
-      this.#settlements.limitLinger(polled.visibilityMs);
+  #arrived({ deliveries, visibilityMs }: Arrival): void {
+    if (visibilityMs) {
+      this.#renewal.visibilityMs = visibilityMs;
+      this.#settlements.limitLinger(visibilityMs);
     }
-    for (const delivery of polled.deliveries) this.#takeIn(delivery);
+    for (const delivery of deliveries) this.#takeIn(delivery);
     if (this.#ready.length) this.#wanted = 0;
     this.#news.set();
     this.#pump();
