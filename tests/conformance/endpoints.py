@@ -14,7 +14,6 @@ from flotilla.types.operations.queue import AddCredit, Pushed, Subscribe, Unsubs
 from tests.conformance.grpc_endpoint import Grpc
 from tests.conformance.http_endpoint import Http
 
-
 #: Requests with many answers, and about such a one. They are played where subscriptions are told apart: over TCP.
 _PUSH = (Subscribe, AddCredit, Unsubscribe)
 

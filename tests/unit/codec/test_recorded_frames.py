@@ -88,8 +88,7 @@ def test_samples_come_out_as_they_went_in(row: object) -> None:
 def test_subscriptions_of_earlier_programs_are_read() -> None:
     """They name neither the lag nor the bytes, and present no leases."""
     pushed = bytes.fromhex(
-        "0000002f00000024080272200a1b0a02e0021202b6051a028a082202e10a"
-        "2a02ba0d3201073a02e91210bb0562617463682036"
+        "0000002f00000024080272200a1b0a02e0021202b6051a028a082202e10a2a02ba0d3201073a02e91210bb0562617463682036"
     )
     answer = decode_response(pushed[4:])[1]
     assert isinstance(answer, Pushed)

@@ -27,7 +27,7 @@ CREDIT_MAX = 1_000_000
 PUSH_MESSAGES_MAX = 1_024
 PUSH_BYTES_MAX = 1 * MIB
 PUSHES_BYTES_MAX = 16 * MIB
-#: A subscription without messages for this long is told a lag that has changed.
+#: How often a subscription is told a lag that has changed.
 LAG_MS = 5_000
 
 
@@ -261,7 +261,7 @@ class QueueSubscription(QueueWaiter):
             deliveries, _ = self._take_ready(self._room())
         self._push(deliveries)
         self._resume()
-        self._watch_lag()
+        self._stop_timer = self._owner.outside.later(LAG_MS, self._tell_lag)
 
     @property
     def _may_push(self) -> bool:
@@ -320,9 +320,9 @@ class QueueSubscription(QueueWaiter):
         self._told_lag = pushed.lag = self._lag()
         self._done(pushed)
 
-    def _watch_lag(self) -> None:
-        """Tells a lag that has changed while nothing was pushed, as a poll that waits for so long would."""
-        self._stop_timer = self._owner.outside.later(LAG_MS, self._watch_lag)
+    def _tell_lag(self) -> None:
+        """Tells a lag that has changed since the last push, as polls that wait and come again would."""
+        self._stop_timer = self._owner.outside.later(LAG_MS, self._tell_lag)
         if self._told_lag != self._lag():
             self._tell(Pushed([]))
 

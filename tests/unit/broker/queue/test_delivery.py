@@ -6,6 +6,7 @@ from flotilla.broker.ports import Subscription
 from flotilla.broker.queue.polls import LOST_MS
 from flotilla.broker.queue.waiters import LAG_MS, PUSHES_BYTES_MAX
 from flotilla.partition.commands.partition_commands import SettleRuns, decode_command
+from flotilla.partition.leader.leases import MEMBER_LIVE_MS
 from flotilla.types.errors import DiskFullError, FlotillaError
 from flotilla.types.operations.queue import (
     ACK,
@@ -406,6 +407,12 @@ def test_a_member_that_stands_by_takes_over_when_the_active_one_is_lost(node: No
     node.broker.lost(["a"])
     node.fleet.advance(LOST_MS + 200)
     assert values(deliveries(waiting)) == [b"a"]
+
+
+def test_a_subscriber_that_waits_counts_as_one_that_polls(node: Node) -> None:
+    subscribe(node, 10)
+    node.fleet.advance(2 * MEMBER_LIVE_MS)
+    assert [member.last_poll_ms_ago <= LAG_MS for member in describe(node).members] == [True]
 
 
 def test_each_group_has_its_own_time_for_members_to_come_back(node: Node) -> None:
