@@ -32,6 +32,25 @@ FAMILIES: Final = {
 LABELS: Final = {name: ("topic", "group", *(["outcome"] if name == _ENDED else [])) for name in FAMILIES}
 
 
+class HandlerCounts:
+    """The counters of a worker, by the metrics that it keeps."""
+
+    _metrics: "HandlerMetrics"
+
+    @property
+    def handled_count(self) -> int:
+        """Messages whose handler has ended; of these, failed attempts (Retry included), and rejected messages."""
+        return self._metrics.ended_count
+
+    @property
+    def failed_count(self) -> int:
+        return self._metrics.failed_count
+
+    @property
+    def rejected_count(self) -> int:
+        return self._metrics.rejected_count
+
+
 class HandlerMetrics:
     """Of the messages of one topic and group."""
 

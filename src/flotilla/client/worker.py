@@ -24,7 +24,7 @@ from flotilla.client._core.loop_thread import new_loop
 from flotilla.client._duration import Duration, milliseconds
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.credentials import Credentials, CredentialsProvider
-from flotilla.client.handler_metrics import HandlerMetrics, render
+from flotilla.client.handler_metrics import HandlerCounts, HandlerMetrics, render
 from flotilla.client.message import AnyMessage
 from flotilla.client.producer.receipt import Receipt
 from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
@@ -66,7 +66,7 @@ _FATAL = (GroupModeError, InvalidArgumentError, NotFoundError)
 _LOG = logging.getLogger(__name__)
 
 
-class Worker(BackgroundRun):
+class Worker(HandlerCounts, BackgroundRun):
     """Handles messages of a group. `run` blocks until `stop`; in a program with a loop of its own, await `serve`.
 
     As a context manager it runs in a thread until the end of the block.
@@ -142,19 +142,6 @@ class Worker(BackgroundRun):
     def running_count(self) -> int:
         """Handlers that are running."""
         return len(self._running)
-
-    @property
-    def handled_count(self) -> int:
-        """Messages whose handler has ended; of these, failed attempts (Retry included), and rejected messages."""
-        return self._metrics.ended_count
-
-    @property
-    def failed_count(self) -> int:
-        return self._metrics.failed_count
-
-    @property
-    def rejected_count(self) -> int:
-        return self._metrics.rejected_count
 
     def metrics(self) -> str:
         """What the worker has counted, in the text format of Prometheus. Any thread may call it."""

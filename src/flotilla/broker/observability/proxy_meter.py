@@ -17,7 +17,7 @@ UNANSWERED: Final = "none"
 
 
 class PassedRequest:
-    """One request in flight: whoever learns of its status says so."""
+    """A request in flight. The endpoint sets its status when the answer has one."""
 
     __slots__ = ("status",)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from flotilla.cli.task_api.client import TaskClient, as_path
-from flotilla.client.handler_metrics import HandlerMetrics, render
+from flotilla.client.handler_metrics import HandlerCounts, HandlerMetrics, render
 from flotilla.client.queue.outcome import Outcome, log_outcome, outcome_of
 from flotilla.types.errors import FlotillaError, LeaseExpiredError, NotFoundError
 from flotilla.types.limits import RESULT_BYTES_MAX
@@ -43,7 +43,7 @@ class Task:
     priority: int
 
 
-class HttpWorker:
+class HttpWorker(HandlerCounts):
     """`run` blocks until `stop` is called from another thread or a signal handler."""
 
     def __init__(
@@ -83,18 +83,6 @@ class HttpWorker:
     @property
     def running_count(self) -> int:
         return self._metrics.started - self._metrics.ended_count
-
-    @property
-    def handled_count(self) -> int:
-        return self._metrics.ended_count
-
-    @property
-    def failed_count(self) -> int:
-        return self._metrics.failed_count
-
-    @property
-    def rejected_count(self) -> int:
-        return self._metrics.rejected_count
 
     def metrics(self) -> str:
         with self._counts:
