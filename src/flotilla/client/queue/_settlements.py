@@ -31,6 +31,8 @@ IN_FLIGHT_MAX = 2
 #: the leader is busy with acks.
 LINGER_MS = 20
 LINGER_COUNT_MAX = 256
+#: Settlements share a request unless one has waited for this part of its time limit longer than the other.
+_LIMIT_SHARE = 4
 #: The part of a lease that a settlement lingers for at the most.
 _LEASE_SHARE = 10
 #: Runs in one request, up to one lease more: far below the bound on envelopes.
@@ -57,11 +59,13 @@ class Settler(Protocol):
 class _PendingOutcome:
     """Messages of one lease with one outcome."""
 
-    __slots__ = ("lease", "mask", "results", "results_bytes", "waiting")
+    __slots__ = ("due_ms", "lease", "mask", "results", "results_bytes", "waiting")
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
         self.mask = 0
+        #: When its callers stop waiting; set by the first `flush` after it came, and by then it may not leave yet.
+        self.due_ms = 0
         #: The bits that each caller has settled.
         self.waiting: dict[Settler, int] = {}
         self.results: list[MessageResult] = []
@@ -96,6 +100,8 @@ class Settlements:
         self._answered = answered
         #: A lease whose results fill a request stands under itself.
         self._waiting: dict[_Place, dict[Outcome, dict[Lease | _PendingOutcome, _PendingOutcome]]] = {}
+        #: Those that came since the last `flush`.
+        self._fresh: list[_PendingOutcome] = []
         self._in_flight: dict[_Place, int] = {}
         #: Until when the settlements of a partition linger; set by the first `flush` after they came.
         self._leave_ms: dict[_Place, int] = {}
@@ -129,6 +135,7 @@ class Settlements:
             pending = None
         if pending is None:
             pending = settled[lease] = _PendingOutcome(lease)
+            self._fresh.append(pending)
         pending.mask |= mask
         if result is not None:
             pending.add_results(mask, result, is_kept=outcome.is_result_kept)
@@ -140,6 +147,9 @@ class Settlements:
     def flush(self) -> None:
         """Sends settlements that have lingered long enough, as far as there is room."""
         now_ms = self._session.now_ms
+        for pending in self._fresh:
+            pending.due_ms = now_ms + self._timeout_ms
+        self._fresh.clear()
         for place in list(self._waiting):
             if place not in self._leave_ms:
                 self._leave_ms[place] = now_ms + self._linger_ms
@@ -198,7 +208,10 @@ class Settlements:
         results: list[MessageResult] = []
         results_bytes = 0
         while settled and len(runs) < RUNS_MAX and len(results) < RESULTS_MAX and results_bytes < RESULTS_BYTES_MAX:
-            pending = settled.pop(next(iter(settled)))
+            lease = next(iter(settled))
+            if chosen and settled[lease].due_ms > chosen[0].due_ms + self._timeout_ms // _LIMIT_SHARE:
+                break
+            pending = settled.pop(lease)
             chosen.append(pending)
             runs += pending.lease.runs(pending.mask)
             results += pending.results
@@ -221,8 +234,7 @@ class Settlements:
             results=results,
         )
         self._in_flight[place] = self._in_flight.get(place, 0) + 1
-        deadline_ms = self._session.now_ms + self._timeout_ms
-        call = ClientCall(request, deadline_ms, lambda result: self._returned(call, place, chosen, result))
+        call = ClientCall(request, chosen[0].due_ms, lambda result: self._returned(call, place, chosen, result))
         self._session.submit(call, self._session.now_ms)
 
     def _returned(self, call: ClientCall, place: _Place, settled: list[_PendingOutcome], result: CallResult) -> None:

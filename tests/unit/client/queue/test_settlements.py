@@ -187,6 +187,24 @@ def test_a_settlement_that_fails_can_be_tried_again():
     assert consumer.ack(messages) is None
 
 
+def test_waiting_for_others_in_flight_counts_against_the_time_limit():
+    world = QueueWorld(visibility_ms="20s")
+    world.produce(*many(4))
+    consumer = world.consumer(timeout_ms=1_000)
+    messages = consumer.poll()
+    world.cluster.fault = lambda node, request: UnavailableError("no") if isinstance(request, Settle) else None
+    results = []
+    for message in messages:
+        results.append(consumer.settle([message]))
+        consumer.pump()
+        world.pass_ms(100)
+    assert results[3] == [], "two are in flight, the others wait for them"
+    world.pass_ms(650)
+    assert [len(result) for result in results] == [1, 0, 0, 0]
+    world.pass_ms(400)
+    assert [len(result) for result in results] == [1, 1, 1, 1]
+
+
 @pytest.mark.parametrize("refusal", [UnavailableError("no"), OutcomeUnknownError("perhaps")])
 def test_a_message_whose_settlement_failed_is_held_no_longer(refusal):
     """Its handler is done with it: it comes again when its lease ends, and takes no slot until then."""
