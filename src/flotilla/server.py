@@ -109,6 +109,9 @@ class LoopConsensus:
     def storage_error(self) -> FlotillaError | None:
         return self._runtime.driver.refusal
 
+    def is_short_of_room(self, node: NodeId) -> bool:
+        return self._runtime.driver.is_short_of_room(node)
+
 
 #: How long the end of a node waits for work aside; its thread ends with the process.
 _ASIDE_S = 0.1
@@ -262,7 +265,7 @@ class Server:
         self.node.network.own.starts = self._count_start()
         self._consensus = LoopConsensus(self.node)
         self._outside = LoopOutside(self.node, clock or LoopClock(), _room_of(settings))
-        self._disk_looks = DiskLooks(room or _look(settings, disk), self._outside.room.saw)
+        self._disk_looks = DiskLooks(room or _look(settings, disk), self._saw_room)
         self.catalog = Catalog(self._machine, self._consensus, self._outside)
         self.entry = ClusterEntry(self._data, self.node, self._consensus, self._outside, dialler, settings.join_token)
         self._elsewhere = ClusterElsewhere(self._broker_addresses, dialler, self._credentials)
@@ -473,6 +476,10 @@ class Server:
         self._event_log.look()
         self._history.look()
         self._disk_looks.again()
+
+    def _saw_room(self, room: Room) -> None:
+        self._outside.room.saw(room)
+        self.node.runtime.note_room(is_short=self._outside.room.is_refusing)
 
     async def stop(self) -> None:
         """Refuses new requests, finishes those in flight, hands leadership over, and closes."""

@@ -16,8 +16,8 @@ from flotilla.codec.batch.records import decode_batch, encode_batch
 from flotilla.codec.client.frames import decode_request, decode_response
 from flotilla.codec.grpc import calls
 from flotilla.codec.log import decode_configuration, encode_configuration
-from flotilla.codec.peer.clock_frames import decode_clock, encode_clock, is_clock
 from flotilla.codec.peer.frames import decode_frame, encode_frame
+from flotilla.codec.peer.reading_frames import CLOCK, ROOM, decode_reading, encode_reading, is_reading
 from flotilla.frontends.http.framework.schema import read_json
 from flotilla.frontends.http.http1.connection import Connection
 from flotilla.metadata import commands as metadata_commands
@@ -54,10 +54,10 @@ def _mended(data: bytes) -> bytes:
     return crc32c(rest).to_bytes(_CHECKSUM_BYTES, "big") + rest
 
 
-def _clock(data: bytes) -> None:
+def _reading(data: bytes) -> None:
     frame = _mended(data)
-    if is_clock(frame):
-        decode_clock(frame)
+    if is_reading(frame):
+        decode_reading(frame)
 
 
 def _batch(data: bytes) -> None:
@@ -160,7 +160,7 @@ TARGETS: Final = [
             ),
         ],
     ),
-    Target("clocks between nodes", _clock, lambda: [bytes(encode_clock(1, 2, 3))]),
+    Target("readings between nodes", _reading, lambda: [encode_reading(kind, 1, 2, 3) for kind in (CLOCK, ROOM)]),
     Target(
         "hello of a node",
         decode_hello,

@@ -81,6 +81,9 @@ class Consensus(Protocol):
     def storage_error(self) -> FlotillaError | None:
         """Why this node's disk refuses writes; None: it does not."""
 
+    def is_short_of_room(self, node: NodeId) -> bool:
+        """Whether another node should not lead, because its disk has no room."""
+
     def stalled(self) -> Mapping[GroupId, str]:
         """Groups whose disk has not returned a read in time, with the file."""
 

@@ -102,6 +102,11 @@ class PeerLink:
     def is_open(self) -> bool:
         return self._connection is not None and self._connection.is_open and not self._connection.is_closed
 
+    @property
+    def version(self) -> int:
+        """Which both nodes speak; 0: the link is not open."""
+        return self.answer.version if self.answer is not None and self.is_open else 0
+
     def send(self, messages: list[tuple[GroupId, Message]]) -> None:
         """Batches the messages into frames, and writes what the socket takes now."""
         connection = self._connection

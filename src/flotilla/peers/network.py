@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from flotilla.codec.peer.clock_frames import encode_clock
+from flotilla.codec.peer.reading_frames import CLOCK, ROOM, encode_reading
 from flotilla.peers.handshake import Introduction, KnownPeer, PeerWelcome
 from flotilla.peers.link import PeerLink
 from flotilla.peers.server import PeerServer, PeerServerCounters
@@ -28,7 +28,7 @@ from flotilla.security.node_tls import PeerTls
 from flotilla.types.address import Address
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.timing import Timing
-from flotilla.types.version import VersionRange
+from flotilla.types.version import ROOM_TOLD, VersionRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +151,11 @@ class PeerNetwork:
         if link is not None:
             self._contained(link, partial(link.send, messages))
 
+    def tell_room(self, room: int) -> None:
+        for link in self._links.values():
+            if link.version >= ROOM_TOLD:
+                self._contained(link, partial(link.send_frame, encode_reading(ROOM, self.node, link.peer, room)))
+
     def health(self) -> list[PeerHealth]:
         return [
             PeerHealth(
@@ -184,7 +189,7 @@ class PeerNetwork:
 
     def _send_clock(self, link: PeerLink) -> None:
         if self._wall_ms is not None:
-            link.send_frame(encode_clock(self.node, link.peer, self._wall_ms()))
+            link.send_frame(encode_reading(CLOCK, self.node, link.peer, self._wall_ms()))
 
     def _update_up(self, peer: NodeId) -> None:
         """Reports a change between up and down."""
@@ -208,6 +213,10 @@ class PeerNetwork:
     def clock_heard(self, peer: NodeId, wall_ms: int) -> None:
         if self._clock_heard is not None:
             self._clock_heard(peer, wall_ms)
+
+    def room_heard(self, peer: NodeId, room: int) -> None:
+        if self._events is not None:
+            self._events.peer_room(peer, room)
 
     def link_opened(self, peer: NodeId) -> None:
         self._send_clock(self._links[peer])

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from flotilla.codec.frames import Buffer, frame_header
-from flotilla.codec.peer.clock_frames import decode_clock, is_clock
 from flotilla.codec.peer.frames import decode_frame
+from flotilla.codec.peer.reading_frames import CLOCK, decode_reading, is_reading
 from flotilla.peers.connection import PeerConnection
 from flotilla.peers.handshake import (
     ACCEPTED,
@@ -52,6 +52,9 @@ class PeerServerOwner(Protocol):
 
     def clock_heard(self, peer: NodeId, wall_ms: int) -> None:
         """The reading of a peer's wall clock."""
+
+    def room_heard(self, peer: NodeId, room: int) -> None:
+        """How much room a peer's disk has."""
 
     def peer_entered(self, peer: NodeId) -> None: ...
 
@@ -169,10 +172,10 @@ class PeerServer:
         self.counters.received_frames += 1
         self.counters.received_bytes += len(frame)
         try:
-            if is_clock(frame):
-                sender, to, wall_ms = decode_clock(frame)
+            if is_reading(frame):
+                kind, sender, to, number = decode_reading(frame)
                 self._check_ends(peer, sender, to)
-                self._owner.clock_heard(peer, wall_ms)
+                (self._owner.clock_heard if kind == CLOCK else self._owner.room_heard)(peer, number)
                 return
             messages = decode_frame(frame)
             if messages:

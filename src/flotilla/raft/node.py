@@ -107,7 +107,7 @@ class RaftNode(RaftState):
             repair.tick(self)
         elif self.role == LEADER:
             leader.tick(self)
-        elif self.election_elapsed >= self.election_timeout * (RELUCTANCE if self.is_reluctant else 1):
+        elif self.election_elapsed >= self.election_timeout * (RELUCTANCE if self._leaves_the_lead() else 1):
             election.start(self)
 
     def propose(self, data: bytes | memoryview) -> Index:
@@ -136,10 +136,14 @@ class RaftNode(RaftState):
     def campaign(self) -> None:
         """Stands for election now, with a pre-vote, without waiting for the timeout."""
         is_intact = not self.damaged and not self.unsettled
-        if is_intact and self.installing is None and self.role != LEADER and not self.is_reluctant:
+        if is_intact and self.installing is None and self.role != LEADER and not self._leaves_the_lead():
             self.wake()
             self.leadership.standing = reasons.STARTED
             election.start(self)
+
+    def _leaves_the_lead(self) -> bool:
+        """Whether another voter should lead, if there is one."""
+        return self.is_reluctant and self.configuration.voters != (self.id,)
 
     def step_down(self, reason: int = reasons.FAILURE) -> None:
         """Stops leading within the term, for example because the disk fails. The vote of the term stays."""
@@ -155,7 +159,7 @@ class RaftNode(RaftState):
         self.down_peers.add(peer)
         if self.role == LEADER:
             leader.peer_down(self, peer)
-        elif self.leader == peer and not self.damaged and not self.is_reluctant:
+        elif self.leader == peer and not self.damaged and not self._leaves_the_lead():
             election.leader_link_lost(self)
 
     def peer_up(self, peer: NodeId) -> None:

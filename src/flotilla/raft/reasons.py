@@ -1,4 +1,4 @@
-"""Reasons for which leadership begins and ends, for logs and metrics. Nothing depends on them.
+"""Reasons for which leadership begins and ends, for logs and metrics. Only FULL_DISK has an effect (election.py).
 
 The numbers travel with a transfer of leadership (`TimeoutNow`), so they never change.
 """
@@ -15,13 +15,14 @@ LOST_LINK: Final = 2
 STARTED: Final = 3
 
 #: Transfers: begin at one node and end at another. A person asked for it; leaders are spread again; the leader's disk
-#: is slow; its replica moves away; its node stops; it was removed from the members.
+#: is slow; its replica moves away; its node stops; it was removed from the members; its disk has no room.
 OPERATOR: Final = 10
 PREFERRED_LEADER: Final = 11
 SLOW_DISK: Final = 12
 MOVE: Final = 13
 SHUTDOWN: Final = 14
 REMOVED: Final = 15
+FULL_DISK: Final = 16
 
 #: End: another node was elected; no quorum was heard; the log is damaged; the disk refuses to write; the group failed.
 ANOTHER_ELECTED: Final = 20
@@ -41,6 +42,7 @@ NAMES: Final = {
     MOVE: "move",
     SHUTDOWN: "shutdown",
     REMOVED: "removed",
+    FULL_DISK: "full_disk",
     ANOTHER_ELECTED: "another_elected",
     NO_QUORUM: "no_quorum",
     DAMAGE: "damage",

@@ -228,6 +228,9 @@ class LinkEvents(Protocol):
     def peer_down(self, peer: NodeId) -> None:
         """The peer cannot be reached or has fallen silent. A hint: it may be wrong."""
 
+    def peer_room(self, peer: NodeId, room: int) -> None:
+        """The peer says how much room its disk has (runtime/leadership/rooms.py)."""
+
     def peer_refused(self, peer: NodeId, address: str, reason: str) -> None:
         """This node refused a peer; reported once for each reason. NO_NODE: the peer did not identify itself."""
 

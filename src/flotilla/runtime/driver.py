@@ -25,9 +25,11 @@ from flotilla.replica.saving import admitted, save
 from flotilla.replica.stored_state import StateLoad, StoredState
 from flotilla.runtime.driver_ports import DriverPorts
 from flotilla.runtime.hosted_replicas import HostedReplicas
+from flotilla.runtime.leadership.handovers import Handovers
+from flotilla.runtime.leadership.rooms import FULL, ROOMY, SHORT, Rooms
 from flotilla.runtime.loads_in_flight import LoadsInFlight
 from flotilla.types.errors import DiskFullError, FlotillaError, NotLeaderError
-from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId
+from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.limits import LOAD_MS_MAX
 from flotilla.types.timing import TICK_MS
 
@@ -42,8 +44,10 @@ class DriverOptions:
     retry_ticks: int = 10
     #: A group with a load that takes longer has stalled.
     load_ticks_max: int = LOAD_MS_MAX // TICK_MS
-    #: A stalled leader transfers leadership to the same node again after this many ticks.
+    #: A leader that stalled or has no room transfers leadership to the same node again after this many ticks.
     heir_rest_ticks: int = 30_000 // TICK_MS
+    #: A peer that has not said for so long that its disk has no room has room.
+    room_rest_ticks: int = 3_000 // TICK_MS
 
 
 class Driver(HostedReplicas):
@@ -66,8 +70,8 @@ class Driver(HostedReplicas):
         self._block: Block | None = None
         #: The block could not be written, and nobody writes it now.
         self._is_block_waiting = False
-        #: Ticks since the block was started, and a leaky count of the ticks in which this disk delayed a commit.
-        self._block_ticks = self._held_up_ticks = 0
+        #: Ticks since the block was started.
+        self._block_ticks = 0
         self._outbox: dict[NodeId, list[tuple[GroupId, Message]]] = {}
         #: To be applied in this turn, and after everything else.
         self._committed: list[tuple[Replica, list[Entry]]] = []
@@ -79,15 +83,21 @@ class Driver(HostedReplicas):
         #: Groups with lagging voters: a quorum should have their entries up to this index soon.
         self._lagging: dict[GroupId, Index] = {}
         self._retry_in_ticks = 0
-        #: The disk was full when the last block was written.
-        self._is_low = False
+        #: The disk has too little room for a leader (`note_room`).
+        self._is_short = False
+        self._rooms = Rooms(node, options.room_rest_ticks)
         self._retry_jobs: list[Job] = []
         #: Attachments of logs for replicas that begin.
         self._attaching: dict[Load, tuple[StateMachine, Callable[[StoredState | FlotillaError], None]]] = {}
         #: Copies of segments with their repaired entries in place.
         self._rewriting: set[Load] = set()
         #: Reads of logs.
-        self._loads = LoadsInFlight(options.load_ticks_max, options.heir_rest_ticks)
+        self._loads = LoadsInFlight(options.load_ticks_max)
+        self._handovers = Handovers(
+            lambda replica, to, reason: self._contained(self._hand_over, replica, to, reason),
+            slow_ticks_max=options.replica.raft.election_ticks,
+            rest_ticks=options.heir_rest_ticks,
+        )
 
     # Inputs: they only record work.
 
@@ -101,7 +111,7 @@ class Driver(HostedReplicas):
         """Takes part in a group that the store holds. `state` comes from `preload`."""
         options = options or self._options.replica
         replica = Replica(group, self.node, self._store.groups[group], machine, self._random, options, state)
-        replica.raft.is_reluctant = self._is_low
+        replica.raft.is_reluctant = self._rooms.own != ROOMY
         self.replicas[group] = replica
         self._touch(replica)
         return replica
@@ -154,7 +164,7 @@ class Driver(HostedReplicas):
         self.start_loads()
 
     def _step(self, replica: Replica, message: Message) -> None:
-        if self._is_low and isinstance(message, Append):
+        if self._rooms.own == FULL and isinstance(message, Append):
             message = admitted(self._store, message)
         replica.raft.step(message)
         self._touch_if_ready(replica)
@@ -163,8 +173,7 @@ class Driver(HostedReplicas):
         self._report_damage()
         for replica in list(self._awake.values()):
             self._contained(self._tick, replica)
-        self._watch_disk()
-        self._watch_loads()
+        self._hand_over_groups()
         self.start_loads()
         if self._retry_in_ticks:
             self._retry_in_ticks -= 1
@@ -216,7 +225,7 @@ class Driver(HostedReplicas):
     def propose(self, group: GroupId, data: bytes | memoryview, token: object, *, frees_space: bool = False) -> bool:
         """False: refused, nothing was logged; the reply says why. On a full disk, what frees space is accepted."""
         replica = self.replicas[group]
-        error = self.storage_error if frees_space else self.refusal
+        error = self.storage_error if frees_space else self.refusal or self._rooms.refusal(replica.raft.configuration)
         accepted = error is None and replica.propose(data, token)
         if error is not None:
             replica.replies.append((token, error))
@@ -256,11 +265,12 @@ class Driver(HostedReplicas):
         self._touch(replica)
 
     def transfer(self, group: GroupId, to: NodeId, reason: int = reasons.OPERATOR) -> None:
-        replica = self.replicas[group]
-        replica.prepare_transfer(to)
-        self._transfer(replica, to, reason)
+        self._hand_over(self.replicas[group], to, reason)
 
-    def _transfer(self, replica: Replica, to: NodeId, reason: int) -> None:
+    def _hand_over(self, replica: Replica, to: NodeId, reason: int) -> None:
+        if reason != reasons.SLOW_DISK:
+            # The last word has to be written, too.
+            replica.prepare_transfer(to)
         replica.raft.transfer(to, reason)
         self._touch(replica)
 
@@ -273,7 +283,16 @@ class Driver(HostedReplicas):
         self.catch_up()
         self._start_snapshot(self.replicas[group])
 
+    def peer_room(self, peer: NodeId, room: int) -> None:
+        """A peer says how much room its disk has (runtime/leadership/rooms.py)."""
+        self._rooms.heard(peer, room)
+
+    def is_short_of_room(self, peer: NodeId) -> bool:
+        """Whether a peer should not lead, because its disk has no room."""
+        return peer in self._rooms.short_peers()
+
     def peer_down(self, peer: NodeId) -> None:
+        self._rooms.forget(peer)
         for replica in list(self.replicas.values()):
             self._contained(self._set_peer, replica, peer, is_up=False)
 
@@ -421,7 +440,7 @@ class Driver(HostedReplicas):
             self._fail(error)
             return
         self.storage_error = None
-        self._note_low()
+        self._look_for_room()
         self._store.finish_block(block)
         self._block = None
         written, self._writing = self._writing, []
@@ -498,19 +517,6 @@ class Driver(HostedReplicas):
     def stalled(self) -> dict[GroupId, str]:
         """Groups whose disk has not returned a read in time, with the file."""
         return self._loads.stalled
-
-    def _watch_loads(self) -> None:
-        """Transfers leadership of a stalled group to a voter that lacks nothing: its readers would wait in vain here.
-
-        A voter that lacks entries might wait for the same file.
-        """
-        self._loads.tick()
-        for group in self.stalled:
-            replica = self.replicas.get(group)
-            heir = NO_NODE if replica is None else replica.complete_heir(self._loads.tried_heirs(group))
-            if replica is not None and heir != NO_NODE:
-                self._loads.try_heir(group, heir)
-                self._contained(self._transfer, replica, heir, reasons.SLOW_DISK)
 
     def scrub(self) -> bool:
         """Starts to verify the next piece of stored data. False: the pass has ended, or a piece is in flight."""
@@ -608,7 +614,7 @@ class Driver(HostedReplicas):
         self.background_error = None
         if replica is None:
             self._store.finish_maintenance(job)
-            self._note_low()
+            self._look_for_room()
             self._ports.crash_point("maintained")
             self._maintain()
             return
@@ -629,33 +635,43 @@ class Driver(HostedReplicas):
 
     # Failing and slow disks.
 
-    def _watch_disk(self) -> None:
-        """Transfers leadership away from a slow disk: a leader waits for its own writes before it replies.
+    def note_room(self, *, is_short: bool) -> None:
+        """`is_short`: the disk has so little room that nodes with more should lead. It can still be written to."""
+        self._is_short = is_short
+        self._look_for_room()
 
-        Where all disks are slow, no peer is quicker most of the time, and leadership stays.
+    def _look_for_room(self) -> None:
+        """A node with room should lead. A full disk uses its reserve meanwhile, and space is looked for regularly."""
+        before = self._rooms.own
+        self._rooms.own = FULL if self._store.is_low else SHORT if self._is_short else ROOMY
+        if self._rooms.own != before:
+            self._ports.tell_room(self._rooms.own)
+            for replica in self.replicas.values():
+                replica.raft.is_reluctant = self._rooms.own != ROOMY
+        if self._store.is_low:
+            self._retry_in_ticks = self._retry_in_ticks or self._options.retry_ticks
+
+    def _hand_over_groups(self) -> None:
+        """Nodes with a better disk should lead.
+
+        Where all disks are full, leadership stays: the next leader would need a quorum for the first entry of its term,
+        and for the records before it.
         """
         is_late = self._block is not None and self._block_ticks > 0
         self._block_ticks += 1
-        heirs = {replica: replica.quicker_heir() for replica in self.replicas.values()} if is_late else {}
-        is_held_up = any(heir != NO_NODE for heir in heirs.values())
-        self._held_up_ticks = self._held_up_ticks + 1 if is_held_up else max(self._held_up_ticks - 1, 0)
-        if self._held_up_ticks >= self._options.replica.raft.election_ticks:
-            self._held_up_ticks = 0
-            for replica, heir in heirs.items():
-                if heir != NO_NODE:
-                    self._contained(self._transfer, replica, heir, reasons.SLOW_DISK)
-
-    def _note_low(self) -> None:
-        """The disk is full and the reserve is in use: a node with room should lead. Space is looked for regularly."""
-        is_low = self._store.is_low
-        if is_low != self._is_low:
-            self._is_low = is_low
-            for replica in list(self.replicas.values()):
-                replica.raft.is_reluctant = is_low
-                if is_low:
-                    self._contained(self._step_down, replica, reasons.FAILING_DISK)
-        if is_low:
-            self._retry_in_ticks = self._retry_in_ticks or self._options.retry_ticks
+        self._loads.tick()
+        self._handovers.tick()
+        self._handovers.watch_writes(self.replicas.values(), is_late=is_late)
+        stalled = [self.replicas[group] for group in self.stalled if group in self.replicas]
+        self._handovers.pass_on(stalled, reasons.SLOW_DISK, self._rooms.short_peers())
+        self._rooms.tick()
+        if self._rooms.own != ROOMY:
+            self._ports.tell_room(self._rooms.own)
+            self._handovers.pass_on(self.replicas.values(), reasons.FULL_DISK, self._rooms.short_peers())
+        for replica in [] if self._rooms.are_ample else list(self.replicas.values()):
+            if self._rooms.is_stuck(replica):
+                replica.raft.is_reluctant = True
+                self._contained(self._step_down, replica, reasons.FULL_DISK)
 
     def _fail(self, error: FlotillaError) -> None:
         """Nothing is acknowledged while the disk fails: other nodes must lead. The same block is retried later."""
@@ -683,7 +699,7 @@ class Driver(HostedReplicas):
         self._retry_in_ticks = self._retry_in_ticks or self._options.retry_ticks
 
     def _retry(self) -> None:
-        self._note_low()
+        self._look_for_room()
         self._maintain(is_retry=True)
         jobs, self._retry_jobs = self._retry_jobs, []
         for job in jobs:

@@ -27,6 +27,9 @@ class DriverPorts(Protocol):
 
     def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None: ...
 
+    def tell_room(self, room: int) -> None:
+        """Tells all peers how much room the disk has; `Driver.peer_room` takes it there. It may be lost."""
+
     def write(self, block: Block) -> None:
         """Starts `store.write_block(block)`; `block_written` reports its end."""
 

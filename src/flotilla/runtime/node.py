@@ -30,9 +30,9 @@ from flotilla.replica.ports import Block, Job, Load, Remains, Store
 from flotilla.replica.replica import Replica
 from flotilla.runtime.confirmations import Confirmations
 from flotilla.runtime.driver import THRIFTY_PATIENCE_MS, Driver, DriverOptions
-from flotilla.runtime.heirs import spread_heirs
 from flotilla.runtime.inline_writes import InlineWrites
 from flotilla.runtime.io_thread import IoThread
+from flotilla.runtime.leadership.heirs import spread_heirs
 from flotilla.runtime.load_pool import LoadPool
 from flotilla.runtime.observability.failures import report
 from flotilla.runtime.observability.logs import get_logger
@@ -232,6 +232,10 @@ class NodeRuntime:
         self._tell_loaded(group, reason)
         self._confirmations.forget(group)
 
+    def note_room(self, *, is_short: bool) -> None:
+        """Whether the disk has so little room that nodes with more should lead."""
+        self._input(self.driver.note_room, is_short=is_short)
+
     def snapshot(self, group: GroupId) -> None:
         self._input_of(group, self.driver.snapshot)
 
@@ -281,6 +285,9 @@ class NodeRuntime:
         log.info("peer down", node=self.node, peer=peer)
         self._input(self.driver.peer_down, peer)
         self._confirmations.link_lost()
+
+    def peer_room(self, peer: NodeId, room: int) -> None:
+        self._record(self.driver.peer_room, peer, room)
 
     def peer_refused(self, peer: NodeId, address: str, reason: str) -> None:
         log.warning("refused a peer", node=self.node, peer=peer, address=address, reason=reason)
@@ -437,6 +444,9 @@ class NodeRuntime:
     def write(self, block: Block) -> None:
         assert self._unwritten is None, "one block is in flight at a time"
         self._unwritten = block
+
+    def tell_room(self, room: int) -> None:
+        self._links.tell_room(room)
 
     def run(self, job: Job) -> None:
         self.background.submit(job)

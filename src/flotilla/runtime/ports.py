@@ -15,3 +15,6 @@ class Links(Protocol):
 
     def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None:
         """Sends the messages of a turn to one peer in one write. They may be lost; never blocks."""
+
+    def tell_room(self, room: int) -> None:
+        """Tells all peers how much room the disk has. It may be lost."""

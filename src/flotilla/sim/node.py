@@ -13,6 +13,7 @@ from functools import partial
 from typing import Protocol
 
 from flotilla.codec.peer.frames import decode_frame, encode_frame
+from flotilla.codec.peer.reading_frames import ROOM, decode_reading, encode_reading, is_reading
 from flotilla.raft.messages import Configuration, Message
 from flotilla.raft.node import RaftNode
 from flotilla.raft.roles import LEADER
@@ -476,7 +477,11 @@ class SimNode:
 
     def _receive(self, frame: bytes) -> None:
         assert self.driver is not None
-        self.driver.receive(decode_frame(frame))
+        if is_reading(frame):
+            _, peer, _, room = decode_reading(frame)
+            self.driver.peer_room(peer, room)
+        else:
+            self.driver.receive(decode_frame(frame))
 
     def peer_changed(self, peer: NodeId, is_up: bool) -> None:
         self._around.sometimes.seen("peer reported down") if not is_up else None
@@ -512,6 +517,10 @@ class SimNode:
         for group, message in messages:
             observers[group].sent(message)
         self._around.network.send(self.id, to, b"".join(encode_frame(messages)))
+
+    def tell_room(self, room: int) -> None:
+        for peer in self._around.network.others(self.id):
+            self._around.network.send(self.id, peer, encode_reading(ROOM, self.id, peer, room))
 
     def write(self, block: Block) -> None:
         self._block = block

@@ -156,10 +156,9 @@ class Journal:
         """Only the reserve is left to write to."""
         return self.is_reserve and (self.spare is None or self.spare.number < self.number)
 
-    @property
-    def is_reserve_half_used(self) -> bool:
-        """Half of what is for entries that free space, and for the checkpoints that release their files."""
-        return self.is_low and 2 * self._position >= self._limit_bytes
+    def is_reserve_used(self, share: int, more_bytes: int = 0) -> bool:
+        """Whether one in `share` bytes of what is for entries is used, or would be with more of them."""
+        return self.is_low and share * (self._position + more_bytes) >= self._limit_bytes
 
     @property
     def is_half_full(self) -> bool:

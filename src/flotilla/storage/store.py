@@ -183,12 +183,22 @@ class NodeStore:
         return self._journal.is_low
 
     def admits(self, entries: list[Entry]) -> int:
-        """On a full disk no records, and soon nothing: the rest of the reserve is for what moves the logs' starts."""
+        """On a full disk few records, and soon nothing: the rest of the reserve is for what moves the logs' starts.
+
+        A leader stops to accept records when it learns that its quorum has no room for them. Those that it has by then
+        must be stored, because what frees space comes behind them.
+        """
         if not self._journal.is_low:
             return len(entries)
-        if self._journal.is_reserve_half_used:
+        if self._journal.is_reserve_used(2):
             return 0
-        return next((at for at, entry in enumerate(entries) if self._describe(entry) is not None), len(entries))
+        records_bytes = 0
+        for at, entry in enumerate(entries):
+            if self._describe(entry) is not None:
+                records_bytes += len(entry.data)
+                if self._journal.is_reserve_used(4, records_bytes):
+                    return at
+        return len(entries)
 
     @property
     def groups(self) -> Mapping[GroupId, SegmentedLog]:

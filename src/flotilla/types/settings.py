@@ -339,11 +339,12 @@ class NodeSettings:
         "With less free room than this on the disk of `data_dir`, the node warns; 0: never.",
     )
     disk_refuse_free: Watermark = _row(
-        Watermark(percent=0),
+        Watermark(percent=1),
         watermark(),
         "Storage",
-        "With less free room than this, the node refuses new messages for the partitions that it leads, until there is "
-        "room again. Acknowledgements, trims and deletions go on; 0: it accepts messages until the disk is full.",
+        "With less free room than this, the node hands leadership over to nodes with room. Where there are none, it "
+        "refuses new messages until there is room again. Acknowledgements, trims and deletions go on; 0: it accepts "
+        "messages until the disk is full.",
     )
 
     proposal_bytes_max: int = _row(

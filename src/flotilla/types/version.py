@@ -29,13 +29,15 @@ CLUSTER_VERSION_STORED: Final = 2
 TOPIC_OWNERS: Final = 3
 #: The metadata have the labels of nodes: the command that sets them, and their field in snapshots.
 NODES_LABELLED: Final = 4
+#: Nodes tell each other when their disks have no room.
+ROOM_TOLD: Final = 4
 
 #: What each version brought, for people.
 NEWS: Final = {
     FIRST: "the formats of 0.2.0",
     CLUSTER_VERSION_STORED: "the cluster stores its version",
     TOPIC_OWNERS: "topics have owners, and users have quotas of partitions and stored bytes",
-    NODES_LABELLED: "nodes have labels, `machine` and `zone`, that replicas of a partition do not share",
+    NODES_LABELLED: "nodes have labels that replicas of a partition do not share, and tell each other that their disks are full",
 }
 
 

@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 
 from flotilla.client.async_client import AsyncClient
-from flotilla.types.errors import DeadlineError, DiskFullError, FlotillaError
+from flotilla.types.errors import DiskFullError, FlotillaError
 from tests.integration.broker.cluster import MIB, BrokerCluster, run
 from tests.integration.broker.faults import small_disk
 from tests.integration.broker.figures import allowed, report
@@ -64,12 +64,7 @@ def causes(error: BaseException | None) -> list[BaseException]:
     return [error, *causes(error.__cause__)] if error is not None else []
 
 
-#: About one time in four: all three disks are full, the leader steps down, and the next one finds no room for the first
-#: entry of its term, so nobody serves reads until there is room. Nothing is lost; `docs/failure-modes.md` says so.
-_NO_LEADER = pytest.mark.xfail(raises=DeadlineError, strict=False, reason="no leader while all disks are full")
-
-
-@pytest.mark.parametrize("node_count", [1, pytest.param(3, marks=_NO_LEADER)])
+@pytest.mark.parametrize("node_count", [1, 3])
 def test_full_disks_refuse_and_go_on_when_there_is_room(disks: list[Path], tmp_path: Path, node_count: int) -> None:
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("full", partitions=1)

@@ -23,7 +23,6 @@ ANY_PORT = Address("127.0.0.1", 0)
 
 def node_settings(folder: Path, **given: Any) -> NodeSettings:
     ports = {"listen": ANY_PORT, "peer_listen": ANY_PORT, "http_listen": ANY_PORT, "grpc_listen": None}
-    given.setdefault("disk_refuse_free", Watermark(percent=1))
     return NodeSettings(data_dir=str(folder / "data"), **ports, **given)
 
 

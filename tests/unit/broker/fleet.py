@@ -226,6 +226,11 @@ class Node:
     def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None:
         self.sent.append((to, messages))
 
+    def tell_room(self, room: int) -> None:
+        for other in self.links:
+            if self.fleet.is_linked(self.node, other):
+                self.fleet.nodes[other].driver.peer_room(self.node, room)
+
     def write(self, block: Block) -> None:
         self.blocks.append(block)
 
@@ -270,6 +275,9 @@ class Node:
 
     def holds(self, group: GroupId) -> bool:
         return group in self.store.groups
+
+    def is_short_of_room(self, node: NodeId) -> bool:
+        return self.driver.is_short_of_room(node)
 
     def storage_error(self) -> FlotillaError | None:
         return self.driver.refusal

@@ -47,6 +47,7 @@ class Recorder:
     def __init__(self) -> None:
         self.messages: list[tuple[int, Message]] = []
         self.changes: list[tuple[str, int]] = []
+        self.rooms: list[tuple[int, int]] = []
         #: (which side refused, the peer, the reason).
         self.refusals: list[tuple[str, int, str]] = []
         self._news = asyncio.Event()
@@ -61,6 +62,10 @@ class Recorder:
 
     def peer_down(self, peer: int) -> None:
         self.changes.append(("down", peer))
+        self._news.set()
+
+    def peer_room(self, peer: int, room: int) -> None:
+        self.rooms.append((peer, room))
         self._news.set()
 
     def peer_refused(self, peer: int, address: str, reason: str) -> None:

@@ -73,6 +73,7 @@ class Bench:
         self.discarded: list[None] = []
         self.replies: list[tuple[object, object]] = []
         self.points: list[str] = []
+        self.told_rooms: list[int] = []
         self.driver = Driver(1, store, self, Random(7), self.options)
         self.machines = {group: Ledger() for group in store.groups}
         for group, machine in self.machines.items():
@@ -86,6 +87,9 @@ class Bench:
 
     def send(self, to: int, messages: list[tuple[int, Message]]) -> None:
         self.sent += [(to, message) for _, message in messages]
+
+    def tell_room(self, room: int) -> None:
+        self.told_rooms.append(room)
 
     def write(self, block: Block) -> None:
         self.blocks.append(block)

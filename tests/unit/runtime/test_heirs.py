@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from flotilla.runtime.heirs import spread_heirs
+from flotilla.runtime.leadership.heirs import spread_heirs
 from tests.unit.runtime.test_driver import THREE, Bench, lead_with_entries
 
 NODES = (1, 2, 3)

@@ -94,6 +94,11 @@ class WireEnd:
     def send(self, to: int, messages: list[tuple[int, Message]]) -> None:
         asyncio.get_running_loop().call_soon(self._deliver, to, messages)
 
+    def tell_room(self, room: int) -> None:
+        for node, end in self._wire.ends.items():
+            if node != self._node and end.events is not None:
+                asyncio.get_running_loop().call_soon(end.events.peer_room, self._node, room)
+
     def _deliver(self, to: int, messages: list[tuple[int, Message]]) -> None:
         events = self._wire.ends[to].events
         if events is not None and not {to, self._node} & set(self._wire.cut):

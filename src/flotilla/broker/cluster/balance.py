@@ -132,6 +132,8 @@ class LeaderBalance:
             return False
         if preferred not in raft.configuration.voters or not self._outside.is_up(preferred):
             return False
+        if self._consensus.is_short_of_room(preferred):
+            return False
         return raft.progress[preferred].match + BEHIND_ENTRIES_MAX >= raft.log.last_index
 
     def _hand_over(self, host: PartitionHost, watch: _Watch) -> None:

@@ -1,8 +1,8 @@
 """The room on the disk of this node: above both watermarks, low, or so little that the node refuses new messages.
 
 A node that refuses them keeps the rest for what frees room or ends work: acknowledgements, trims, deletions, membership
-changes and decided transactions. It still stores what other leaders replicate to it. It accepts messages again by
-itself as soon as there is room.
+changes and decided transactions. It still stores what other leaders replicate to it, and hands its own leadership over
+to nodes with room (`runtime/leadership`). It accepts messages again by itself as soon as there is room.
 """
 
 from typing import Final, NamedTuple
