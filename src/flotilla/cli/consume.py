@@ -96,7 +96,13 @@ def consume(
             stream = client.stream(
                 topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms, skip_removed=True, **wanted
             )
-            batches = _of_group(stream, lambda _: stream.commit(), count, is_following=follow)
+            batches = _of_group(
+                stream,
+                lambda _: stream.commit(),
+                lambda: stream.is_assigned and not any(stream.lag().values()),
+                count,
+                is_following=follow,
+            )
         elif group:
             queue = client.queue(
                 topic,
@@ -106,7 +112,8 @@ def consume(
                 partitions=partition or None,
                 **wanted,
             )
-            batches = _of_group(queue, queue.ack, count, is_following=follow)
+            # A queue that no broker has answered for may have messages.
+            batches = _of_group(queue, queue.ack, lambda: queue.behind is not None, count, is_following=follow)
         else:
             batches = _read(client, topic, begin, partition, wanted, count, is_following=follow)
         try:
@@ -121,16 +128,20 @@ def consume(
 def _of_group(
     consumer: "QueueConsumer | StreamConsumer",
     settle: Callable[[list[Any]], object],
+    is_read: Callable[[], bool],
     count: int | None,
     *,
     is_following: bool,
 ) -> Iterator[list[Any]]:
-    """Messages of a group. Each batch is settled when the next is requested: by then it has been written."""
+    """Messages of a group. Each batch is settled when the next is requested: by then it has been written.
+
+    Without `is_following` they end with a poll that gets none, once `is_read` says that there may be no more.
+    """
     left = sys.maxsize if count is None else count
     with consumer:
         while left:
             messages = consumer.poll(min(left, _POLL_MESSAGES), wait_ms=_WAIT_MS)
-            if not messages and not is_following:
+            if not messages and not is_following and is_read():
                 return
             left -= len(messages)
             yield messages

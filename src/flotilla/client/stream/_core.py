@@ -147,6 +147,12 @@ class StreamMember:
         """Neither a member nor about to become one."""
         return not self._is_joined and self._call is None and self._next_beat.when_ms is None
 
+    @property
+    def is_assigned(self) -> bool:
+        """A member that has claimed all partitions that the group has assigned to it, and gives up none."""
+        claimed = {part.partition for part in list(self._parts.values()) if part.state == _OWNED}
+        return self._is_joined and claimed == set(self._target)
+
     def next_change(self) -> tuple[list[OwnedPartition] | Recall | None, int]:
         """The next change for the application; consecutive equal ones are joined. And how many they are.
 

@@ -107,6 +107,12 @@ class AsyncStreamConsumer:
         return await self._feed.lag(self._reading.reader.positions)
 
     @property
+    def is_assigned(self) -> bool:
+        """Whether this member reads all partitions that the group has assigned to it. It joins with the first poll."""
+        member = self._feed.member
+        return member.is_assigned and not member.changes
+
+    @property
     def behind(self) -> int | None:
         """How many records are still to be read, in all partitions of this member, those that are buffered included.
 

@@ -62,6 +62,11 @@ class StreamConsumer:
         """The partitions that this member reads now."""
         return self._inner.assignment
 
+    @property
+    def is_assigned(self) -> bool:
+        """Whether this member reads all partitions that the group has assigned to it. It joins with the first poll."""
+        return self._inner.is_assigned
+
     @documented_by(AsyncStreamConsumer.poll)
     def poll(self, max_messages: int = 500, *, wait_ms: Duration = 1_000) -> list[Message]:
         self._enter()

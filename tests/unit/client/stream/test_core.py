@@ -129,6 +129,19 @@ def test_a_group_that_cannot_be_joined_is_an_error_and_tried_again(
     assert cluster.count(JoinGroup) == 2
 
 
+def test_a_member_is_assigned_once_it_has_claimed_all_its_partitions(cluster: StreamBrokers) -> None:
+    cluster.fault = lambda node, request: (
+        UnavailableError("not now") if isinstance(request, ClaimPartition) and request.partition == 3 else None
+    )
+    one = member(cluster)
+    assert one.partitions == [0, 1, 2]
+    assert not one.core.is_assigned
+    cluster.fault = lambda node, request: None
+    settle(one, rounds=60)
+    assert one.partitions == [0, 1, 2, 3]
+    assert one.core.is_assigned
+
+
 # Others come and go.
 
 
