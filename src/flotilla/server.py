@@ -63,7 +63,7 @@ from flotilla.storage.ports import Disk
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import DiskFullError, FlotillaError
 from flotilla.types.ids import GroupId, NodeId
-from flotilla.types.limits import SEGMENT_INDEX_INTERVAL_BYTES, THRIFTY_BYTES_MAX
+from flotilla.types.limits import RESERVE_BYTES_MIN, SEGMENT_INDEX_INTERVAL_BYTES, THRIFTY_BYTES_MAX
 from flotilla.types.settings import NodeSettings
 from flotilla.types.version import SUPPORTED, VersionRange, __version__
 
@@ -107,7 +107,7 @@ class LoopConsensus:
         return self._runtime.driver.stalled
 
     def storage_error(self) -> FlotillaError | None:
-        return self._runtime.driver.refusal
+        return self._runtime.driver.storage_error
 
     def is_short_of_room(self, node: NodeId) -> bool:
         return self._runtime.driver.is_short_of_room(node)
@@ -218,7 +218,7 @@ def _node_parts(
         peers={},
         store=StoreOptions(
             journal_bytes=settings.journal_file_bytes,
-            reserve_bytes=settings.journal_file_bytes // 4,
+            reserve_bytes=max(settings.journal_file_bytes // 4, RESERVE_BYTES_MIN),
             segment_bytes=settings.segment_file_bytes,
             # Small segments get a finer index, so that reading one message walks over a small part of them.
             index_interval_bytes=min(SEGMENT_INDEX_INTERVAL_BYTES, settings.segment_file_bytes // 256),

@@ -79,7 +79,7 @@ class Consensus(Protocol):
         """Whether the store has a log of this group, also when this node is not a member of it."""
 
     def storage_error(self) -> FlotillaError | None:
-        """Why this node's disk refuses writes; None: it does not."""
+        """Why this node's disk takes no write at all; None: it does, if only what frees space."""
 
     def is_short_of_room(self, node: NodeId) -> bool:
         """Whether another node should not lead, because its disk has no room."""

@@ -50,6 +50,7 @@ class Journal:
         "_next_number",
         "_options",
         "_position",
+        "_reserve_from",
         "_salt",
         "_unmarked",
         "ends",
@@ -71,6 +72,8 @@ class Journal:
         self._file: File | None = None
         #: Where the next block begins.
         self._position = 0
+        #: Where the first block of the reserve ends; 0: it has none yet.
+        self._reserve_from = 0
         #: Where the last block of the file must end.
         self._limit_bytes = options.journal_bytes
         #: This process has synced a block, so the one before the next is durable.
@@ -121,6 +124,8 @@ class Journal:
             self._abandon()
             raise
         self._position += size_bytes
+        if self.is_reserve and not self._reserve_from:
+            self._reserve_from = self._position
         self._unmarked = block.sequence
         self._has_synced = True
 
@@ -157,8 +162,12 @@ class Journal:
         return self.is_reserve and (self.spare is None or self.spare.number < self.number)
 
     def is_reserve_used(self, share: int, more_bytes: int = 0) -> bool:
-        """Whether one in `share` bytes of what is for entries is used, or would be with more of them."""
-        return self.is_low and share * (self._position + more_bytes) >= self._limit_bytes
+        """Whether one in `share` bytes of what is for entries is used, or would be with more of them.
+
+        The block for which the reserve was taken does not count: it may be large.
+        """
+        used = self._position - self._reserve_from + more_bytes
+        return self.is_low and share * used >= self._limit_bytes - self._reserve_from
 
     @property
     def is_half_full(self) -> bool:
@@ -234,6 +243,7 @@ class Journal:
             spare.file.close()
             spare = None
         self.is_reserve = False
+        self._reserve_from = 0
         self._limit_bytes = self._options.journal_bytes
         if spare is None:
             number = next(self._next_number)

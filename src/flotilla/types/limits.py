@@ -36,6 +36,8 @@ APPLY_BYTES_MAX = 8 * MIB
 READ_COUNT_MAX = 4096
 #: Journal files are created at this size and closed when full.
 JOURNAL_FILE_BYTES = 64 * MIB
+#: The reserve for a full disk is a quarter of a journal file, and at least this large.
+RESERVE_BYTES_MIN = 1 * MIB
 #: A partition's segment is closed when it has grown to this size.
 SEGMENT_FILE_BYTES = 64 * MIB
 #: One index point for this many bytes of a segment.

@@ -280,7 +280,7 @@ class Node:
         return self.driver.is_short_of_room(node)
 
     def storage_error(self) -> FlotillaError | None:
-        return self.driver.refusal
+        return self.driver.storage_error
 
     def stalled(self) -> Mapping[GroupId, str]:
         return self.driver.stalled

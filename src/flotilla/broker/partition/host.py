@@ -336,7 +336,10 @@ class PartitionHost:
     # Reading.
 
     def _check_readable(self) -> None:
-        """A leader serves what is committed; so does a replica without a leader while its disk refuses writes."""
+        """A leader serves what is committed; so does a replica without a leader while its disk takes no write.
+
+        Then it may be that nobody can lead. Its newest record may be older than what was acknowledged.
+        """
         try:
             self._serving()
         except NotLeaderError as error:

@@ -23,7 +23,7 @@ FULL: Final = 2
 class Rooms:
     """Counts in ticks. Belongs to the driver."""
 
-    __slots__ = ("_node", "_peers", "_rest_ticks", "_stuck", "own")
+    __slots__ = ("_node", "_patience", "_peers", "_rest_ticks", "_stuck", "own")
 
     def __init__(self, node: NodeId, rest_ticks: int) -> None:
         """After `rest_ticks` without news a peer has room, and a leader without progress is stuck."""
@@ -34,6 +34,8 @@ class Rooms:
         self._peers: dict[NodeId, tuple[int, int]] = {}
         #: Groups whose quorum has no room: the last committed index, and for how many ticks it has been that.
         self._stuck: dict[GroupId, tuple[Index, int]] = {}
+        #: After how many ticks such a group is stuck, if it was stuck before: each election uses some of the reserves.
+        self._patience: dict[GroupId, int] = {}
 
     def heard(self, peer: NodeId, room: int) -> None:
         self._peers[peer] = room, self._rest_ticks
@@ -46,6 +48,9 @@ class Rooms:
     def tick(self) -> None:
         if self._peers:
             self._peers = {peer: (room, ticks - 1) for peer, (room, ticks) in self._peers.items() if ticks > 1}
+        if self.are_ample:
+            self._stuck.clear()
+            self._patience.clear()
 
     @property
     def are_ample(self) -> bool:
@@ -77,8 +82,10 @@ class Rooms:
             self._stuck.pop(replica.group, None)
             return False
         committed, ticks = self._stuck.get(replica.group, (log.committed, 0))
-        if committed != log.committed or ticks >= self._rest_ticks:
-            self._stuck.pop(replica.group, None)
-            return ticks >= self._rest_ticks
-        self._stuck[replica.group] = committed, ticks + 1
+        patience = self._patience.get(replica.group, self._rest_ticks)
+        if committed == log.committed and ticks >= patience:
+            del self._stuck[replica.group]
+            self._patience[replica.group] = 2 * patience
+            return True
+        self._stuck[replica.group] = log.committed, ticks + 1 if committed == log.committed else 0
         return False
