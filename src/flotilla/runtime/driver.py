@@ -94,7 +94,9 @@ class Driver(HostedReplicas):
         #: Reads of logs.
         self._loads = LoadsInFlight(options.load_ticks_max)
         self._handovers = Handovers(
-            lambda replica, to, reason: self._contained(self._hand_over, replica, to, reason),
+            self._rooms,
+            hand_over=lambda replica, to, reason: self._contained(self._hand_over, replica, to, reason),
+            step_down=lambda replica, reason: self._contained(self._step_down, replica, reason),
             slow_ticks_max=options.replica.raft.election_ticks,
             rest_ticks=options.heir_rest_ticks,
         )
@@ -173,7 +175,7 @@ class Driver(HostedReplicas):
         self._report_damage()
         for replica in list(self._awake.values()):
             self._contained(self._tick, replica)
-        self._hand_over_groups()
+        self._watch_disks()
         self.start_loads()
         if self._retry_in_ticks:
             self._retry_in_ticks -= 1
@@ -651,27 +653,14 @@ class Driver(HostedReplicas):
         if self._store.is_low:
             self._retry_in_ticks = self._retry_in_ticks or self._options.retry_ticks
 
-    def _hand_over_groups(self) -> None:
-        """Nodes with a better disk should lead.
-
-        Where all disks are full, leadership stays: the next leader would need a quorum for the first entry of its term,
-        and for the records before it.
-        """
+    def _watch_disks(self) -> None:
+        """Nodes with a better disk should lead."""
         is_late = self._block is not None and self._block_ticks > 0
         self._block_ticks += 1
         self._loads.tick()
-        self._handovers.tick()
-        self._handovers.watch_writes(self.replicas.values(), is_late=is_late)
-        stalled = [self.replicas[group] for group in self.stalled if group in self.replicas]
-        self._handovers.pass_on(stalled, reasons.SLOW_DISK, self._rooms.short_peers())
-        self._rooms.tick()
         if self._rooms.own != ROOMY:
             self._ports.tell_room(self._rooms.own)
-            self._handovers.pass_on(self.replicas.values(), reasons.FULL_DISK, self._rooms.short_peers())
-        for replica in [] if self._rooms.are_ample else list(self.replicas.values()):
-            if self._rooms.is_stuck(replica):
-                replica.raft.is_reluctant = True
-                self._contained(self._step_down, replica, reasons.FULL_DISK)
+        self._handovers.tick(self.replicas, self.stalled, is_late=is_late)
 
     def _fail(self, error: FlotillaError) -> None:
         """Nothing is acknowledged while the disk fails: other nodes must lead. The same block is retried later."""

@@ -37,7 +37,7 @@ NEWS: Final = {
     FIRST: "the formats of 0.2.0",
     CLUSTER_VERSION_STORED: "the cluster stores its version",
     TOPIC_OWNERS: "topics have owners, and users have quotas of partitions and stored bytes",
-    NODES_LABELLED: "nodes have labels that replicas of a partition do not share, and tell each other that their disks are full",
+    NODES_LABELLED: "nodes have labels that replicas of a partition do not share, and know of full disks",
 }
 
 
