@@ -101,6 +101,7 @@ class Member:
             applied=self.applied,
             damaged=self.store.damaged_ranges(),
             doubtful=[(index, index + 1) for index in sorted(self.store.doubtful & self.store.damaged)],
+            is_state_lost=snapshot is None and self.store.first_index() > 1,
         )
         self._starts += 1
 

@@ -241,7 +241,10 @@ class ReadReply(Message):
 
 @dataclass(slots=True)
 class RepairRequest(Message):
-    """A replica with damaged entries [low, high) requests them again. Outside of terms: term is 0."""
+    """A replica with damaged entries [low, high) requests them again. Outside of terms: term is 0.
+
+    `low` is 0: it has lost the state before `high`, which is committed. Then the term is its own.
+    """
 
     low: Index
     high: Index

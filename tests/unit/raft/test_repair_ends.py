@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from random import Random
 
-from flotilla.raft.messages import Configuration, RepairRequest, SnapshotChunk, SnapshotReply
+from flotilla.raft.messages import CommitNews, Configuration, Heartbeat, RepairRequest, SnapshotChunk, SnapshotReply
 from flotilla.raft.options import RaftOptions
 from flotilla.raft.roles import LEADER
 from flotilla.types.ids import NodeId
@@ -178,6 +178,28 @@ def test_the_snapshot_of_a_follower_names_no_leader() -> None:
     tick(cluster, (1, 2), 60)
     assert cluster.node(1).damaged == []
     assert cluster.node(1).leader == 0
+
+
+def test_a_leader_learns_from_a_lost_snapshot_what_is_committed() -> None:
+    """It cannot learn it otherwise: its only follower acknowledges nothing before it has a snapshot of all that."""
+    cluster = new_cluster()
+    campaign(cluster, 2)
+    cluster.loses = lambda message: message.to == 1 and isinstance(message, CommitNews | Heartbeat)
+    propose(cluster, 2, b"a", b"b", b"c")
+    cluster.loses = lambda message: message.to == 1
+    tick(cluster, (2, 3), 4)
+    cluster.loses = lambda message: False
+    assert cluster.node(1).log.last_index == cluster.node(3).log.committed > cluster.node(1).log.committed
+    cluster.members[3].compact(cluster.node(3).log.committed + 1)
+    cluster.crash(3)
+    cluster.members[3].disk.newest_snapshot = None
+    cluster.crash(2)
+    cluster.restart(3)
+    assert cluster.node(3).damaged[0][0] == 0
+    cluster.members[1].always_snapshots = True
+    tick(cluster, (1, 3), 60)
+    assert_serves(cluster, (1, 3))
+    assert cluster.members[3].state == [b"a", b"b", b"c", b"goes on"]
 
 
 def test_two_snapshots_of_followers_do_not_disturb_each_other() -> None:

@@ -25,7 +25,8 @@ committed, one of them would have a copy, unless more disks rotted than a group 
 once.
 
 A replica whose own snapshot is unreadable has lost the state before its log. That is the range from 0 on, and only a
-snapshot of the leader repairs it.
+snapshot of the leader repairs it. What it had a snapshot of is committed, and a leader of its term has it. The leader
+may not know that yet, and could never learn it from a quorum that consists of the two: so the request tells it.
 """
 
 from collections.abc import Iterator
@@ -123,7 +124,7 @@ def _ask_all(node: RaftState) -> None:
     for peer in node.configuration.members():
         if peer != node.id:
             for low, high in node.damaged[:_RANGES_MAX]:
-                node.messages.append(RepairRequest(node.id, peer, 0, low, high))
+                node.messages.append(RepairRequest(node.id, peer, 0 if low else node.term, low, high))
     member_snapshots.ask_again(node)
 
 
@@ -207,6 +208,8 @@ def serve_waiting(node: RaftState) -> None:
 
 def _offer_snapshot(node: RaftState, request: RepairRequest) -> None:
     """Entries before our log come with a snapshot. A lost state needs one that reaches the log of the sender."""
+    if request.low == 0 and request.term == node.term and request.high <= node.log.last_index + 1:
+        node.log.commit_to(request.high - 1)
     meta = node.log.stored.snapshot()
     progress = node.progress.get(request.sender)
     if meta is None or (request.low == 0 and meta.index < request.high - 1):
