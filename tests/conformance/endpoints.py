@@ -4,6 +4,7 @@ import asyncio
 
 from flotilla.client._core.connection import ClientConnection
 from flotilla.client._core.local_link import LocalConnection
+from flotilla.client.credentials import Password
 from flotilla.codec.client.frames import Answer
 from flotilla.codec.client.handover import Answers
 from flotilla.server import Server
@@ -63,9 +64,9 @@ class Tcp:
 
     LACKS: tuple[type[Request], ...] = ()
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, credentials: Password | None = None) -> None:
         self._server = server
-        self._connection = _PushedConnection()
+        self._connection = _PushedConnection(None if credentials is None else lambda: credentials)
         self._welcomed = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
 
@@ -86,6 +87,7 @@ class Tcp:
         while data := await reader.read(1 << 16):
             for answers, answer in self._connection.receive(data):
                 answers.put_nowait(answer)
+            self._writer.writelines(self._connection.take_log_in())
             if self._connection.is_open:
                 self._welcomed.set()
 

@@ -21,8 +21,17 @@ ANY_PORT = Address("127.0.0.1", 0)
 SCENARIOS = list(scenarios())
 #: About the connection, or another request on it: a matter of each endpoint's own tests.
 OF_A_CONNECTION = {"withdraw", "ping"}
-#: What only this package asks for, with tests of its own: backups, and Spark's progress.
-OF_THIS_PACKAGE = {"hold_settlements", "read_log", "read_snapshot", "report_pipeline", "list_pipelines"}
+#: What only this package asks for, with tests of its own: backups, Spark's progress, and pages of the console.
+OF_THIS_PACKAGE = {
+    "hold_settlements",
+    "read_log",
+    "read_snapshot",
+    "report_pipeline",
+    "list_pipelines",
+    "count_partitions",
+    "list_blocked_keys",
+    "read_due_times",
+}
 
 
 class Stage:

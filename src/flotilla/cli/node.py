@@ -12,6 +12,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from flotilla.broker.catalog import METADATA_GROUP
+from flotilla.cli.recovery.log_reading import read_entries
 from flotilla.cli.recovery.node_recovery import Recovery
 from flotilla.cli.recovery.node_recovery import recover as recover_survivor
 from flotilla.cli.terminal.exit_codes import FAILED
@@ -25,10 +26,6 @@ from flotilla.storage.overlay_disk import OverlayDisk
 from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import CorruptionError
-from flotilla.types.limits import MIB
-
-#: How much of a log is read at once.
-_READ_BYTES = 8 * MIB
 
 node_app = typer.Typer(name="node", help="Check and repair the data of a stopped node.", no_args_is_help=True)
 
@@ -161,7 +158,7 @@ def inspect(directory: Path) -> Report:
         # Otherwise opening a store with many journal files would flush them all, in memory.
         options = StoreOptions(journal_files_max=1_000_000)
         store = NodeStore.open(OverlayDisk(disk), options, span_of)
-        report.groups = [_examine(store.groups[group]) for group in sorted(store.groups)]
+        report.groups = [_examine(store, store.groups[group]) for group in sorted(store.groups)]
         store.close()
     except CorruptionError as error:
         report.problem = report.problem or str(error)
@@ -170,7 +167,7 @@ def inspect(directory: Path) -> Report:
     return report
 
 
-def _examine(log: SegmentedLog) -> GroupReport:
+def _examine(store: NodeStore, log: SegmentedLog) -> GroupReport:
     """Reads every entry of the log."""
     index, end = log.first_index(), log.last_index() + 1
     while index < end:
@@ -180,7 +177,7 @@ def _examine(log: SegmentedLog) -> GroupReport:
             continue
         high = log.damaged.next_from(index) or end
         try:
-            index += len(log.entries(index, min(high, end), _READ_BYTES))
+            index += len(read_entries(store, log, index, min(high, end)))
         except CorruptionError as error:
             log.mark_damaged(max(index, error.low), max(index + 1, error.high))
     return GroupReport(

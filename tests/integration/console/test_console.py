@@ -294,7 +294,7 @@ def test_a_schedule_is_created_run_paused_and_deleted(console: Console) -> None:
 
 def test_delayed_messages_are_shown_by_the_time_when_they_come_due(console: Console, post: Post) -> None:
     post("/v1/topics", topic="later", partitions=2)
-    for number, delay_ms in enumerate((30_000, 7_200_000, 7_200_000, 40 * 86_400_000)):
+    for number, delay_ms in enumerate((55_000, 7_200_000, 7_200_000, 40 * 86_400_000)):
         record = {"payload_text": "x", "delay_ms": delay_ms}
         post("/v1/topics/later/records", records=[record], partition=number % 2)
     console.open("schedules")

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.slow, IN_ONE_PROCESS]
 ROOT = SDK.parents[1]
 BACKUP = "for `flotilla backup` and `restore`"
 PIPELINE = "for pipelines, which run in Python"
+CONSOLE = "for the console, which asks over HTTP"
 #: Operations of the contract that the client does not offer, and why.
 NOT_OFFERED = {
     "hello": "part of every connection",
@@ -26,6 +27,9 @@ NOT_OFFERED = {
     "hold_settlements": BACKUP,
     "report_pipeline": PIPELINE,
     "list_pipelines": PIPELINE,
+    "count_partitions": CONSOLE,
+    "list_blocked_keys": CONSOLE,
+    "read_due_times": CONSOLE,
 }
 
 

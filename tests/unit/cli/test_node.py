@@ -38,7 +38,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def flotilla(*arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["node", *map(str, arguments)])
+    result = CliRunner().invoke(app, ["node", *map(str, arguments)], catch_exceptions=False)
     return result.exit_code, result.output
 
 
@@ -64,6 +64,32 @@ def test_a_good_directory_is_described_and_not_touched(directory: Path) -> None:
     ]
     assert flotilla("repair", directory)[0] == 0
     assert content(directory) == before
+
+
+def test_segments_are_read_from_disk(directory: Path) -> None:
+    disk = PosixDisk(str(directory))
+    store = NodeStore.open(disk, StoreOptions(journal_bytes=256 * 1024), span_of)
+    job = store.plan_maintenance(flush=True)
+    assert job is not None
+    job.run()
+    store.finish_maintenance(job)
+    block = store.take_block()
+    assert block is not None
+    store.write_block(block)
+    store.finish_block(block)
+    store.close()
+    disk.close()
+    [segment] = (directory / "groups" / "16").glob("*.seg")
+    code, output = flotilla("check", directory, "--json")
+    assert code == 0, output
+    assert json.loads(output)["damaged_entries"] == 0
+    stored = bytearray(segment.read_bytes())
+    stored[len(stored) // 2] ^= 1
+    segment.write_bytes(stored)
+    code, output = flotilla("check", directory, "--json")
+    assert code == 0, output
+    assert json.loads(output)["damaged_entries"] == 1
+    assert "fetches the damaged entries" in flotilla("check", directory)[1]
 
 
 def test_a_directory_without_its_store_is_repaired(directory: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from flotilla.client._core.connection import ClientConnection
 from flotilla.client.client import Client
 from flotilla.client.credentials import Password
 from flotilla.codec.batch.records import encode_batch
@@ -161,19 +160,6 @@ def name_of(grants: list[tuple[str, str, str]]) -> str:
 
 
 class TcpCaller(endpoints.Tcp):
-    def __init__(self, server: Server, credentials: Password | None) -> None:
-        super().__init__(server)
-        self._connection = ClientConnection(None if credentials is None else lambda: credentials)
-
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        while data := await reader.read(1 << 16):
-            for answered, answer in self._connection.receive(data):
-                if not answered.done():
-                    answered.set_result(answer)
-            self._writer.writelines(self._connection.take_log_in())
-            if self._connection.is_open:
-                self._welcomed.set()
-
     def offers(self, kind: type[Request]) -> bool:
         return True
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from flotilla.broker.catalog import METADATA_GROUP
+from flotilla.cli.recovery.log_reading import read_entries
 from flotilla.cli.recovery.sole_member import end_alone, replayed, write_block, write_metadata
 from flotilla.codec.batch.facts import span_of
 from flotilla.metadata.machine import MetadataMachine
@@ -28,12 +29,8 @@ from flotilla.storage.overlay_disk import OverlayDisk
 from flotilla.storage.ports import Disk
 from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore
-from flotilla.types.errors import CorruptionError, InvalidArgumentError, NotLoadedError
+from flotilla.types.errors import CorruptionError, InvalidArgumentError
 from flotilla.types.ids import GroupId, Index, NodeId
-from flotilla.types.limits import MIB
-
-#: How much of a log is read at once.
-_READ_BYTES = 8 * MIB
 
 
 @dataclass(slots=True)
@@ -155,24 +152,13 @@ def _check_intact(store: NodeStore, log: SegmentedLog) -> None:
             )
     low, end = log.first_index(), _end(log) + 1
     while low < end:
-        low += len(_read(store, log, low, end))
+        low += len(read_entries(store, log, low, end))
 
 
 def _end(log: SegmentedLog) -> Index:
     """The last entry that is kept."""
     doubtful = log.doubtful.as_list()
     return doubtful[0][0] - 1 if doubtful else log.last_index()
-
-
-def _read(store: NodeStore, log: SegmentedLog, low: Index, high: Index) -> list[Entry]:
-    """Entries from `low` on, at least one. Raises CorruptionError."""
-    while True:
-        try:
-            return log.entries(low, high, _READ_BYTES)
-        except NotLoadedError:
-            for load in store.take_loads():
-                load.run()
-                store.finish_load(load)
 
 
 def _replayed(store: NodeStore) -> MetadataMachine:
@@ -182,7 +168,7 @@ def _replayed(store: NodeStore) -> MetadataMachine:
     def entries(low: Index) -> Iterator[Entry]:
         end = _end(log) + 1
         while low < end:
-            found = _read(store, log, low, end)
+            found = read_entries(store, log, low, end)
             yield from found
             low = found[-1].index + 1
 
