@@ -128,6 +128,19 @@ class ClusterEntry:
         for node, address in others.items():
             self._outside.connect(node, address)
 
+    def connect_founders(self) -> None:
+        """Links to the nodes that founded the cluster with this one, as far as the metadata do not know them yet.
+
+        The metadata may never come without: one of those nodes may lead.
+        """
+        metadata = self._consensus.replica(METADATA_GROUP)
+        voters = () if metadata is None else metadata.raft.configuration.voters
+        known = self._node.network.answers()
+        identity = self._data.identity
+        for node, address in identity.founder_addresses.items():
+            if node in voters and node not in known:
+                self._outside.connect(node, address, identity.founders[node])
+
     def found(self, others: dict[NodeId, str]) -> None:
         """Founds a cluster with these nodes once all agree; no effect for a node that is part of one."""
         if not self._is_in_cluster:
@@ -153,7 +166,7 @@ class ClusterEntry:
     def _found(self, verdict: Found) -> None:
         voters = tuple(sorted((self._own.node, *verdict.founders)))
         # Durable before the group: a peer that founds a moment later asks whether it was with its data directory.
-        self._data.founded(verdict.founders)
+        self._data.founded(verdict.founders, self._founding or {})
         self._own.founders = dict(verdict.founders)
         self.founding_version = verdict.version
         self._founding = None

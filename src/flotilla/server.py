@@ -409,6 +409,7 @@ class Server:
             # They belong to another cluster of the same name.
             others = {}
         self.entry.connect(others)
+        self.entry.connect_founders()
         self._disk_looks.first()
         await self.node.start()
         if not settings.join and not settings.await_init:

@@ -48,6 +48,8 @@ class DataDirIdentity:
     starts: int = 0
     #: If this node founded the cluster: the others that did, with the number of each data directory.
     founders: Mapping[NodeId, int] = field(default_factory=dict)
+    #: Where they were reached then. A start before the metadata say it would not find them otherwise.
+    founder_addresses: Mapping[NodeId, str] = field(default_factory=dict)
     #: The version of the cluster, as far as the node has learned it.
     cluster_version: int = FIRST
 
@@ -105,8 +107,8 @@ class DataDir:
         self._put(replace(self.identity, starts=starts))
         return starts
 
-    def founded(self, founders: Mapping[NodeId, int]) -> None:
-        self._put(replace(self.identity, founders=dict(founders)))
+    def founded(self, founders: Mapping[NodeId, int], addresses: Mapping[NodeId, str]) -> None:
+        self._put(replace(self.identity, founders=dict(founders), founder_addresses=dict(addresses)))
 
     def entered(self, cluster_id: str, cluster_version: int) -> None:
         """The version never goes down: metadata that are read again begin with earlier ones.
@@ -124,13 +126,13 @@ class DataDir:
 
     def recovered(self, cluster_id: str) -> None:
         """The directory is all that is left of its cluster. It becomes another one, which no old member belongs to."""
-        self._put(replace(self.identity, cluster_id=cluster_id, founders={}))
+        self._put(replace(self.identity, cluster_id=cluster_id, founders={}, founder_addresses={}))
 
     def renew(self) -> None:
         """A new number, for an empty store: the node has to be admitted by its cluster again."""
         # 0 stands for an unknown incarnation.
         incarnation = here().chance().getrandbits(_INCARNATION_BITS) | 1
-        self._put(replace(self.identity, incarnation=incarnation, starts=0, founders={}))
+        self._put(replace(self.identity, incarnation=incarnation, starts=0, founders={}, founder_addresses={}))
 
     def expect_store(self) -> None:
         """From now on the directory counts as damaged without a store of its last start."""
@@ -146,6 +148,7 @@ class DataDir:
             "cluster_id": identity.cluster_id,
             "starts": identity.starts,
             "founders": {str(node): number for node, number in sorted(identity.founders.items())},
+            "founder_addresses": {str(node): at for node, at in sorted(identity.founder_addresses.items())},
             **({"cluster_version": identity.cluster_version} if stores_version else {}),
         }
         self._folder.write(IDENTITY_FILE, json.dumps(fields).encode())
@@ -193,6 +196,7 @@ def read_identity(folder: Folder) -> DataDirIdentity:
             cluster_id=str(fields["cluster_id"]),
             starts=int(fields["starts"]),
             founders={int(node): int(number) for node, number in fields["founders"].items()},
+            founder_addresses={int(node): str(at) for node, at in fields.get("founder_addresses", {}).items()},
             cluster_version=int(fields["cluster_version"]) if version > 1 else FIRST,
         )
     except _LaterVersionError as later:

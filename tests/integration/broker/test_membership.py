@@ -1,15 +1,22 @@
 """How nodes become a cluster, join one, leave one, and refuse what is not theirs."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from flotilla.broker.catalog import METADATA_GROUP
+from flotilla.broker.cluster.registration import Membership
 from flotilla.cli.terminal.exit_codes import EXPELLED
 from flotilla.client.async_client import AsyncClient
+from flotilla.server import Server
+from flotilla.types.address import Address
 from flotilla.types.errors import AlreadyExistsError, ConfigurationChangeError, DeadlineError, InvalidArgumentError
+from flotilla.types.settings import NodeSettings
 from tests.integration.broker.cluster import BrokerCluster, run, wait_for, wait_until
 from tests.integration.broker.ledger import Traffic, read_all
+from tests.integration.ports import LOOPBACK, free_ports
 
 pytestmark = pytest.mark.slow
 
@@ -108,6 +115,50 @@ def test_waiting_nodes_become_a_cluster_by_init_and_repeating_it_is_harmless(tmp
         run(cluster, scenario)
     finally:
         cluster.end()
+
+
+def test_founders_find_each_other_although_the_metadata_name_none_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when all are killed right after their founding, before they have learned of the others' registration."""
+    ports = dict(enumerate(zip(free_ports(3), free_ports(3), strict=True), 1))
+    addresses = {node: f"{LOOPBACK}:{peer}" for node, (_, peer) in ports.items()}
+
+    def servers() -> list[Server]:
+        return [
+            Server(
+                NodeSettings(
+                    node_id=node,
+                    data_dir=str(tmp_path / str(node)),
+                    listen=Address(LOOPBACK, client),
+                    peer_listen=Address(LOOPBACK, peer),
+                    http_listen=None,
+                    grpc_listen=None,
+                    await_init=True,
+                )
+            )
+            for node, (client, peer) in ports.items()
+        ]
+
+    async def run_until(found: list[Server], is_enough: Callable[[], bool], what: str) -> None:
+        try:
+            for server in found:
+                await server.start()
+            for server in found:
+                server.entry.found({node: at for node, at in addresses.items() if node != server.settings.node_id})
+            await wait_until(is_enough, what)
+        finally:
+            for server in found:
+                await server.stop()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Membership, "start", lambda *_: None)
+        first = servers()
+        asyncio.run(
+            run_until(first, lambda: all(METADATA_GROUP in each.node.store.groups for each in first), "a group")
+        )
+    again = servers()
+    asyncio.run(run_until(again, lambda: all(len(each.catalog.brokers()) == 3 for each in again), "all three"))
 
 
 @pytest.mark.parametrize(

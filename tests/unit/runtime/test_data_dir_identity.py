@@ -64,11 +64,12 @@ def test_a_damaged_identity_is_refused(tmp_path: Path, text: str):
 
 def test_the_cluster_id_is_written_once_and_another_one_is_refused(tmp_path: Path):
     data = DataDir.claim(PathFolder(tmp_path), *OWN)
-    data.founded({1: 11, 3: 33})
+    data.founded({1: 11, 3: 33}, {1: "one:7", 3: "three:7"})
     data.entered("aa", 1)
     data.entered("aa", 1)
     assert read_identity(PathFolder(tmp_path)) == data.identity
     assert (data.identity.cluster_id, data.identity.founders) == ("aa", {1: 11, 3: 33})
+    assert data.identity.founder_addresses == {1: "one:7", 3: "three:7"}
     with pytest.raises(CorruptionError, match="belongs to cluster aa"):
         data.entered("bb", 1)
     assert read_identity(PathFolder(tmp_path)).cluster_id == "aa"
@@ -127,12 +128,12 @@ def test_a_crash_between_the_two_counts_is_harmless(tmp_path: Path):
 def test_setting_the_store_aside_gives_the_directory_a_new_number_and_deletes_nothing(tmp_path: Path):
     data = started(tmp_path, times=3)
     data.entered("aa", 1)
-    data.founded({1: 11})
+    data.founded({1: 11}, {1: "one:7"})
     before = data.identity
     folder = set_aside(tmp_path)
     assert sorted(path.name for path in folder.iterdir()) == ["format", "groups", "journal"]
     after = read_identity(PathFolder(tmp_path))
-    assert after == replace(before, incarnation=after.incarnation, starts=0, founders={})
+    assert after == replace(before, incarnation=after.incarnation, starts=0, founders={}, founder_addresses={})
     assert after.incarnation != before.incarnation
     # And again, after it was started anew.
     started(tmp_path)

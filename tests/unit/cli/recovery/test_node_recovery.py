@@ -33,7 +33,7 @@ class Folder:
         with self.opened() as store:
             data.count_start()
             data.entered(OLD_ID, 1)
-            data.founded({1: 11, 3: 33})
+            data.founded({1: 11, 3: 33}, {1: "one:7", 3: "three:7"})
             store.create_group(METADATA_GROUP, THREE)
             commands: list[Command] = [InitCluster(OLD_ID, "ships", (1, 2, 3), 1)]
             commands += [
