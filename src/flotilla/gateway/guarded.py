@@ -55,7 +55,7 @@ class Session(Protocol):
 
     @property
     def owner(self) -> str:
-        """The user to whom belongs what the caller creates; empty: nobody."""
+        """The user who owns the topics that the caller creates; empty: nobody does."""
 
     def checked(self, request: Request) -> Request:
         """The request, narrowed to what the caller may ask for. Raises the error that refuses it."""

@@ -338,7 +338,8 @@ class PartitionHost:
     def _check_readable(self) -> None:
         """A leader serves what is committed; so does a replica without a leader while its disk takes no write.
 
-        Then it may be that nobody can lead. Its newest record may be older than what was acknowledged.
+        Without room on a majority of the disks nobody can lead. The newest record of this replica may be older than the
+        last one that was acknowledged.
         """
         try:
             self._serving()

@@ -165,7 +165,7 @@ class Session:
 
     @property
     def owner(self) -> str:
-        """The user to whom belongs what the caller creates; empty: nobody."""
+        """The user who owns the topics that the caller creates; empty: nobody does."""
         principal = self._principal
         return principal.name if principal.kind == USER and principal.name != ANYONE.name else ""
 
