@@ -644,13 +644,14 @@ class Driver(HostedReplicas):
 
     def _look_for_room(self) -> None:
         """A node with room should lead. A full disk uses its reserve meanwhile, and space is looked for regularly."""
-        before = self._rooms.own
-        self._rooms.own = FULL if self._store.is_low else SHORT if self._is_short else ROOMY
-        if self._rooms.own != before:
-            self._ports.tell_room(self._rooms.own)
+        is_low = self._store.is_low
+        own = FULL if is_low else SHORT if self._is_short else ROOMY
+        if own != self._rooms.own:
+            self._rooms.own = own
+            self._ports.tell_room(own)
             for replica in self.replicas.values():
-                replica.raft.is_reluctant = self._rooms.own != ROOMY
-        if self._store.is_low:
+                replica.raft.is_reluctant = own != ROOMY
+        if is_low:
             self._retry_in_ticks = self._retry_in_ticks or self._options.retry_ticks
 
     def _watch_disks(self) -> None:

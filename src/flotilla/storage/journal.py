@@ -158,8 +158,9 @@ class Journal:
 
     @property
     def is_low(self) -> bool:
-        """Only the reserve is left to write to."""
-        return self.is_reserve and (self.spare is None or self.spare.number < self.number)
+        """Only the rest of one file is left to write to: of the reserve, or of another one while there is no reserve."""
+        is_last = self.is_reserve or not self.has_reserve
+        return is_last and (self.spare is None or self.spare.number < self.number)
 
     def is_reserve_used(self, share: int, more_bytes: int = 0) -> bool:
         """Whether one in `share` bytes of what is for entries is used, or would be with more of them.

@@ -327,6 +327,13 @@ def test_a_reserve_without_its_space_is_none(is_full: bool) -> None:
     assert _indexes(store) == [1, 2, 3, 4, 5]
     assert store._journal.has_reserve == disk.exists(RESERVE_PATH) == (not is_full)
     assert is_full or disk.open(RESERVE_PATH).size() == TINY.reserve_bytes
+    assert store.is_low == is_full, "nothing is left when this file is full"
+    disk.capacity_bytes = 1 << 40
+    if is_full:
+        store.plan_maintenance(is_retry=True)
+        _finish_job(store)
+    assert disk.exists(RESERVE_PATH)
+    assert not store.is_low
 
 
 def _finish_job(store: NodeStore) -> None:
