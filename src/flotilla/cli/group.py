@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from flotilla.cli.messages.waiting import blocked_keys
 from flotilla.cli.terminal.arguments import Group, Topic, complete_topics
 from flotilla.cli.terminal.output import age, ago, note, oldest, print_done, print_json, print_table
 from flotilla.cli.terminal.pairs import read_settings_of
@@ -24,6 +25,8 @@ group_app = typer.Typer(name="group", help="Inspect and change consumer groups."
 AnyTopic: TypeAlias = Annotated[
     str, typer.Argument(metavar="TOPIC", show_default="all topics", autocompletion=complete_topics)
 ]
+
+group_app.command("blocked-keys")(blocked_keys)
 
 _COLUMNS = ("group", "kind", "lag", "oldest", "members", "ready", "leased", "delayed", "dead")
 #: A stream group has positions and no leases: the columns of single messages mean nothing for it.

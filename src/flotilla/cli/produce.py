@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -23,6 +24,7 @@ from flotilla.cli.terminal.pairs import read_pairs
 from flotilla.cli.terminal.progress import progress_bar
 from flotilla.cli.terminal.servers import AsJson, Cluster, read_duration, takes_cluster
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
+from flotilla.types.records import ContentType
 
 if TYPE_CHECKING:
     from flotilla.client.producer.record_fields import RecordFields
@@ -32,6 +34,12 @@ if TYPE_CHECKING:
 _LINE_BYTES_MAX = 17 * 1024 * 1024
 #: Bounds the deliveries in memory; the producer itself bounds the bytes in flight.
 _IN_FLIGHT_MAX = 100_000
+
+
+class Content(StrEnum):
+    BYTES = "bytes"
+    TEXT = "text"
+    JSON = "json"
 
 
 @dataclass(slots=True)
@@ -68,6 +76,9 @@ def produce(
         list[str], typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every message; repeatable.")
     ] = [],  # noqa: B006 - typer copies it.
     partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Instead of the key's.")] = None,
+    content_type: Annotated[
+        Content, typer.Option("--content-type", help="The kind of the payload, for consumers; it is not checked.")
+    ] = Content.BYTES,
     priority: Annotated[int, typer.Option("--priority", min=0, max=7, help="Higher is delivered first.")] = 0,
     delay: Annotated[
         str | None, typer.Option("--delay", metavar="DURATION", help="Deliver to queue groups after this time.")
@@ -88,7 +99,7 @@ def produce(
     """
     if message is not None and file is not None:
         raise InvalidArgumentError("give a message or --file, not both")
-    fields = _fields(read_pairs(header, "--header"), priority, delay, ttl, idempotency_key)
+    fields = _fields(read_pairs(header, "--header"), content_type, priority, delay, ttl, idempotency_key)
     key_bytes = None if key is None else os.fsencode(key)
     started = time.monotonic()
     tally = Tally()
@@ -105,12 +116,19 @@ def produce(
 
 
 def _fields(
-    headers: dict[str, str], priority: int, delay: str | None, ttl: str | None, idempotency_key: str | None
+    headers: dict[str, str],
+    content: Content,
+    priority: int,
+    delay: str | None,
+    ttl: str | None,
+    idempotency_key: str | None,
 ) -> "RecordFields":
     """Only fields that were given: records without any use the producer's fast path."""
     fields: RecordFields = {}
     if headers:
         fields["headers"] = headers
+    if content is not Content.BYTES:
+        fields["content_type"] = ContentType[content.name]
     if priority:
         fields["priority"] = priority
     if delay is not None:

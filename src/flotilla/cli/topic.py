@@ -1,4 +1,4 @@
-"""`flotilla topic`: create, list, describe, alter, rebalance, purge, trim and delete topics.
+"""`flotilla topic`: create, list, describe, alter, rebalance, transfer, purge, trim and delete topics.
 
 Settings are written `name=value`, with units (`retention_ms=7d`). The command checks their names, to suggest the right
 one; the broker checks their values.
@@ -11,7 +11,8 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from flotilla.cli.terminal.arguments import Topic
+from flotilla.cli.messages.waiting import due_times
+from flotilla.cli.terminal.arguments import Topic, complete_nodes
 from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.move_progress import moving, watch
 from flotilla.cli.terminal.output import note, note_stale, print_done, print_json, print_table
@@ -36,6 +37,7 @@ Settings: TypeAlias = Annotated[
 
 topic_app.command("export")(export)
 topic_app.command("import")(import_records)
+topic_app.command("due-times")(due_times)
 
 
 @topic_app.command("create")
@@ -227,6 +229,35 @@ def _have_arrived(metadata: Metadata, planned: dict[tuple[str, int], list[int]])
     places = {(topic.name, part.number): part for topic in metadata.topics for part in topic.partitions}
     found = [(places[key], target) for key, target in planned.items() if key in places]
     return all(part.replicas == target and not part.target for part, target in found)
+
+
+@topic_app.command("transfer")
+@takes_cluster
+def transfer(
+    cluster: Cluster,
+    name: Topic,
+    partition: Annotated[int, typer.Argument(metavar="PARTITION", min=0, show_default=False)],
+    to: Annotated[
+        int | None,
+        typer.Option(
+            "--to",
+            metavar="NODE",
+            min=1,
+            help="The replica that is to lead.",
+            show_default="any other one",
+            autocompletion=complete_nodes,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Transfer the leadership of a partition to another of its replicas. No data moves.
+
+    Example: `flotilla topic transfer orders 2 --to 3`
+    """
+    with cluster.connect() as client:
+        client.admin.transfer_leadership(name, partition, NO_NODE if to is None else to)
+    leader = "another leader" if to is None else f"node {to} as its leader"
+    print_done({"topic": name, "partition": partition, "to": to}, f"{name}/{partition} gets {leader}", as_json=as_json)
 
 
 def _nodes(nodes: list[int]) -> str:

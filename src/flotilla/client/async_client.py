@@ -65,7 +65,8 @@ from flotilla.types.operations import (
     TopicInfo,
     TopicReply,
 )
-from flotilla.types.operations.queue import Explanation, GroupReset
+from flotilla.types.operations.queue import REJECT, RELEASE, Explanation, GroupReset
+from flotilla.types.operations.waiting import BlockedKeys, DueTimes
 from flotilla.types.records import Record
 from flotilla.types.tasks import WORKER_GROUP
 from flotilla.types.topics import check_group_name
@@ -520,6 +521,38 @@ class AsyncClient:
     ) -> Explanation:
         """The state of a message in a group, its cause, and what comes next; `history` adds every step in the log."""
         return await self._groups(topic, timeout_ms).explain(group, partition, offset, has_history=history)
+
+    async def release(
+        self, topic: str, group: str, partition: int, offset: Offset, *, timeout_ms: Duration | None = None
+    ) -> str:
+        """Takes a leased message from its member, for an operator: it is ready again, and no attempt is counted.
+
+        Returns the member, which is not notified. Raises LeaseExpiredError if the message is not leased.
+        """
+        return await self._groups(topic, timeout_ms).settle_held(group, partition, offset, RELEASE)
+
+    async def reject(
+        self,
+        topic: str,
+        group: str,
+        partition: int,
+        offset: Offset,
+        *,
+        reason: str = "",
+        timeout_ms: Duration | None = None,
+    ) -> str:
+        """The same, but the message goes to the dead letters at once."""
+        return await self._groups(topic, timeout_ms).settle_held(group, partition, offset, REJECT, reason)
+
+    async def due_times(self, topic: str, group: str = "", *, timeout_ms: Duration | None = None) -> DueTimes:
+        """When delayed messages of a topic come due; those that a queue group waits for, with its retries."""
+        return await self._groups(topic, timeout_ms).due_times(group)
+
+    async def blocked_keys(
+        self, topic: str, group: str, *, limit: int = 100, timeout_ms: Duration | None = None
+    ) -> dict[int, BlockedKeys]:
+        """By partition: keys whose next messages wait for one that is leased or retried, `limit` of each at most."""
+        return await self._groups(topic, timeout_ms).blocked_keys(group, limit)
 
     def dead_letters(self, topic: str, group: str, *, timeout_ms: Duration | None = None) -> "AsyncDeadLetters":
         """The dead letters of a group of a topic: to be listed, sent again, or deleted."""

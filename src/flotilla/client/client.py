@@ -205,6 +205,10 @@ class Client:
     cancel = blocking(AsyncClient.cancel)
     peek = blocking(AsyncClient.peek)
     explain = blocking(AsyncClient.explain)
+    release = blocking(AsyncClient.release)
+    reject = blocking(AsyncClient.reject)
+    due_times = blocking(AsyncClient.due_times)
+    blocked_keys = blocking(AsyncClient.blocked_keys)
 
     @documented_by(AsyncClient.dead_letters)
     def dead_letters(self, topic: str, group: str, *, timeout_ms: Duration | None = None) -> "DeadLetters":

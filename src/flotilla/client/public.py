@@ -116,6 +116,9 @@ from flotilla.types.operations.schedules import ScheduleList as ScheduleList
 from flotilla.types.operations.security import UserInfo as UserInfo
 from flotilla.types.operations.transactions import OpenTransaction as OpenTransaction
 from flotilla.types.operations.transactions import TransactionList as TransactionList
+from flotilla.types.operations.waiting import BlockedKey as BlockedKey
+from flotilla.types.operations.waiting import BlockedKeys as BlockedKeys
+from flotilla.types.operations.waiting import DueTimes as DueTimes
 from flotilla.types.records import ContentType as ContentType
 from flotilla.types.records import Record as Record
 from flotilla.types.topics import TopicSettings as TopicSettings

@@ -35,6 +35,24 @@ def wait_factor(flotilla, topic: str, factor: int) -> None:
         time.sleep(0.1)
 
 
+def test_the_leadership_of_a_partition_is_transferred(flotilla):
+    flotilla("topic", "create", "led", "--partitions", "1", "-r", "3")
+
+    def leader() -> int:
+        return json.loads(flotilla("topic", "describe", "led", "--json").stdout)["partitions"][0]["leader"]
+
+    old = leader()
+    new = old % 3 + 1
+    given = flotilla("topic", "transfer", "led", "0", "--to", str(new))
+    assert given.stdout == f"led/0 gets node {new} as its leader\n"
+    until = time.monotonic() + WAIT_S_MAX
+    while leader() != new:
+        assert time.monotonic() < until
+    flotilla("topic", "transfer", "led", "0", "--json")
+    flotilla("topic", "transfer", "led", "7", code=3)
+    flotilla("topic", "transfer", "led", "0", "--to", "9", code=2)
+
+
 def test_a_node_joins_and_leaves(flotilla, newcomer: Broker):
     flotilla("topic", "create", "spread", "--partitions", "4")
     assert (

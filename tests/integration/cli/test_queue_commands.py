@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flotilla import Client
+from flotilla import Client, ContentType
 from flotilla.cli.local_cluster import LocalCluster
 from tests.integration.cli.test_processes import SOURCE
 from tests.integration.testing.waiting import eventually
@@ -114,6 +114,40 @@ def test_single_messages_are_shown_explained_and_cancelled(flotilla, asked):
     assert flotilla("cancel", "single", "--idempotency-key", "k").stdout == "cancelled 0:2\n"
     assert [asked("why", "single", "0", str(offset), "-g", "g")["state"] for offset in (1, 2)] == ["cancelled"] * 2
     assert flotilla("consume", "single", "-g", "g").stdout == ""
+
+
+def test_a_leased_message_is_released_and_rejected_for_its_member(flotilla, asked, cluster: LocalCluster):
+    produce(flotilla, "leased", "a", "b")
+    with Client(cluster.servers[0]) as client, client.queue("leased", "g") as consumer:
+        assert [message.offset for message in consumer.poll(max_messages=2, wait_ms=10_000)] == [0, 1]
+        holder = asked("why", "leased", "0", "0", "-g", "g")["holder"]
+        assert asked("release", "leased", "0", "0", "-g", "g") == {"holder": holder}
+        assert asked("why", "leased", "0", "0", "-g", "g")["state"] == "ready"
+        rejected = flotilla("reject", "leased", "0", "1", "-g", "g", "--reason", "broken")
+        assert rejected.stdout == f"leased 0:1 is rejected; {holder} had it\n"
+        flotilla("reject", "leased", "0", "1", "-g", "g", code=5)
+    eventually(lambda: asked("why", "leased", "0", "1", "-g", "g")["state"] == "dead")
+    (letter,) = asked("dlq", "list", "leased", "-g", "g")
+    assert (letter["reason"], letter["payload"]) == ("broken", "b")
+
+
+def test_what_waits_is_shown(flotilla, asked, cluster: LocalCluster):
+    flotilla("topic", "create", "waiting", "--partitions", "1")
+    assert "no message waits" in flotilla("topic", "due-times", "waiting").stderr
+    flotilla("produce", "waiting", "later", "--delay", "2h")
+    flotilla("produce", "waiting", '{"a":1}', "--key", "k", "--content-type", "json")
+    flotilla("produce", "waiting", "next", "--key", "k")
+    assert "1h to 3h" in flotilla("topic", "due-times", "waiting").stdout
+    assert flotilla("group", "blocked-keys", "waiting", "nobody", code=3).stderr.count("no group") == 1
+    with Client(cluster.servers[0]) as client, client.queue("waiting", "g", ordered="key") as consumer:
+        (message,) = consumer.poll(max_messages=5, wait_ms=10_000)
+        assert message.content_type == ContentType.JSON
+        eventually(lambda: asked("group", "blocked-keys", "waiting", "g")["message_count"] == 1)
+        (key,) = asked("group", "blocked-keys", "waiting", "g")["keys"]
+        assert (key["key"], key["offset"], key["state"]) == ("k", 1, "leased")
+        assert asked("topic", "due-times", "waiting", "-g", "g")["delayed"] == 1
+    assert flotilla("peek", "waiting", "--newest", "-n", "1", "--format", "text").stdout == "next\n"
+    flotilla("peek", "waiting", "--newest", "-o", "1", code=2)
 
 
 def test_dead_letters_are_listed_shown_redriven_and_purged(flotilla, asked, cluster: LocalCluster):

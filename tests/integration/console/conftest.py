@@ -1,6 +1,7 @@
 """Three real nodes, a real browser, and a page of the console that notices whatever goes wrong in it."""
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
+from flotilla.cli.app import app
 from flotilla.cli.local_cluster import LocalCluster
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -53,6 +57,19 @@ def browser() -> Iterator[Any]:
             yield started
         finally:
             started.close()
+
+
+def check_command(line: str) -> None:
+    """Raises UsageError for a verb, an option or an argument that the command does not have."""
+    words = shlex.split(line.rpartition("base64 -d | ")[2].partition(" | grep")[0])
+    assert words[0] == "flotilla"
+    command, name, rest, parent = get_command(app), words[0], words[1:], None
+    while True:
+        context = command.make_context(name, rest, parent=parent)
+        if not isinstance(command, TyperGroup):
+            return
+        name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        parent = context
 
 
 class Console:
@@ -104,7 +121,9 @@ class Console:
                 control.fill(value)
 
     def submit(self) -> None:
-        """Carries out the action of the open dialog, and waits until it is done."""
+        """Carries out the action of the open dialog, and waits until it is done. It shows commands that do the same."""
+        assert {"CLI", "curl"} <= set(self.page.locator("dialog .same .name").all_text_contents())
+        self.check_lines("dialog")
         self.page.locator("dialog button[type=submit]").click()
         self.page.locator("dialog").wait_for(state="detached")
 
@@ -116,6 +135,13 @@ class Console:
     def lines(self) -> list[str]:
         """The commands that do the same as the open dialog."""
         return self.page.locator("dialog .same code").all_text_contents()
+
+    def check_lines(self, within: str) -> None:
+        """The command has the verbs, options and arguments that are shown there."""
+        for line in (
+            self.page.locator(f"{within} .same .line").filter(has_text="CLI").locator("code").all_text_contents()
+        ):
+            check_command(line)
 
     def violations(self) -> list[str]:
         """What axe finds wrong for people who use a keyboard or a screen reader."""

@@ -82,6 +82,8 @@ def test_every_page_can_be_used_without_a_mouse_and_by_screen_readers(console: C
             console.open(place)
             console.page.locator(".loading").first.wait_for(state="detached")
             assert console.violations() == [], f"{place} in {theme}"
+            assert console.page.locator("main .same .name").all_text_contents()[0] == "CLI", place
+            console.check_lines("main")
     console.open("topics")
     console.page.keyboard.press("/")
     console.page.keyboard.type("ord")
@@ -192,6 +194,23 @@ def test_a_message_is_produced_and_the_live_tail_shows_it(console: Console) -> N
     console.see("region: eu")
 
 
+def test_the_live_tail_goes_on_after_an_answer_that_is_an_error(console: Console, post: Post) -> None:
+    post("/v1/topics", topic="tailed", partitions=1)
+    refused: list[str] = []
+
+    def refuse(route: Any) -> None:
+        # Stored while the tail is interrupted.
+        post("/v1/topics/tailed/records", records=[{"payload_text": "not missed"}])
+        refused.append(route.request.url)
+        route.fulfill(status=503, body="{}")
+
+    console.page.route("**/follow?*", refuse, times=1)
+    console.open("topics/tailed/messages")
+    console.press("Live tail")
+    console.see("not missed")
+    assert len(refused) == 1
+
+
 def test_one_message_tells_its_life_and_is_released_rejected_cancelled_and_sent_again(
     console: Console, http: httpx.Client
 ) -> None:
@@ -210,6 +229,9 @@ def test_one_message_tells_its_life_and_is_released_rejected_cancelled_and_sent_
     console.see("cancelled", ".life")
     console.act("Send again, edited", payload='{"id": "edited"}')
     console.see("edited", "pre.payload")
+    console.press("Send again, edited")
+    console.fill(payload="/wA=", kind="base64")
+    assert console.lines()[0] == "echo /wA= | base64 -d | flotilla produce orders --key k12 --whole"
 
 
 # Groups.

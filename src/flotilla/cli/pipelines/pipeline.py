@@ -16,14 +16,14 @@ import typer
 
 from flotilla.cli.pipelines.archive import LAKE_DEFAULT, LakeAt, Schemas, check_lake_parts, print_result, read_schemas
 from flotilla.cli.terminal.exit_codes import FAILED
-from flotilla.cli.terminal.output import console, note, print_json, print_table
-from flotilla.cli.terminal.servers import DEFAULT_SERVERS, AsJson, Servers, read_duration
-from flotilla.cli.terminal.start_point import read_time
+from flotilla.cli.terminal.output import age, ago, console, note, print_json, print_table
+from flotilla.cli.terminal.servers import DEFAULT_SERVERS, AsJson, Cluster, Servers, read_duration, takes_cluster
+from flotilla.cli.terminal.start_point import now_ms, read_time
 from flotilla.types.topics import check_topic_name
 
 pipeline_app = typer.Typer(
     name="pipeline",
-    help="Data pipelines on Spark: archive, query, replay, triage, measure, audit.",
+    help="Data pipelines on Spark: list, archive, query, replay, triage, measure, audit.",
     no_args_is_help=True,
 )
 
@@ -75,6 +75,39 @@ def _pipeline(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         return pipeline_app.command(name)(checked)
 
     return register
+
+
+@pipeline_app.command("list")
+@takes_cluster
+def list_pipelines(cluster: Cluster, as_json: AsJson = False) -> None:
+    """List streaming queries that report their progress, and how far behind they are.
+
+    Example: `flotilla pipeline list`
+    """
+    with cluster.connect() as client:
+        found = client.admin.pipelines()
+    if as_json:
+        print_json([asdict(each) for each in found])
+    elif not found:
+        note("no pipeline reports its progress; a streaming query of Spark does after `import flotilla.spark`")
+    else:
+        columns = ("pipeline", "topics", "group", "behind", "per second", "batch", "last batch", "reported")
+        print_table(
+            columns,
+            [
+                (
+                    each.name or each.id,
+                    " ".join(each.topics),
+                    each.group or "-",
+                    each.records_behind,
+                    each.records_per_second,
+                    each.batch,
+                    f"{each.batch_records} in {age(each.batch_ms)}",
+                    ago(max(now_ms() - each.reported_ms, 0)),
+                )
+                for each in found
+            ],
+        )
 
 
 @_pipeline("archive")

@@ -99,13 +99,14 @@ def plain_content(payload: bytes, key: bytes | None, headers: Headers) -> dict[s
     """Key, headers and payload for JSON."""
     plain: dict[str, Any] = {}
     if key is not None:
-        _put(plain, "key", key)
+        put_bytes(plain, "key", key)
     if headers:
-        plain["headers"] = [_put({"name": name}, "value", value) for name, value in headers]
-    return _put(plain, "payload", payload)
+        plain["headers"] = [put_bytes({"name": name}, "value", value) for name, value in headers]
+    return put_bytes(plain, "payload", payload)
 
 
-def _put(plain: dict[str, Any], name: str, value: bytes) -> dict[str, Any]:
+def put_bytes(plain: dict[str, Any], name: str, value: bytes) -> dict[str, Any]:
+    """Adds bytes for JSON: as text, or in base64 under another name. Returns `plain`."""
     try:
         plain[name] = value.decode()
     except UnicodeDecodeError:

@@ -11,12 +11,14 @@ from flotilla.client.admin.group_info import GroupInfo
 from flotilla.client.queue.options import StartAt, read_start
 from flotilla.client.reader.message import Message, messages_of
 from flotilla.codec.batch.view import BatchView
-from flotilla.types.errors import InvalidArgumentError, NotFoundError, group_in_use
+from flotilla.types.errors import InvalidArgumentError, LeaseExpiredError, NotFoundError, group_in_use
 from flotilla.types.ids import Offset
 from flotilla.types.limits import KIB
 from flotilla.types.operations import EARLIEST, LATEST, Fetch, ListOffsets, Reply, Request
 from flotilla.types.operations.queue import (
+    BY_BACKOFF,
     QUEUE_KIND,
+    RELEASE,
     AlterGroup,
     CancelRecords,
     DeleteGroup,
@@ -25,8 +27,10 @@ from flotilla.types.operations.queue import (
     Explanation,
     GroupDescription,
     GroupReset,
+    LeaseRange,
     ListGroups,
     ResetGroup,
+    Settle,
     Start,
     kinds_of,
 )
@@ -38,6 +42,7 @@ from flotilla.types.operations.stream import (
     ListStreamGroups,
     StreamGroupDescription,
 )
+from flotilla.types.operations.waiting import BlockedKeys, DueTimes, ListBlockedKeys, ReadDueTimes
 
 STREAM: Final = "stream"
 #: Size of a fetch that peeks at a few messages; a larger batch is returned as well.
@@ -65,24 +70,16 @@ class Groups:
 
     async def describe(self, group: str) -> GroupInfo:
         """Raises NotFoundError when no partition knows the group."""
-        found: dict[int, GroupDescription] = {}
-        missing: list[int] = []
         numbers = await self._numbers()
-        asked = [self._ask(DescribeGroup(self._topic, number, group)) for number in numbers]
-        for number, answer in zip(numbers, await asyncio.gather(*asked, return_exceptions=True), strict=True):
-            if isinstance(answer, GroupDescription):
-                found[number] = answer
-            elif isinstance(answer, NotFoundError):
-                missing.append(number)
-            else:
-                raise answer
+        found = await self._known(lambda number: DescribeGroup(self._topic, number, group), numbers)
+        missing = [number for number in numbers if number not in found]
         kinds = {part.kind for part in found.values()}
         stream = None if QUEUE_KIND in kinds else await self._describe_stream(group)
         if stream is not None:
             untouched = await asyncio.gather(*[self._untouched(number) for number in missing])
             return GroupInfo(self._topic, group, STREAM, found | dict(zip(missing, untouched, strict=True)), stream)
         if not found:
-            raise NotFoundError(f"topic {self._topic!r} has no group {group!r}")
+            raise self._no_group(group)
         return GroupInfo(self._topic, group, QUEUE_KIND if QUEUE_KIND in kinds else min(kinds), found)
 
     async def _describe_stream(self, group: str) -> StreamGroupDescription | None:
@@ -151,13 +148,8 @@ class Groups:
 
     async def _check_unused(self, group: str, numbers: list[int]) -> None:
         """Raises GroupInUseError for a queue group with live members."""
-        asked = [self._ask(DescribeGroup(self._topic, number, group)) for number in numbers]
-        live: set[str] = set()
-        for answer in await asyncio.gather(*asked, return_exceptions=True):
-            if isinstance(answer, GroupDescription):
-                live.update(member.name for member in answer.members if member.is_live)
-            elif not isinstance(answer, NotFoundError):
-                raise answer
+        found = await self._known(lambda number: DescribeGroup(self._topic, number, group), numbers)
+        live = {member.name for part in found.values() for member in part.members if member.is_live}
         if live:
             raise group_in_use(group, sorted(live))
 
@@ -180,6 +172,23 @@ class Groups:
         request = AlterGroup(self._topic, group, settings)
         return (await self._ask(request)).settings
 
+    # What waits.
+
+    async def due_times(self, group: str = "") -> DueTimes:
+        """Raises NotFoundError when no partition knows the group."""
+        found = await self._known(lambda number: ReadDueTimes(self._topic, number, group))
+        if not found:
+            raise self._no_group(group)
+        counts = [sum(column) for column in zip(*[each.counts for each in found.values()], strict=True)]
+        return DueTimes(counts, any(each.is_estimated for each in found.values()))
+
+    async def blocked_keys(self, group: str, limit: int) -> dict[int, BlockedKeys]:
+        """Up to `limit` keys of each partition that the group has come to. Raises NotFoundError: of none."""
+        found = await self._known(lambda number: ListBlockedKeys(self._topic, number, group, limit))
+        if not found:
+            raise self._no_group(group)
+        return found
+
     # Single messages.
 
     async def cancel(
@@ -201,6 +210,18 @@ class Groups:
     async def explain(self, group: str, partition: int, offset: Offset, *, has_history: bool) -> Explanation:
         request = ExplainMessage(self._topic, partition, offset, group, has_history=has_history)
         return await self._ask(request)
+
+    async def settle_held(self, group: str, partition: int, offset: Offset, kind: int, reason: str = "") -> str:
+        """Settles a leased message for its holder, who is returned. Raises LeaseExpiredError when there is none."""
+        holder = (await self.explain(group, partition, offset, has_history=False)).holder
+        if not holder:
+            raise LeaseExpiredError("the message is not leased")
+        leases = [LeaseRange(0, offset, offset + 1)]
+        delay_ms = 0 if kind == RELEASE else BY_BACKOFF
+        settled = await self._ask(Settle(self._topic, partition, group, kind, leases, reason, delay_ms, [holder]))
+        if settled.expired:
+            raise LeaseExpiredError(f"the lease of {holder} has ended")
+        return holder
 
     async def peek(self, partition: int, offset: Offset | None, max_messages: int) -> list[Message]:
         """Stored messages from an offset, or from the oldest, at most `count`. Changes nothing."""
@@ -242,3 +263,20 @@ class Groups:
         numbers = await self._numbers(partitions)
         answers = await asyncio.gather(*[self._ask(request(number)) for number in numbers])
         return dict(zip(numbers, answers, strict=True))
+
+    async def _known(
+        self, request: Callable[[int], Request[Answer]], partitions: Sequence[int] | None = None
+    ) -> dict[int, Answer]:
+        """The same, without the partitions that do not know the group."""
+        numbers = await self._numbers(partitions)
+        answers = await asyncio.gather(*[self._ask(request(number)) for number in numbers], return_exceptions=True)
+        found = {}
+        for number, answer in zip(numbers, answers, strict=True):
+            if not isinstance(answer, BaseException):
+                found[number] = answer
+            elif not isinstance(answer, NotFoundError):
+                raise answer
+        return found
+
+    def _no_group(self, group: str) -> NotFoundError:
+        return NotFoundError(f"topic {self._topic!r} has no group {group!r}")

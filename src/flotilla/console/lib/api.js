@@ -153,10 +153,19 @@ export function useMany(paths, every = 5000) {
 
 const shell = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${String(text).replaceAll("'", `'\\''`)}'`);
 
+/** An argument of a command that may be empty, or begin like an option. It comes last. */
+export const given = (text) => (String(text).startsWith("-") ? ["--", text] : [{ text: String(text) }]);
+
 /** A command line; arguments are quoted where a shell needs it, and empty ones are left out. */
 export function cli(...words) {
-  return "flotilla " + words.flat().filter((word) => word !== "" && word !== null && word !== undefined).map(shell).join(" ");
+  return "flotilla " + words.flat().filter((word) => word !== "" && word !== null && word !== undefined).map((word) => shell(word.text ?? word)).join(" ");
 }
+
+/** What is written to the standard input of a command, given in base64. */
+export const piped = (base64, line) => `echo ${shell(base64)} | base64 -d | ${line}`;
+
+/** Only lines of a command's output that have all these texts. */
+export const grep = (line, ...texts) => [line, ...texts.filter(Boolean).map((text) => `grep -iF -e ${shell(text)}`)].join(" | ");
 
 /** The same as a request of the console. */
 export function curl({ method, path, body }) {

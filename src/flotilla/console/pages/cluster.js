@@ -3,6 +3,7 @@ import { cli, query, url, useApi, useMany, useRights } from "../lib/api.js";
 import { bytes, duration, number, plural } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
 import { Badge, Button, Empty, Failure, Loading, Note, Page, Same, Search, Section, Table, link, useAction, usePages } from "../lib/parts.js";
+import { transferAction } from "./topic.js";
 
 const SIZE = 10;
 /** Partitions of one topic that this page shows; the topic has all of them. */
@@ -24,11 +25,6 @@ function Partitions({ open, may }) {
   const rows = (data?.topics ?? []).flatMap((topic) => topic.partitions.slice(0, PARTS_MAX).map((part) => ({ ...part, topic: topic.topic })));
   const [answers, again] = useMany(Object.fromEntries(rows.map((row) => [`${row.topic}/${row.number}`, url`/v1/topics/${row.topic}/partitions/${row.number}`])), 10000);
   const replicas = (row) => answers[`${row.topic}/${row.number}`]?.data?.replicas ?? row.replicas.map((node) => ({ node, role: node === row.leader ? "leader" : "…", is_alive: true, behind_entries: 0 }));
-  const transfer = (row) => open({
-    title: `Transfer the leadership of ${row.topic}/${row.number}`, button: "Transfer",
-    fields: [{ name: "to", label: "New leader", options: [["0", "any other replica"], ...row.replicas.filter((node) => node !== row.leader).map((node) => [String(node), `node ${node}`])], value: "0" }],
-    build: (values) => ({ method: "POST", path: url`/v1/topics/${row.topic}/partitions/${row.number}/transfer`, body: { to: Number(values.to) } }), done: again,
-  });
   return html`<${Section} title="Partitions" aside=${html`<${Search} label="Find partitions" value=${text} change=${setText} placeholder="Find by part of the topic" />`}>
     <${Failure} error=${error} />
     ${data && html`<${Table} label="Partitions of all topics" rows=${rows} rowKey=${(row) => `${row.topic}/${row.number}`} href=${(row) => link("topics", row.topic)}
@@ -39,7 +35,7 @@ function Partitions({ open, may }) {
         ["Replicas", (row) => replicas(row).map((each) => html`<${Badge} tone=${!each.is_alive ? "bad" : each.behind_entries ? "warn" : each.role === "leader" ? "good" : "plain"}>
           node ${each.node} ${each.is_alive ? each.role : "down"}${each.behind_entries ? `, ${number(each.behind_entries)} behind` : ""}<//>`)],
         ["Size", (row) => bytes(answers[`${row.topic}/${row.number}`]?.data?.size_bytes), "right one"],
-        ["", (row) => html`<${Button} may=${may("operate") && row.replicas.length > 1} onClick=${() => transfer(row)}>Transfer<//>`, "end"],
+        ["", (row) => html`<${Button} may=${may("operate") && row.replicas.length > 1} onClick=${() => open(transferAction(row.topic, row, again))}>Transfer<//>`, "end"],
       ]} />
       ${controls(data.topics.at(-1)?.topic, data.topics.length, data.total, SIZE)}`}
   <//>`;

@@ -1,8 +1,8 @@
 // The dead-letter topics, each of which belongs to a group of a topic.
-import { query, url, useApi, useMany } from "../lib/api.js";
+import { cli, query, url, useApi, useMany } from "../lib/api.js";
 import { number } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { Empty, Failure, Loading, Page, Section, Table, link, usePages } from "../lib/parts.js";
+import { Empty, Failure, Loading, Page, Same, Section, Table, link, usePages } from "../lib/parts.js";
 
 const SIZE = 50;
 
@@ -46,5 +46,6 @@ export default function DeadLetters() {
         <button type="submit">Look</button>
       </form>
     <//>
+    <${Same} line=${cli("group", "list")} request=${{ method: "GET", path: "/v1/topics?search=dlq." }} />
   <//>`;
 }

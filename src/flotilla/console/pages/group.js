@@ -139,7 +139,8 @@ export default function Group({ topic, group }) {
       href=${(part) => link("topics", topic, "messages") + `?partition=${part.partition}&offset=${Math.max(part.floor, 0)}`} /><//>
     <${Failure} error=${settings.error} />
     ${settings.data && html`<${Settings} settings=${settings.data.settings} />`}
-    <${Same} line=${cli("group", "describe", topic, group)} request=${{ method: "GET", path }} />
+    <${Same} line=${[cli("group", "describe", topic, group), ...(isQueue ? [cli("group", "blocked-keys", topic, group), cli("topic", "due-times", topic, "--group", group)] : [])]}
+      request=${["", ...(isQueue ? ["/blocked-keys", "/due-times"] : [])].map((each) => ({ method: "GET", path: path + each }))} />
     ${dialog}
   <//>`;
 }

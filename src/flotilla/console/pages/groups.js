@@ -1,7 +1,7 @@
 // The groups of all topics, a page of topics at a time.
-import { query, url, useApi, useMany } from "../lib/api.js";
+import { cli, query, url, useApi, useMany } from "../lib/api.js";
 import { html, useState } from "../lib/html.js";
-import { Empty, Failure, Loading, Page, Search, Section, link, usePages } from "../lib/parts.js";
+import { Empty, Failure, Loading, Page, Same, Search, Section, link, usePages } from "../lib/parts.js";
 import { GroupRows } from "./topic.js";
 
 const SIZE = 15;
@@ -26,5 +26,6 @@ export default function Groups() {
         answers=${Object.fromEntries(lists[topic].data.groups.map(({ group }) => [group, answers[`${topic}\n${group}`]]))} />
     <//>`)}
     ${data && controls(topics.at(-1), topics.length, data.total, SIZE)}
+    <${Same} line=${cli("group", "list")} request=${topics.slice(0, 1).map((topic) => ({ method: "GET", path: url`/v1/topics/${topic}/groups` }))} />
   <//>`;
 }

@@ -19,13 +19,15 @@ function Step({ text, isNext }) {
 function Life({ topic, partition, offset, group, found, error, open, again, produced }) {
   const { may } = useRights(topic, group);
   const path = url`/v1/topics/${topic}/groups/${group}/partitions/${partition}/messages/${offset}`;
-  const settle = (verb, title, text, fields, body) => ({
+  const settle = (verb, title, text, fields = []) => ({
     title: `${title} for ${group}`, button: title, text, fields, isDangerous: verb === "reject",
-    build: (values) => ({ method: "POST", path: `${path}/${verb}`, body: body(values) }), done: again,
+    build: (values) => ({ method: "POST", path: `${path}/${verb}`, body: values,
+      cli: cli(verb, topic, partition, offset, "--group", group, values.reason ? ["--reason", values.reason] : []) }),
+    done: again,
   });
-  const release = settle("release", "Release", html`Takes the message from <code>${found?.holder}</code> and delivers it again at once. No attempt is counted.`, [], () => ({}));
+  const release = settle("release", "Release", html`Takes the message from <code>${found?.holder}</code> and delivers it again at once. No attempt is counted.`);
   const reject = settle("reject", "Reject", html`Takes the message from <code>${found?.holder}</code> and moves it to the dead letters.`,
-    [{ name: "reason", label: "Reason", value: "rejected in the console" }], (values) => ({ reason: values.reason }));
+    [{ name: "reason", label: "Reason", value: "rejected in the console" }]);
   const isHeld = found?.state === "leased";
   return html`<div class="life">
     <div class="head"><h2><a href=${link("topics", topic, "groups", group)}>${group}</a> ${found && html`<${Badge} tone=${TONES[found.state] || "plain"}>${found.state}<//>`}

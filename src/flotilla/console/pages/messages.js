@@ -1,5 +1,5 @@
 // Messages of a topic: read from a place, searched within a bound, or followed as they come.
-import { cli, get, query, url, useApi, useRights } from "../lib/api.js";
+import { cli, get, given, grep, piped, query, url, useApi, useRights } from "../lib/api.js";
 import { asText, keyText, number, plural, preview, time, toBase64 } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { Badge, Button, Empty, Failure, Loading, Note, Page, Same, Table, link, readPairs, useAction } from "../lib/parts.js";
@@ -10,8 +10,8 @@ const STEP = 500;
 const LOOKED_MAX = 20000;
 const LIVE_MAX = 500;
 
-/** The action that produces a message; `given` are values to begin with, as of one that is sent again. */
-export function produceAction(topic, given, done) {
+/** The action that produces a message; `known` are values to begin with, as of one that is sent again. */
+export function produceAction(topic, known, done) {
   function record(values) {
     const headers = Object.entries(readPairs(values.headers)).map(([name, value]) => ({ name, value: toBase64(value) }));
     const found = {};
@@ -25,28 +25,30 @@ export function produceAction(topic, given, done) {
     return found;
   }
   return {
-    title: given.payload === undefined ? `Produce to ${topic}` : `Send again to ${topic}`,
+    title: known.payload === undefined ? `Produce to ${topic}` : `Send again to ${topic}`,
     button: "Send",
     fields: [
-      { name: "payload", label: "Payload", type: "area", value: given.payload ?? "" },
-      { name: "kind", label: "Content", options: [["text", "text"], ["json", "JSON"], ["base64", "bytes in base64"]], value: given.kind ?? "text" },
-      { name: "key", label: "Key", value: given.key ?? "", help: "Messages of one key keep their order." },
-      { name: "headers", label: "Headers, one name=value a line", type: "area", rows: 2, value: given.headers ?? "" },
+      { name: "payload", label: "Payload", type: "area", value: known.payload ?? "" },
+      { name: "kind", label: "Content", options: [["text", "text"], ["json", "JSON"], ["base64", "bytes in base64"]], value: known.kind ?? "text" },
+      { name: "key", label: "Key", value: known.key ?? "", help: "Messages of one key keep their order." },
+      { name: "headers", label: "Headers, one name=value a line", type: "area", rows: 2, value: known.headers ?? "" },
       { name: "delay", label: "Deliver after seconds", type: "number", min: 0, value: 0 },
-      { name: "priority", label: "Priority", type: "number", min: 0, value: given.priority ?? 0, help: "Higher is delivered first." },
+      { name: "priority", label: "Priority", type: "number", min: 0, value: known.priority ?? 0, help: "Higher is delivered first." },
     ],
     build: (values) => {
-      let body;
+      let found;
       try {
-        body = { records: [record(values)] };
+        found = record(values);
       } catch (error) {
         throw new Error(values.kind === "json" && error instanceof SyntaxError ? `The payload is not JSON: ${error.message}` : error.message);
       }
+      const line = (last) => cli("produce", topic, values.key ? ["--key", values.key] : [],
+        Object.entries(readPairs(values.headers)).flatMap(([name, value]) => ["--header", `${name}=${value}`]),
+        values.kind === "base64" ? [] : ["--content-type", values.kind],
+        Number(values.delay) ? ["--delay", `${values.delay}s`] : [], Number(values.priority) ? ["--priority", values.priority] : [], last);
       return {
-        method: "POST", path: url`/v1/topics/${topic}/records`, body,
-        cli: values.kind === "base64" ? "" : cli("produce", topic, values.payload || "''", values.key ? ["--key", values.key] : [],
-          Object.entries(readPairs(values.headers)).flatMap(([name, value]) => ["--header", `${name}=${value}`]),
-          Number(values.delay) ? ["--delay", `${values.delay}s`] : [], Number(values.priority) ? ["--priority", values.priority] : []),
+        method: "POST", path: url`/v1/topics/${topic}/records`, body: { records: [found] },
+        cli: values.kind === "base64" ? piped(found.payload, line("--whole")) : line(given(values.kind === "json" ? JSON.stringify(found.payload_json) : values.payload)),
       };
     },
     done,
@@ -107,25 +109,80 @@ export const MessageRows = ({ topic, rows, empty }) => html`<${Table} label="Mes
     ["Headers", (row) => (row.headers ?? []).map((pair) => html`<${Badge}>${pair.name}: ${asText(pair.value) ?? "bytes"}<//> `)],
   ]} />`;
 
+const AGAIN_MS = 1000;
+const interrupted = { code: "UNREACHABLE", message: "the live tail was interrupted; the console tries again" };
+
+/** Follows a partition from its end on, through interruptions, and misses nothing. Returns what ends it. */
+function follow(path, headers, { opened, came, failed }) {
+  const ending = new AbortController();
+  let next = null;
+  let timer = 0;
+  let source = null;
+  const again = () => { timer = setTimeout(open, AGAIN_MS); };
+  async function open() {
+    try {
+      next ??= (await get(`${path}/offset?timestamp_ms=-1`, ending.signal)).offset;
+    } catch (error) {
+      if (ending.signal.aborted) return;
+      failed(error);
+      again();
+      return;
+    }
+    if (ending.signal.aborted) return;
+    source = new EventSource(`${path}/follow` + query({ offset: next, headers }));
+    source.onopen = opened;
+    source.onmessage = (event) => {
+      const record = JSON.parse(event.data);
+      next = record.offset + 1;
+      came(record);
+    };
+    source.addEventListener("error", (event) => {
+      if (event.data) failed(JSON.parse(event.data));
+      // The browser connects again after a lost connection, but not after an answer that is an error.
+      if (source.readyState !== EventSource.CLOSED) return;
+      failed(interrupted);
+      again();
+    });
+  }
+  open();
+  return () => {
+    ending.abort();
+    clearTimeout(timer);
+    source?.close();
+  };
+}
+
 function useTail(topic, partitions, wanted, isLive) {
   const [rows, setRows] = useState([]);
   const [error, setError] = useState(null);
+  const [open, setOpen] = useState({});
   useEffect(() => {
     if (!isLive) return undefined;
     setRows([]);
     setError(null);
-    const sources = partitions.map((partition) => {
-      const source = new EventSource(url`/v1/topics/${topic}/partitions/${partition}/follow` + query({ headers: wanted.headers }));
-      source.onmessage = (event) => {
-        const record = { ...JSON.parse(event.data), partition };
-        if (matches(record, wanted)) setRows((last) => [record, ...last].slice(0, LIVE_MAX));
-      };
-      source.addEventListener("error", (event) => event.data && setError(JSON.parse(event.data)));
-      return source;
-    });
-    return () => sources.forEach((source) => source.close());
+    setOpen({});
+    const ends = partitions.map((partition) => follow(url`/v1/topics/${topic}/partitions/${partition}`, wanted.headers, {
+      opened: () => { setOpen((last) => ({ ...last, [partition]: true })); setError(null); },
+      came: (record) => matches(record, wanted) && setRows((last) => [{ ...record, partition }, ...last].slice(0, LIVE_MAX)),
+      failed: setError,
+    }));
+    return () => ends.forEach((end) => end());
   }, [topic, partitions.join(), JSON.stringify(wanted), isLive]);
-  return [rows, error];
+  return [rows, error, partitions.every((partition) => open[partition])];
+}
+
+/** Partitions for which the page shows commands. */
+const SAME_MAX = 3;
+
+/** Commands that show the same messages: `peek` from a place, `consume` from a time on, through a filter, or live. */
+function commands(topic, wanted, partitions, isLive) {
+  if (!isLive && !wanted.key && !wanted.text && !wanted.headers && wanted.from !== "time") {
+    return partitions.map((n) => cli("peek", topic, "--partition", n, wanted.from === "newest" ? "--newest" : wanted.from === "offset" ? ["--offset", Number(wanted.at) || 0] : [], "-n", WANTED));
+  }
+  const place = wanted.from === "offset" ? String(Number(wanted.at) || 0) : wanted.from === "time" ? new Date(wanted.at || 0).toISOString() : "";
+  const line = cli("consume", topic, wanted.partition === "all" ? [] : ["--partition", wanted.partition], isLive ? ["--follow", "--from", "latest"] : place ? ["--from", place] : [],
+    wanted.headers ? ["--header", wanted.headers.replace(":", "=")] : [], "--format", "long");
+  return [grep(line, wanted.key && `key=${wanted.key}`, wanted.text)];
 }
 
 /** Browsers open six connections to one origin: a tail leaves some for the rest of the page. */
@@ -142,7 +199,7 @@ export default function Messages({ topic, search }) {
   const all = (data?.partitions ?? []).map((part) => part.number);
   const chosen = wanted.partition === "all" ? all : [Number(wanted.partition)];
   const live = chosen.slice(0, LIVE_PARTITIONS_MAX);
-  const [tail, tailError] = useTail(topic, live, wanted, isLive && data !== null);
+  const [tail, tailError, isOpen] = useTail(topic, live, wanted, isLive && data !== null);
   async function look() {
     ending.current?.abort();
     const own = (ending.current = new AbortController());
@@ -166,7 +223,7 @@ export default function Messages({ topic, search }) {
   const stop = () => { ending.current?.abort(); setFound((last) => ({ ...last, rows: [] })); };
   const rows = isLive ? tail : found.rows;
   const empty = isLive
-    ? html`<${Empty} title="Waiting for messages…">Whatever is produced from now on appears here.<//>`
+    ? html`<${Empty} title=${isOpen ? "Waiting for messages…" : "Connecting…"}>Whatever is produced from now on appears here.<//>`
     : html`<${Empty} title="No message matches">${plural(found.looked, "message")} looked at.<//>`;
   const actions = html`<${Button} tone="primary" may=${may("produce")} onClick=${() => open(produceAction(topic, {}, () => !isLive && look()))}>Produce<//>`;
   return html`<${Page} title="Messages" crumbs=${[["Topics", "#/topics"], [topic, link("topics", topic)]]} actions=${actions}>
@@ -188,8 +245,8 @@ export default function Messages({ topic, search }) {
     ${rows && html`<div role="log" aria-live="off"><${MessageRows} topic=${topic} rows=${rows} empty=${empty} /></div>`}
     ${!isLive && rows?.length > 0 && html`<p class="pager">${plural(rows.length, "message")} shown, ${number(found.looked)} looked at${found.hasMore ? "; there are more" : ""}</p>`}
     ${!data && !error && html`<${Loading} />`}
-    <${Same} line=${[cli("peek", topic, ["--partition", chosen[0] ?? 0], wanted.from === "offset" && wanted.at ? ["--offset", wanted.at] : [], "-n", WANTED)]}
-      request=${{ method: "GET", path: url`/v1/topics/${topic}/partitions/${chosen[0] ?? 0}` + (isLive ? "/follow" : "/records" + query({ offset: wanted.from === "offset" ? wanted.at || 0 : 0, headers: wanted.headers })) }} />
+    <${Same} line=${commands(topic, wanted, chosen.slice(0, SAME_MAX), isLive)}
+      request=${chosen.slice(0, SAME_MAX).map((n) => ({ method: "GET", path: url`/v1/topics/${topic}/partitions/${n}` + (isLive ? "/follow" + query({ headers: wanted.headers }) : "/records" + query({ offset: wanted.from === "offset" ? wanted.at || 0 : 0, headers: wanted.headers })) }))} />
     ${dialog}
   <//>`;
 }

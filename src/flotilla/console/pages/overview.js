@@ -1,9 +1,9 @@
 // The overview: one sentence of state, alarms with what to do about them, rates and lag of the last hour.
-import { useApi } from "../lib/api.js";
+import { cli, useApi } from "../lib/api.js";
 import { Chart } from "../lib/chart.js";
 import { compact, number, plural, rate } from "../lib/format.js";
 import { html } from "../lib/html.js";
-import { Badge, Empty, Failure, Loading, Page, Section, Tiles } from "../lib/parts.js";
+import { Badge, Empty, Failure, Loading, Page, Same, Section, Tiles } from "../lib/parts.js";
 
 /** What to do about each alarm: [how bad, sentence, command]. */
 const FIXES = {
@@ -104,5 +104,6 @@ export default function Overview({ cluster }) {
       <${Failure} error=${described.error} />
       ${alarms.length ? html`<${Alarms} alarms=${alarms} />` : html`<${Empty} title="Nothing to do.">No node warns of anything.<//>`}
     <//>
+    <${Same} line=${cli("cluster", "status")} request=${["/v1/cluster", "/v1/cluster/nodes", "/v1/metrics/history"].map((path) => ({ method: "GET", path }))} />
   <//>`;
 }

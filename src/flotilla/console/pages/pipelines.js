@@ -1,5 +1,5 @@
 // Streaming queries that report their progress, and how far behind they are.
-import { useApi } from "../lib/api.js";
+import { cli, useApi } from "../lib/api.js";
 import { ago, bytes, duration, number } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { Empty, Failure, Loading, Page, Same, Table, link } from "../lib/parts.js";
@@ -20,6 +20,6 @@ export default function Pipelines() {
         ["Last batch", (row) => `${number(row.batch_records)} in ${duration(row.batch_ms)}`, "right"],
         ["Reported", (row) => ago(row.reported_ms), "right"],
       ]} />`}
-    <${Same} request=${{ method: "GET", path: "/v1/pipelines" }} />
+    <${Same} line=${cli("pipeline", "list")} request=${{ method: "GET", path: "/v1/pipelines" }} />
   <//>`;
 }

@@ -47,7 +47,7 @@ function Delayed({ topic = "", group = "" }) {
         <option value="">whatever groups have done</option>${queues.map((each) => html`<option value=${each.group} selected=${each.group === group}>${each.group}</option>`)}</select></label>`}
       <button type="submit">Look</button>
     </form>
-    ${topic && html`<${DueTimes} key=${path} path=${path} /><${Same} request=${{ method: "GET", path: path + "/due-times" }} />`}
+    ${topic && html`<${DueTimes} key=${path} path=${path} /><${Same} line=${cli("topic", "due-times", topic, group ? ["--group", group] : [])} request=${{ method: "GET", path: path + "/due-times" }} />`}
   <//>`;
 }
 

@@ -1,5 +1,5 @@
 // One task queue: its workers and its tasks.
-import { cli, query, url, useApi, useRights } from "../lib/api.js";
+import { cli, given, query, url, useApi, useRights } from "../lib/api.js";
 import { ago, duration, number, time } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
 import { Badge, Button, Empty, Failure, Loading, Note, Page, Same, Section, Table, link, useAction } from "../lib/parts.js";
@@ -29,7 +29,7 @@ export default function TaskQueue({ queue }) {
     fields: [{ name: "type", label: "Type", required: true }, { name: "payload", label: "Payload, JSON", type: "area", rows: 4, value: "{}" }, { name: "delay", label: "Deliver after seconds", type: "number", min: 0, value: 0 }],
     build: (values) => values.type && {
       method: "POST", path: "/tasks", body: { queue, type: values.type, payload: JSON.parse(values.payload), ...(Number(values.delay) ? { delay_ms: Number(values.delay) * 1000 } : {}) },
-      cli: cli("task", "enqueue", values.type, values.payload, "--queue", queue, Number(values.delay) ? ["--delay", `${values.delay}s`] : []),
+      cli: cli("task", "enqueue", "--queue", queue, Number(values.delay) ? ["--delay", `${values.delay}s`] : [], values.type, given(values.payload)),
     },
     done: reload,
   };

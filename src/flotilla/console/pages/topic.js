@@ -33,6 +33,18 @@ function alterAction(topic, settings, done) {
   });
 }
 
+export function transferAction(topic, part, done) {
+  return {
+    title: `Transfer the leadership of ${topic}/${part.number}`, button: "Transfer",
+    fields: [{ name: "to", label: "New leader", options: [["0", "any other replica"], ...part.replicas.filter((node) => node !== part.leader).map((node) => [String(node), `node ${node}`])], value: "0" }],
+    build: (values) => ({
+      method: "POST", path: url`/v1/topics/${topic}/partitions/${part.number}/transfer`, body: { to: Number(values.to) },
+      cli: cli("topic", "transfer", topic, part.number, Number(values.to) ? ["--to", values.to] : []),
+    }),
+    done,
+  };
+}
+
 export function GroupRows({ topic, groups, answers }) {
   const sum = (group, name) => group.partitions.reduce((all, part) => all + (part[name] || 0), 0);
   const of = (name) => (row) => (answers[row.group]?.data?.kind === "queue" ? number(sum(answers[row.group].data, name)) : "–");
@@ -73,11 +85,6 @@ export default function Topic({ topic }) {
     text: "Deletes the topic with all its messages and groups. This cannot be undone.",
     build: () => ({ method: "DELETE", path, cli: cli("topic", "delete", topic, "--yes") }), done: () => { location.hash = "#/topics"; },
   };
-  const transfer = (part) => ({
-    title: `Transfer the leadership of ${topic}/${part.number}`, button: "Transfer",
-    fields: [{ name: "to", label: "New leader", options: [["0", "any other replica"], ...part.replicas.filter((node) => node !== part.leader).map((node) => [String(node), `node ${node}`])], value: "0" }],
-    build: (values) => ({ method: "POST", path: `${path}/partitions/${part.number}/transfer`, body: { to: Number(values.to) }, cli: "" }), done: again,
-  });
   const actions = html`
     <a class="button" href=${link("topics", topic, "messages")}>Messages</a>
     <${Button} tone="primary" may=${may("produce")} onClick=${() => open(produceAction(topic, {}, again))}>Produce<//>
@@ -106,7 +113,7 @@ export default function Topic({ topic }) {
           ["First", (part) => number(parts[part.number]?.data?.first_offset), "right"],
           ["Next", (part) => number(parts[part.number]?.data?.next_offset), "right"],
           ["Size", (part) => bytes(parts[part.number]?.data?.size_bytes), "right one"],
-          ["", (part) => html`<${Button} may=${cluster.may("operate") && part.replicas.length > 1} onClick=${() => open(transfer(part))}>Transfer<//>`, "end"],
+          ["", (part) => html`<${Button} may=${cluster.may("operate") && part.replicas.length > 1} onClick=${() => open(transferAction(topic, part, again))}>Transfer<//>`, "end"],
         ]} />
       ${data.partitions.length > shown && html`<div class="pager"><button type="button" onClick=${() => setShown(shown + 100)}>Show more of ${plural(data.partitions.length, "partition")}</button></div>`}
     <//>

@@ -2,7 +2,7 @@
 import { cli, query, useApi, useRights } from "../lib/api.js";
 import { number, plural } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
-import { Badge, Button, Empty, Failure, Loading, Page, Search, Table, link, readPairs, useAction, usePages } from "../lib/parts.js";
+import { Badge, Button, Empty, Failure, Loading, Page, Same, Search, Table, link, readPairs, useAction, usePages } from "../lib/parts.js";
 
 const SIZE = 50;
 
@@ -62,6 +62,7 @@ export default function Topics() {
         ["Settings of its own", (topic) => html`<span class="dim">${Object.keys(topic.settings).filter((name) => name !== "replication_factor").sort().join(", ") || "–"}</span>`],
       ]} />
       ${controls(data.topics.at(-1)?.topic, data.topics.length, data.total, SIZE)}`}
+    <${Same} line=${cli("topic", "list")} request=${{ method: "GET", path }} />
     ${dialog}
   <//>`;
 }

@@ -1,5 +1,6 @@
 """Operations on messages that wait in a partition: for their time, or for another message of their key."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from flotilla.types.access import CONSUME, DESCRIBE
@@ -60,6 +61,12 @@ class BlockedKeys(Reply):
     #: All that polls have met so far.
     key_count: int
     message_count: int
+
+
+def most_blocked(found: Mapping[int, BlockedKeys], limit: int) -> list[tuple[int, BlockedKey]]:
+    """Of all partitions, each with its number: the keys with the most messages behind them, the most first."""
+    keys = [(number, key) for number, each in found.items() for key in each.keys]
+    return sorted(keys, key=lambda row: -row[1].blocked)[:limit]
 
 
 @slotted

@@ -5,9 +5,8 @@ from typing import Any, Final
 from flotilla.frontends.http.framework.operation import TEXT, Answer, Call, Operation, obj, text
 from flotilla.frontends.http.framework.parameters import GROUP, OFFSET, PARTITION, TOPIC
 from flotilla.gateway.gateway import Gateway
-from flotilla.types.errors import LeaseExpiredError
 from flotilla.types.limits import REASON_BYTES_MAX
-from flotilla.types.operations.queue import BY_BACKOFF, REJECT, RELEASE, ExplainMessage, LeaseRange, Settle
+from flotilla.types.operations.queue import REJECT, RELEASE
 
 _OF_MESSAGE: Final = {"topic": TOPIC, "group": GROUP, "partition": PARTITION, "offset": OFFSET}
 _SETTLED: Final = obj(("holder",), holder={**TEXT, "description": "The member that had it leased."})
@@ -37,13 +36,7 @@ class HeldMessageApi:
         return await self._settle(call.path, REJECT, call.body["reason"])
 
     async def _settle(self, path: dict[str, Any], kind: int, reason: str) -> Answer:
-        place, offset = (path["topic"], path["partition"]), path["offset"]
-        holder = (await self._gateway.ask(ExplainMessage(*place, offset, path["group"]))).holder
-        if not holder:
-            raise LeaseExpiredError("the message is not leased")
-        held = [LeaseRange(0, offset, offset + 1)]
-        delay_ms = 0 if kind == RELEASE else BY_BACKOFF
-        request = Settle(*place, path["group"], kind, held, reason, delay_ms, [holder])
-        if (await self._gateway.ask(request)).expired:
-            raise LeaseExpiredError(f"the lease of {holder} has ended")
-        return Answer({"holder": holder})
+        groups = self._gateway.groups(path["topic"])
+        return Answer(
+            {"holder": await groups.settle_held(path["group"], path["partition"], path["offset"], kind, reason)}
+        )

@@ -1,9 +1,8 @@
 """What waits in a topic or queue group over HTTP: when delayed messages come due, and which keys are blocked."""
 
-import asyncio
 from base64 import b64encode
 from dataclasses import asdict
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from flotilla.frontends.http.framework.operation import (
     INTEGER,
@@ -16,16 +15,7 @@ from flotilla.frontends.http.framework.operation import (
 )
 from flotilla.frontends.http.framework.parameters import OF_GROUP, OF_TOPIC
 from flotilla.gateway.gateway import Gateway
-from flotilla.types.errors import NotFoundError
-from flotilla.types.operations import Reply, Request
-from flotilla.types.operations.waiting import (
-    BLOCKED_KEYS_SHOWN_MAX,
-    DUE_EDGES_MS,
-    ListBlockedKeys,
-    ReadDueTimes,
-)
-
-R = TypeVar("R", bound=Reply)
+from flotilla.types.operations.waiting import BLOCKED_KEYS_SHOWN_MAX, DUE_EDGES_MS, most_blocked
 
 _DUE: Final = obj(
     ("edges_ms", "counts", "delayed", "is_estimated"),
@@ -84,37 +74,16 @@ class WaitingApi:
         ]  # fmt: skip
 
     async def due_times(self, call: Call) -> Answer:
-        topic, group = call.path["topic"], call.path.get("group", "")
-        numbers = await self._gateway.partitions(topic)
-        found = await self._of_each({number: ReadDueTimes(topic, number, group) for number in numbers})
-        counts = [sum(column) for column in zip(*[each.counts for each in found.values()], strict=True)]
-        shown: dict[str, Any] = {"edges_ms": list(DUE_EDGES_MS), "counts": counts, "delayed": sum(counts)}
-        return Answer({**shown, "is_estimated": any(each.is_estimated for each in found.values())})
+        found = await self._gateway.groups(call.path["topic"]).due_times(call.path.get("group", ""))
+        shown: dict[str, Any] = {"edges_ms": list(DUE_EDGES_MS), "counts": found.counts, "delayed": sum(found.counts)}
+        return Answer({**shown, "is_estimated": found.is_estimated})
 
     async def blocked_keys(self, call: Call) -> Answer:
-        topic, group, limit = call.path["topic"], call.path["group"], call.query["limit"]
-        numbers = await self._gateway.partitions(topic)
-        found = await self._of_each({number: ListBlockedKeys(topic, number, group, limit) for number in numbers})
+        limit = call.query["limit"]
+        found = await self._gateway.groups(call.path["topic"]).blocked_keys(call.path["group"], limit)
         keys = [
             {"partition": number, **asdict(key), "key": b64encode(key.key).decode()}
-            for number, each in found.items()
-            for key in each.keys
+            for number, key in most_blocked(found, limit)
         ]
-        keys.sort(key=lambda key: -key["blocked"])
         sums = {name: sum(getattr(each, name) for each in found.values()) for name in ("key_count", "message_count")}
-        return Answer({"keys": keys[:limit], **sums})
-
-    async def _of_each(self, requests: dict[int, Request[R]]) -> dict[int, R]:
-        """The answers by partition, without those that the group has not come to. Raises NotFoundError: to none."""
-        work = [self._gateway.ask(request) for request in requests.values()]
-        answers = await asyncio.gather(*work, return_exceptions=True)
-        found = {}
-        for number, answer in zip(requests, answers, strict=True):
-            if not isinstance(answer, BaseException):
-                found[number] = answer
-            elif not isinstance(answer, NotFoundError):
-                raise answer
-        if not found:
-            assert isinstance(answers[0], NotFoundError)
-            raise answers[0]
-        return found
+        return Answer({"keys": keys, **sums})

@@ -1,4 +1,4 @@
-"""`flotilla peek`, `why` and `cancel`: show, explain or cancel single messages."""
+"""`flotilla peek`, `why`, `release`, `reject` and `cancel`: show, explain, settle or cancel single messages."""
 
 import sys
 from dataclasses import asdict
@@ -6,14 +6,18 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from flotilla.cli.terminal.arguments import Topic
+from flotilla.cli.terminal.arguments import Topic, complete_groups
 from flotilla.cli.terminal.message_formats import Format, formatter, with_short_times
 from flotilla.cli.terminal.output import age, escaped, note, print_done, print_json
 from flotilla.cli.terminal.servers import AsJson, Cluster, takes_cluster
-from flotilla.types.errors import NotFoundError
+from flotilla.types.errors import InvalidArgumentError, NotFoundError
 
 Partition: TypeAlias = Annotated[int, typer.Argument(metavar="PARTITION", min=0, show_default=False)]
 Offset: TypeAlias = Annotated[int, typer.Argument(metavar="OFFSET", min=0, show_default=False)]
+QueueGroup: TypeAlias = Annotated[
+    str,
+    typer.Option("--group", "-g", help="The queue group.", show_default=False, autocompletion=complete_groups),
+]
 
 
 @takes_cluster
@@ -24,6 +28,7 @@ def peek(
     offset: Annotated[
         int | None, typer.Option("--offset", "-o", min=0, help="The first offset.", show_default="the oldest")
     ] = None,
+    newest: Annotated[bool, typer.Option("--newest", help="The newest messages instead of the oldest.")] = False,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Maximum number.")] = 10,
     form: Annotated[Format, typer.Option("--format", help="As in consume.")] = Format.LONG,
     as_json: AsJson = False,
@@ -32,7 +37,11 @@ def peek(
 
     Example: `flotilla peek orders --partition 1 --offset 100 -n 5`
     """
+    if newest and offset is not None:
+        raise InvalidArgumentError("--newest and --offset exclude each other")
     with cluster.connect() as client:
+        if newest:
+            offset = max(client.find_offset(topic, partition, "latest") - count, 0)
         messages = client.peek(topic, partition, offset=offset, max_messages=count)
     shape = formatter(Format.JSON if as_json else form, is_terminal=sys.stdout.isatty())
     sys.stdout.buffer.write(b"".join(map(shape, messages)))
@@ -47,7 +56,7 @@ def why(
     topic: Topic,
     partition: Partition,
     offset: Offset,
-    group: Annotated[str, typer.Option("--group", "-g", help="The queue group.", show_default=False)],
+    group: QueueGroup,
     as_json: AsJson = False,
 ) -> None:
     """Explain the state of a message for a group: its history, and what comes next.
@@ -75,6 +84,42 @@ def why(
     if found.next:
         waits = f" in {age(found.remaining_ms)}" if found.remaining_ms else ""
         typer.echo(f"next{waits}: {with_short_times(found.next)}")
+
+
+@takes_cluster
+def release(
+    cluster: Cluster, topic: Topic, partition: Partition, offset: Offset, group: QueueGroup, as_json: AsJson = False
+) -> None:
+    """Take a leased message from its member and deliver it again. No attempt is counted.
+
+    The member is not notified, and its own settlement is refused.
+
+    Example: `flotilla release orders 0 42 --group billing`
+    """
+    with cluster.connect() as client:
+        holder = client.release(topic, group, partition, offset)
+    print_done({"holder": holder}, f"{topic} {partition}:{offset} is released; {holder} had it", as_json=as_json)
+
+
+@takes_cluster
+def reject(
+    cluster: Cluster,
+    topic: Topic,
+    partition: Partition,
+    offset: Offset,
+    group: QueueGroup,
+    reason: Annotated[str, typer.Option("--reason", help="The dead letter keeps it.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Take a leased message from its member and move it to the dead letters.
+
+    The member is not notified, and its own settlement is refused.
+
+    Example: `flotilla reject orders 0 42 --group billing --reason "no such customer"`
+    """
+    with cluster.connect() as client:
+        holder = client.reject(topic, group, partition, offset, reason=reason)
+    print_done({"holder": holder}, f"{topic} {partition}:{offset} is rejected; {holder} had it", as_json=as_json)
 
 
 @takes_cluster

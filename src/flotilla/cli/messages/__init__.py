@@ -1,0 +1,1 @@
+"""Verbs on stored messages: single ones, and those that wait."""
