@@ -98,7 +98,7 @@ def parse(words: list[str]) -> Namespace:
     products = [peer.product for peer in PEERS]
     parser.add_argument("--peers", type=_products, help=f"of {','.join(products)}, by commas, or none; else all")
     parser.add_argument("--nodes", type=int, choices=(1, 3), default=3, help="of every contestant")
-    parser.add_argument("--rounds", type=int, help="of the contest")
+    parser.add_argument("--rounds", type=int, help="of the contest, and of the clients for Node")
     parser.add_argument("--failovers", type=int, help="of each kind")
     parser.add_argument("--log-gb", type=float, help="size of the large log")
     arguments = parser.parse_args(words)

@@ -54,7 +54,9 @@ def _python(client: Client, count: int, topic: str) -> Rates:
 
 
 def _node(*command: str) -> Rates:
-    done = subprocess.run(["node", *command], capture_output=True, text=True, check=True)
+    done = subprocess.run(["node", *command], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{Path(command[0]).name} failed: {done.stderr[-2000:]}")
     found = json.loads(done.stdout)
     return found["producedPerS"], found["drainedPerS"]
 
@@ -75,7 +77,7 @@ def measure(options: BenchOptions) -> list[Figure | Absence]:
         turns = {"the Python client": partial(_python, client, count)}
         found += _start_peers(options, folder, count, stack, turns)
         rounds: list[tuple[Rates, dict[str, Rates]]] = []
-        for number in range(options.rounds):
+        for number in range(options.contest_rounds):
             others = {name: turn(f"other-{number}") for name, turn in turns.items()}
             rounds.append((_node(str(PROGRAM), cluster.servers[0], f"own-{number}", str(count)), others))
     for probe in turns:

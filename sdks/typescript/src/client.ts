@@ -12,7 +12,7 @@ import { parseAddress } from "./core/link.js";
 import type { Topic } from "./core/routes.js";
 import { noTopic } from "./core/leader-search.js";
 import { Session } from "./core/session.js";
-import { type Limits, sleep, TimeLimit } from "./core/time.js";
+import { Closing, type Limits, sleep, TimeLimit } from "./core/time.js";
 import {
   AlreadyExistsError, ConnectionClosedError, DeadlineError, InvalidArgumentError, NotFoundError, OffsetOutOfRangeError,
   OutcomeUnknownError, TopicReplacedError, UnavailableError,
@@ -75,7 +75,7 @@ export class Client {
   readonly #consumers = new Set<Reader | Queue | Stream>();
   readonly #workers = new Set<Worker>();
   readonly #results: ResultWaits;
-  #isClosed = false;
+  readonly #closing = new Closing();
 
   /** `addresses`: host:port of one or more brokers, also separated by commas. Throws InvalidArgumentError. */
   constructor(addresses: string | readonly string[], options: ClientOptions = {}) {
@@ -400,9 +400,11 @@ export class Client {
   // Its own life.
 
   /** Stops workers, closes consumers, sends the records that producers hold, and closes every connection. */
-  async close(limits: Limits = {}): Promise<void> {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
+  close(limits: Limits = {}): Promise<void> {
+    return this.#closing.run(() => this.#close(limits));
+  }
+
+  async #close(limits: Limits): Promise<void> {
     try {
       await all([...this.#workers].map((worker) => worker.stop()));
       await all([...this.#consumers].map((each) => (each instanceof Reader ? each.close() : each.close(limits))));
@@ -420,7 +422,7 @@ export class Client {
   // Inside.
 
   #open(): Session {
-    if (this.#isClosed) throw new ConnectionClosedError("the client is closed");
+    if (this.#closing.isBegun) throw new ConnectionClosedError("the client is closed");
     return this.#session;
   }
 

@@ -247,6 +247,41 @@ test("pushed messages that are acknowledged on delivery come once", async () => 
   assert.equal((await client.describeGroup(topic, "g")).ackedTotal, 2);
 });
 
+testBoth("an iteration gets all messages that were acknowledged on delivery, also while its consumer is closed", async (delivery) => {
+  const topic = await newTopic(2);
+  await using queue = client.queue(topic, "g", { delivery, ackMode: "auto", prefetch: 64 });
+  const seen: string[] = [];
+  let closing: Promise<void> | undefined;
+  const producing = client.produceMany(topic, Array.from({ length: 200 }, (_, at) => `${at}`));
+  for await (const message of queue) {
+    seen.push(message.text);
+    closing ??= queue.close();
+  }
+  await Promise.all([closing, producing]);
+  assert.equal((await client.describeGroup(topic, "g")).ackedTotal, seen.length);
+  assert.equal(new Set(seen).size, seen.length);
+});
+
+testBoth("a close sends what was acknowledged before, also when the client is closed meanwhile", async (delivery) => {
+  const topic = await newTopic(2);
+  const texts = Array.from({ length: 600 }, (_, at) => `${at}`);
+  await client.produceMany(topic, texts);
+  const other = new Client(node.address);
+  const queue = other.queue(topic, "g", { delivery });
+  for (const _ of texts) await (await queue.next())!.ack({ wait: false });
+  await Promise.all([queue.close(), other.close(), other.close()]);
+  assert.equal((await client.describeGroup(topic, "g")).ackedTotal, texts.length);
+});
+
+test("a producer that is being closed sends what it holds, also when the client is closed meanwhile", async () => {
+  const topic = await newTopic();
+  const other = new Client(node.address);
+  const producer = other.producer(topic, { lingerMs: 1_000 });
+  const delivery = await producer.send("held");
+  await Promise.all([producer.close(), other.close()]);
+  assert.equal((await delivery.result()).offset, 0);
+});
+
 test("messages are pushed within the credit and the bytes that the consumer gives", async () => {
   const topic = await newTopic();
   await client.produceMany(topic, Array.from({ length: 8 }, (_, at) => `${at}`.padEnd(1_000)));

@@ -170,13 +170,17 @@ class Broker:
 
     def _wait(self, missing: NotLoadedError, handler: Handler, request: Request, done: Done) -> Cancel:
         """Starts the operation again when the part of the log that it needs was loaded."""
+        waiting = WaitingRequest()
 
         def attempt() -> Cancel | None:
             if self._closed is not None:
                 raise self._closed
-            return handler(request, done)
+            cancel = handler(request, done)
+            waiting.started(cancel)
+            return cancel
 
-        return self._loads.wait(missing, attempt, lambda error: done(self.catalog.explain(error)))
+        waiting.waits(self._loads.wait(missing, attempt, lambda error: done(self.catalog.explain(error))))
+        return waiting
 
     def _handle_later(self, request: Request, done: Done, metadata_index: Index) -> Cancel:
         """Handles a request when this node knows what its client has seen.

@@ -139,6 +139,13 @@ class WaitingRequest:
         if self._cancel is not None:
             self._cancel()
 
+    def end(self, ended: Callable[[], None]) -> None:
+        if self._is_started and self._cancel is not None:
+            cast(Subscription, self._cancel).end(ended)
+        else:
+            self()
+            ended()
+
     def add_credit(self, messages: int) -> None:
         if self._is_started and self._cancel is not None:
             cast(Subscription, self._cancel).add_credit(messages)

@@ -55,9 +55,15 @@ class Service(Protocol):
 
 
 class Subscription(Protocol):
-    """An accepted Subscribe. Calling it ends it, like any Cancel; messages that it has pushed stay leased."""
+    """An accepted Subscribe. Calling it cancels it, like any Cancel; messages that it has pushed stay leased."""
 
     def __call__(self) -> None: ...
+
+    def end(self, ended: Callable[[], None]) -> None:
+        """Takes no more messages, and calls `ended` when those that it took are pushed.
+
+        Messages at most once are acknowledged before they are pushed: without their push they would be lost.
+        """
 
     def add_credit(self, messages: int) -> None:
         """Allows this many more unsettled messages. Pushes are bounded by bytes as well, from one call to the next."""

@@ -200,13 +200,17 @@ def test_a_waiting_request_that_is_cancelled_is_not_answered():
 class Stream:
     def __init__(self) -> None:
         self.credit = 0
-        self.ends = 0
+        self.cancels = 0
+        self.ended: list[object] = []
+
+    def end(self, ended: object) -> None:
+        self.ended.append(ended)
 
     def add_credit(self, messages: int) -> None:
         self.credit += messages
 
     def __call__(self) -> None:
-        self.ends += 1
+        self.cancels += 1
 
 
 def test_credit_that_comes_while_a_subscription_waits_for_metadata_is_kept():
@@ -217,4 +221,14 @@ def test_credit_that_comes_while_a_subscription_waits_for_metadata_is_kept():
     waiting.add_credit(4)
     assert stream.credit == 7
     waiting()
-    assert (stream.ends, stopped) == (1, [])
+    assert (stream.cancels, stopped) == (1, [])
+
+
+def test_a_subscription_that_waits_for_metadata_is_ended_at_once_and_then_by_itself():
+    waiting, stream, said = WaitingRequest(), Stream(), []
+    waiting.waits(lambda: said.append("stopped"))
+    waiting.end(lambda: said.append("ended"))
+    assert said == ["stopped", "ended"]
+    waiting.started(stream)
+    waiting.end(said.clear)
+    assert (len(stream.ended), said) == (1, ["stopped", "ended"])

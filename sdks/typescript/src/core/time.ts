@@ -61,6 +61,27 @@ export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | unde
   });
 }
 
+/**
+ * The close of an object, which runs once. The first caller gets its error; a caller that comes meanwhile waits for the
+ * end, so that no connection is closed under it.
+ */
+export class Closing {
+  #running: Promise<void> | undefined;
+
+  get isBegun(): boolean {
+    return this.#running !== undefined;
+  }
+
+  run(close: () => Promise<void>, signal?: AbortSignal): Promise<void> {
+    if (this.#running) return unlessAborted(this.#running.catch(() => undefined), signal);
+    // `close` begins in this turn, and finds that it has begun.
+    const begun = deferred<void>();
+    this.#running = begun.promise;
+    close().then(begun.resolve, begun.reject);
+    return unlessAborted(begun.promise, signal);
+  }
+}
+
 /** Work that is done once at the end of a turn, when all is added that this turn will add. */
 export class AtEndOfTurn {
   #isScheduled = false;

@@ -8,7 +8,7 @@
 import type { WireRecord } from "../codec/record.js";
 import { CONTROLLER } from "../core/routes.js";
 import type { Session } from "../core/session.js";
-import { AtEndOfTurn, type Limits, News, sleep, steadyMs, TimeLimit } from "../core/time.js";
+import { AtEndOfTurn, Closing, type Limits, News, sleep, steadyMs, TimeLimit } from "../core/time.js";
 import { BufferFullError, ConnectionClosedError, DeadlineError, FlotillaError } from "../errors.js";
 import { type Bytes, makeRecord, type RecordFields, type RecordInit } from "./fields.js";
 import { newProducerId, PartitionLane } from "./lane.js";
@@ -31,7 +31,7 @@ export class Producer {
   readonly #pumping = new AtEndOfTurn(() => this.#pump());
   #isFlushing = false;
   #isRefreshing = false;
-  #isClosed = false;
+  readonly #closing = new Closing();
   #turn = 0;
   // The first batch that failed since the last flush.
   #failure: PendingBatch | undefined;
@@ -53,7 +53,7 @@ export class Producer {
    * InvalidArgumentError for a record that no broker would take.
    */
   send(payload: Bytes, fields?: RecordFields & { signal?: AbortSignal }): Promise<Delivery> {
-    if (!fields && !this.#isClosed) {
+    if (!fields && !this.#closing.isBegun) {
       const batch = this.#buffer.append(payload);
       if (batch) {
         const delivery = new Delivery(batch, batch.count - 1);
@@ -109,9 +109,11 @@ export class Producer {
   }
 
   /** Flushes, and takes no more records. What has no answer by the time limit fails. */
-  async close(limits: Limits = {}): Promise<void> {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
+  close(limits: Limits = {}): Promise<void> {
+    return this.#closing.run(() => this.#close(limits));
+  }
+
+  async #close(limits: Limits): Promise<void> {
     this.#room.set();
     try {
       await this.flush(limits);
@@ -134,19 +136,19 @@ export class Producer {
     signal?.throwIfAborted();
     // A record that no broker would take is refused before one is asked.
     let record: WireRecord = makeRecord(payload, fields, this.session.clockAheadMs);
-    if (!this.#buffer.partitions && !this.#isClosed) {
+    if (!this.#buffer.partitions && !this.#closing.isBegun) {
       this.#buffer.adapt(await this.session.topic(this.topic, { timeoutMs, signal }, true));
       // Delays count by the time of a broker, which the broker that described the topic has sent.
       record = makeRecord(payload, fields, this.session.clockAheadMs);
     }
     const sizeBytes = recordBytes(record);
     const limit = new TimeLimit(timeoutMs);
-    while (!this.#isClosed && !this.#buffer.canTake(sizeBytes)) {
+    while (!this.#closing.isBegun && !this.#buffer.canTake(sizeBytes)) {
       if (!limit.leftMs) throw this.#bufferFull(timeoutMs);
       this.#room.clear();
       await this.#room.wait(limit.leftMs, signal);
     }
-    if (this.#isClosed) throw new ConnectionClosedError("the producer is closed");
+    if (this.#closing.isBegun) throw new ConnectionClosedError("the producer is closed");
     const batch = this.#buffer.add(record, sizeBytes, fields.partition, timeoutMs);
     const delivery = new Delivery(batch, batch.count - 1);
     if (batch.count === 1 || this.#buffer.hasFull) this.#pumping.schedule();

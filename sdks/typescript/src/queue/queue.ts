@@ -13,7 +13,7 @@ import { hostname } from "node:os";
 import { BatchView } from "../codec/batch-view.js";
 import type { Delivery } from "../codec/values.js";
 import type { Session, SessionWatcher } from "../core/session.js";
-import { AtEndOfTurn, deferred, type Limits, News, steadyMs, TimeLimit, unlessAborted } from "../core/time.js";
+import { AtEndOfTurn, Closing, deferred, type Limits, News, steadyMs, TimeLimit, unlessAborted } from "../core/time.js";
 import {
   ConnectionClosedError, CorruptionError, FlotillaError, InvalidArgumentError, OutcomeUnknownError,
 } from "../errors.js";
@@ -66,7 +66,7 @@ export class Queue {
   // Messages of the last poll, where they are pushed and the window adapts: so many are sent ahead for the next poll.
   #ahead = 0;
   #isFlowing = false;
-  #isClosed = false;
+  readonly #closing = new Closing();
   #takenOver = 0;
   #alarm: NodeJS.Timeout | undefined;
   #alarmMs = Infinity;
@@ -97,7 +97,7 @@ export class Queue {
       },
       arrived: (arrival) => this.#arrived(arrival),
       askingFailed: (error) => {
-        if (!this.#isClosed) this.#errors.push(error);
+        if (!this.#closing.isBegun) this.#errors.push(error);
         this.#news.set();
       },
       answered,
@@ -151,7 +151,7 @@ export class Queue {
     }
     this.#pump();
     try {
-      while (!this.#ready.length && !this.#errors.length && !this.#isClosed) {
+      while (!this.#ready.length && !this.#errors.length && !this.#closing.isBegun) {
         const leftMs = untilMs - steadyMs();
         if (leftMs <= 0 && !this.#supply.isSearching) return;
         this.#news.clear();
@@ -162,7 +162,10 @@ export class Queue {
     }
   }
 
-  /** Messages as they come, for ever. Ends when the consumer is closed. */
+  /**
+   * Messages as they come, for ever. Ends when the consumer is closed: with `ackMode: "auto"` after the messages that
+   * the brokers have sent, which nobody gets again.
+   */
   async *[Symbol.asyncIterator](): AsyncGenerator<QueueMessage, void, undefined> {
     for (;;) {
       const message = await this.next(this.#options.signal);
@@ -175,15 +178,15 @@ export class Queue {
   async next(signal?: AbortSignal): Promise<QueueMessage | undefined> {
     signal?.throwIfAborted();
     this.#throwError();
-    if (!this.#ready.length && !this.#isClosed) {
+    if (!this.#ready.length && !this.#closing.isBegun) {
       await this.#prepare(signal);
       this.#isFlowing = true;
       this.#pumping.schedule();
-      while (!this.#ready.length && !this.#isClosed) {
-        this.#news.clear();
-        await this.#news.wait(Infinity, signal);
-        this.#throwError();
-      }
+    }
+    while (!this.#ready.length && !this.#isOver) {
+      this.#news.clear();
+      await this.#news.wait(Infinity, signal);
+      this.#throwError();
     }
     const message = this.#ready.shift();
     if (!this.#ready.length) this.#pumping.schedule();
@@ -217,15 +220,14 @@ export class Queue {
    * error of messages settled with `wait: false`, and with OutcomeUnknownError when answers are missing at the limit.
    */
   async close({ drainMs = 0, timeoutMs = this.#options.timeoutMs, signal }: { drainMs?: number } & Limits = {}): Promise<void> {
-    if (!this.#isClosed) await unlessAborted(this.#close(drainMs, timeoutMs), signal);
+    await this.#closing.run(() => this.#close(drainMs, timeoutMs), signal);
   }
 
   async #close(drainMs: number, timeoutMs: number): Promise<void> {
-    this.#isClosed = true;
     this.#isFlowing = false;
     this.#wanted = 0;
     this.#news.set();
-    this.#release(this.#ready.splice(0));
+    if (!this.#options.isAutoAck) this.#release(this.#ready.splice(0));
     this.#settlements.hurry();
     this.#supply.withdraw();
     try {
@@ -321,7 +323,7 @@ export class Queue {
       if (--left === 0) ended(first);
     };
     const answered: Ended = (lease, offsets, refused, error) => {
-      if (error && !this.#isClosed) this.#leases.fail(lease, offsets);
+      if (error && !this.#closing.isBegun) this.#leases.fail(lease, offsets);
       first ??= error ?? (refused.length ? leaseExpired(lease, refused) : undefined);
       finish();
       this.#news.set();
@@ -382,7 +384,7 @@ export class Queue {
       // The window has shrunk: the excess is released.
       this.#release(this.#ready.splice(this.#window.size));
     }
-    const isAsking = !this.#isClosed && this.#ask();
+    const isAsking = !this.#closing.isBegun && this.#ask();
     const dueMs = Math.min(this.#leases.nextMs, isAsking ? this.#supply.nextMs : Infinity);
     // An earlier alarm stays, and sets the next one.
     if (dueMs >= this.#alarmMs || this.#session.isClosed) return;
@@ -423,7 +425,7 @@ export class Queue {
     if (!this.#presentations.takes(delivery)) return;
     const lease = new Lease(this.topic, this.group, delivery);
     if (lease.unsettledCount) this.#renewal.add(lease);
-    if (this.#isClosed) {
+    if (this.#closing.isBegun && lease.unsettledCount) {
       this.#settle(new Map([[lease, lease.unsettled()]]), RELEASED, ignore);
       return;
     }
@@ -460,6 +462,11 @@ export class Queue {
 
   // Inside.
 
+  /** No message comes any more. Those that are acknowledged on delivery cannot be given back: an iteration gets them. */
+  get #isOver(): boolean {
+    return this.#closing.isBegun && (!this.#options.isAutoAck || this.#supply.isIdle);
+  }
+
   async #waitWhile(isSo: () => boolean, limitMs: number, signal?: AbortSignal): Promise<void> {
     const limit = new TimeLimit(limitMs);
     while (isSo() && limit.leftMs && !this.#session.isClosed) {
@@ -469,7 +476,7 @@ export class Queue {
   }
 
   #checkOpen(): void {
-    if (this.#isClosed) throw new ConnectionClosedError("the consumer is closed");
+    if (this.#closing.isBegun) throw new ConnectionClosedError("the consumer is closed");
   }
 
   /** Throws an error of background work. */

@@ -10,7 +10,7 @@ import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 
 import type { Session } from "../core/session.js";
-import { type Limits, steadyMs, TimeLimit, unlessAborted } from "../core/time.js";
+import { Closing, type Limits, steadyMs, TimeLimit } from "../core/time.js";
 import { ConnectionClosedError, FlotillaError, InvalidArgumentError, StaleGenerationError, TopicReplacedError } from "../errors.js";
 import { atLeast, type Filter, readFilter, readStart, type StartAt } from "../filter.js";
 import type { Message } from "../message.js";
@@ -70,7 +70,7 @@ export class Stream {
   #inHand = new Map<number, number>();
   readonly #commits = new Set<Promise<unknown>>();
   #commitDueMs = 0;
-  #isClosing = false;
+  readonly #closing = new Closing();
 
   /** @internal */
   constructor(
@@ -135,7 +135,7 @@ export class Stream {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Message, void, undefined> {
-    while (!this.#isClosing) {
+    while (!this.#closing.isBegun) {
       const message = await this.#next(this.#settings.signal);
       if (message) yield message;
     }
@@ -155,7 +155,7 @@ export class Stream {
       try {
         await this.#wait(Infinity, signal);
       } catch (error) {
-        if (this.#isClosing && error instanceof ConnectionClosedError) return undefined;
+        if (this.#closing.isBegun && error instanceof ConnectionClosedError) return undefined;
         throw error;
       }
     }
@@ -219,11 +219,10 @@ export class Stream {
 
   /** Counts everything that was returned as handled, gives up the partitions, and leaves the group. */
   async close({ timeoutMs = this.#asking.timeoutMs, signal }: Limits = {}): Promise<void> {
-    if (!this.#isClosing) await unlessAborted(this.#close(new TimeLimit(timeoutMs)), signal);
+    await this.#closing.run(() => this.#close(new TimeLimit(timeoutMs)), signal);
   }
 
   async #close(limit: TimeLimit): Promise<void> {
-    this.#isClosing = true;
     this.#fetcher.news.set();
     this.#inHand.clear();
     try {
@@ -255,7 +254,7 @@ export class Stream {
   /** Takes in changes of the group, and errors of commits, since the last call. */
   async #catchUp(): Promise<void> {
     const { changes } = this.#member;
-    while (changes.length && !this.#isClosing) {
+    while (changes.length && !this.#closing.isBegun) {
       const isRecall = "isLost" in changes[0]!;
       let count = 1;
       while (count < changes.length && "isLost" in changes[count]! === isRecall) count++;
@@ -383,7 +382,7 @@ export class Stream {
   }
 
   #checkOpen(): void {
-    if (this.#isClosing) throw new ConnectionClosedError("the consumer is closed");
+    if (this.#closing.isBegun) throw new ConnectionClosedError("the consumer is closed");
   }
 
   #throwError(): void {

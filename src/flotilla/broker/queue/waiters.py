@@ -2,11 +2,12 @@
 
 Both know the partitions that they take from and are parked there while they wait; a partition with ready messages
 offers them (queue/groups). A poll is answered once. A subscription is answered when it is open, with every push, when
-its lag has changed for a while or it has lost a partition, and once more if it ends by itself; after its client has
-ended it, never.
+its lag has changed for a while or it has lost a partition, and once more if it ends by itself. After its client has
+ended it, only messages at most once are pushed whose acks were in flight.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Protocol
 
 from flotilla.broker.log_loads import too_slow
@@ -237,7 +238,16 @@ class WaitingPoll(QueueWaiter):
 class QueueSubscription(QueueWaiter):
     """Implements broker.ports.Subscription."""
 
-    __slots__ = ("_bytes_max", "_credit", "_credit_bytes", "_is_begun", "_stop_timer", "_told_lag")
+    __slots__ = (
+        "_bytes_max",
+        "_committing",
+        "_credit",
+        "_credit_bytes",
+        "_ended",
+        "_is_begun",
+        "_stop_timer",
+        "_told_lag",
+    )
 
     def __init__(self, owner: WaiterOwner, request: Subscribe, topic_id: int, taker: Taker, done: Done) -> None:
         super().__init__(owner, request, topic_id, taker, done)
@@ -245,6 +255,10 @@ class QueueSubscription(QueueWaiter):
         self._bytes_max = min(request.max_bytes or PUSHES_BYTES_MAX, PUSHES_BYTES_MAX)
         self._credit_bytes = self._bytes_max
         self._is_begun = False
+        #: Takes at most once whose ack has no answer yet.
+        self._committing = 0
+        #: Called when the client has ended the subscription and the last of them is pushed.
+        self._ended: list[Callable[[], None]] = []
         self._told_lag = -1
         self._stop_timer: Cancel | None = None
 
@@ -253,6 +267,21 @@ class QueueSubscription(QueueWaiter):
         self._credit_bytes = self._bytes_max
         if self._is_begun:
             self._resume()
+
+    def __call__(self) -> None:
+        self._ended.clear()
+        super().__call__()
+
+    def end(self, ended: Callable[[], None]) -> None:
+        self._leave()
+        self._ended.append(ended)
+        self._end_if_pushed()
+
+    def _end_if_pushed(self) -> None:
+        if not self._committing:
+            waiting, self._ended = self._ended, []
+            for ended in waiting:
+                ended()
 
     def begin(self) -> None:
         self._is_begun = True
@@ -283,6 +312,7 @@ class QueueSubscription(QueueWaiter):
             if self.taker.is_auto_ack:
                 # They count from now on, and are pushed when their ack has committed.
                 count = queue.take_auto(self.taker, room.messages, room.bytes, self._committed)
+                self._committing += count > 0
                 self._spend(count, 0)
                 return count > 0
             deliveries = queue.take(self.taker, room)
@@ -296,9 +326,12 @@ class QueueSubscription(QueueWaiter):
         return bool(deliveries)
 
     def _committed(self, outcome: list[Delivery] | FlotillaError) -> None:
+        self._committing -= 1
         if self.is_over:
-            return
-        if isinstance(outcome, FlotillaError):
+            if self._ended and not isinstance(outcome, FlotillaError):
+                self._done(Pushed(outcome))
+            self._end_if_pushed()
+        elif isinstance(outcome, FlotillaError):
             self.fail(outcome)
         else:
             self._spend(0, sum([len(delivery.batch) for delivery in outcome]))

@@ -449,8 +449,13 @@ class Connection:
             if isinstance(request, AddCredit):
                 subscription.add_credit(request.messages)
             else:
-                self._forget(ticket)
-                subscription()
+                subscription.end(lambda: self._unsubscribed(correlation_id, ticket))
+                return
+        self._send(correlation_id, Done())
+
+    def _unsubscribed(self, correlation_id: int, ticket: RequestTicket) -> None:
+        if ticket in self._tickets:
+            self._forget(ticket)
         self._send(correlation_id, Done())
 
     def _withdraw(self, correlation_id: int) -> None:

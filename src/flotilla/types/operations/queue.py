@@ -199,7 +199,10 @@ class AddCredit(Request[Done], to=CONNECTION, effect=ONCE, needs=ANYBODY):
 
 @slotted
 class Unsubscribe(Request[Done], to=CONNECTION, effect=REPEATABLE, needs=ANYBODY):
-    """Ends a subscription of the same connection; its messages stay leased until they are settled or expire."""
+    """Ends a subscription of the same connection; its messages stay leased until they are settled or expire.
+
+    The answer follows the last push: messages that are acknowledged already would be lost without theirs.
+    """
 
     subscription: int
 

@@ -209,6 +209,26 @@ def test_at_most_once_by_subscription(node: Node) -> None:
     assert describe(node).acked_total == 3
 
 
+def test_a_subscription_that_is_ended_pushes_what_it_has_acknowledged(node: Node) -> None:
+    store(node, b"a", b"b")
+    answer = subscribe(node, 0, is_auto_ack=True)
+    subscription: Subscription = answer.cancel  # type: ignore[assignment]
+    node.is_disk_stuck = True
+    add_credit(answer, 1)
+    node.fleet.settle()
+    ended: list[list[bytes]] = []
+    subscription.end(lambda: ended.append(values(deliveries(answer))))
+    add_credit(answer, 1)
+    node.fleet.settle()
+    assert ended == []
+    node.is_disk_stuck = False
+    node.fleet.settle()
+    assert ended == [[b"a"]]
+    subscription.end(lambda: ended.append([]))
+    assert ended == [[b"a"], []], "an end that has nothing to wait for"
+    assert values(polled(node)) == [b"b"]
+
+
 # Order by key.
 
 

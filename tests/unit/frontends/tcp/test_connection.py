@@ -468,10 +468,14 @@ class Stream:
 
     def __init__(self):
         self.credit = 0
-        self.ends = 0
+        self.cancels = 0
+        self.ended = []
 
     def __call__(self):
-        self.ends += 1
+        self.cancels += 1
+
+    def end(self, ended):
+        self.ended.append(ended)
 
     def add_credit(self, messages):
         self.credit += messages
@@ -500,11 +504,15 @@ def test_a_subscription_is_answered_many_times():
 def test_credit_and_the_end_go_to_the_subscription_they_name():
     client = Client()
     (first, one), (_, other) = subscribed(client, 20), subscribed(client, 21)
-    assert client.send(asked(22, AddCredit(21, 7)) + asked(23, Unsubscribe(20)) + asked(24, AddCredit(20, 9))) == []
-    assert client.read() == [(22, Done()), (23, Done()), (24, Done())]
-    assert (one.credit, one.ends, other.credit, other.ends) == (0, 1, 7, 0)
+    client.send(asked(22, AddCredit(21, 7)) + asked(23, Unsubscribe(20)))
     first.answer(Pushed([]))
-    assert client.read() == []
+    assert client.read() == [(22, Done()), (20, Pushed([]))]
+    (ended,) = one.ended
+    ended()
+    client.send(asked(24, AddCredit(20, 9)) + asked(25, Unsubscribe(20)))
+    first.answer(Pushed([]))
+    assert client.read() == [(23, Done()), (24, Done()), (25, Done())]
+    assert (one.credit, one.cancels, other.credit, other.ended) == (0, 0, 7, [])
 
 
 def test_a_request_that_is_withdrawn_is_answered_at_once():
@@ -547,7 +555,7 @@ def test_a_subscription_is_not_withdrawn():
     _, stream = subscribed(client)
     client.send(asked(30, Withdraw(20)))
     assert client.read() == [(30, Done())]
-    assert stream.ends == 0
+    assert (stream.cancels, stream.ended) == (0, [])
 
 
 def test_the_end_of_a_connection_ends_its_subscriptions_and_names_its_members():
@@ -557,7 +565,7 @@ def test_the_end_of_a_connection_ends_its_subscriptions_and_names_its_members():
     client.send(asked(32, Stage("t", 0, "x", b"", member="us")) + asked(33, Stage("t", 0, "y", b"")))
     client.connection.finish("gone")
     client.connection.finish("gone twice")
-    assert stream.ends == 1
+    assert stream.cancels == 1
     assert client.host.lost_members == ["me", "you", "them", "us"]
 
 
