@@ -89,8 +89,11 @@ its own disk and clock; `flotilla cluster status` shows the warnings of all node
 that are up; the exit code of `cluster status` is 4 until then |
 | `REPLICAS_TOGETHER` | replicas of a partition share a `machine` or a `zone`, although there are enough of them \
 | `flotilla topic rebalance` moves them apart |
-| `LABELS_TOO_FEW` | replicas of a partition share a `machine` or a `zone`, because there are fewer of them than \
-replicas | nothing; [add nodes](../capacity.md#several-nodes-on-one-machine) on other machines and in other zones |
+| `LABELS_TOO_FEW` | replicas of a partition share a `machine` or a `zone`, because there are two or more of them, but \
+fewer than replicas | nothing; [add nodes](../capacity.md#several-nodes-on-one-machine) on other machines and in other \
+zones |
+| `ONE_PLACE` | nothing, if that is meant: all nodes are on one `machine` or in one `zone` | the controller says it \
+once |
 | `REPLICA_DOWN` | the node of a replica cannot be reached | the replica catches up when the node is back |
 | `REPLICA_BEHIND` | a replica lacks entries, or is new and learns | it catches up |
 | `REPLICA_FORGETFUL` | a replica lost entries that it had acknowledged: check its disk | it learns them again and \

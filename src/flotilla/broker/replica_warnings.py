@@ -7,9 +7,9 @@ it leads that. One warning covers all partitions with the same trouble on the sa
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from flotilla.broker.catalog import Catalog
+from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.group_names import GroupNames
-from flotilla.metadata.placement import APART, Sharing, sharing, spread
+from flotilla.metadata.placement import APART, Sharing, common_label, separating, sharing, spread
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.values import ACTIVE
 from flotilla.raft.node import RaftNode
@@ -20,6 +20,7 @@ from flotilla.types.ids import NO_NODE, NodeId
 from flotilla.types.limits import WARNED_PARTITIONS_MAX
 from flotilla.types.operations.cluster import (
     LABELS_TOO_FEW,
+    ONE_PLACE,
     REPLICA_BEHIND,
     REPLICA_DOWN,
     REPLICA_FORGETFUL,
@@ -43,6 +44,7 @@ _SENTENCES: Final = {
         "replicas of {count} share a machine or a zone, because there are fewer of them than replicas: {names}; add "
         "nodes on other machines and in other zones, or lower the replication factor"
     ),
+    ONE_PLACE: "all nodes are {place}, which takes all replicas along when it fails",
     REPLICA_DOWN: "node {node} cannot be reached; it has a replica of {count}: {names}",
     REPLICA_BEHIND: "node {node} is behind or learns in {count}: {names}",
     REPLICA_FORGETFUL: "node {node} lost entries that it had acknowledged in {count} and learns them again: {names}",
@@ -63,7 +65,11 @@ class ReplicaWarnings:
 
     def take(self, replicas: Iterable[Replica]) -> list[NodeWarning]:
         """One warning for each kind of trouble and node, in a fixed order."""
-        return [_warning(trouble, partitions) for trouble, partitions in sorted(self.troubles(replicas).items())]
+        found = list(replicas)
+        troubles = [_warning(trouble, partitions) for trouble, partitions in sorted(self.troubles(found).items())]
+        # One node says it for the cluster.
+        is_controller = any(each.group == METADATA_GROUP and each.raft.role == LEADER for each in found)
+        return [*troubles, *(_one_place(self._catalog.machine.state) if is_controller else ())]
 
     def troubles(self, replicas: Iterable[Replica]) -> Mapping[Trouble, list[str]]:
         """The names of the partitions that have each trouble."""
@@ -85,11 +91,11 @@ class ReplicaWarnings:
 
 
 class Closeness:
-    """Whether replicas share a machine or a zone, and whether they need to."""
+    """Whether replicas share a machine or a zone that not all nodes share, and whether they need to."""
 
     def __init__(self, state: ClusterState) -> None:
-        self._sites = state.sites()
-        self._brokers = [node for node, broker in sorted(state.brokers.items()) if broker.state == ACTIVE]
+        self._brokers = _active(state)
+        self._sites = separating(self._brokers, state.sites())
         #: By the number of replicas.
         self._least: dict[int, Sharing] = {}
 
@@ -102,6 +108,16 @@ class Closeness:
         if count not in self._least:
             self._least[count] = sharing(spread(self._brokers, count, self._sites), self._sites)
         return REPLICAS_TOGETHER if found > self._least[count] else LABELS_TOO_FEW
+
+
+def _active(state: ClusterState) -> list[NodeId]:
+    return [node for node, broker in sorted(state.brokers.items()) if broker.state == ACTIVE]
+
+
+def _one_place(state: ClusterState) -> list[NodeWarning]:
+    label = common_label(_active(state), state.sites())
+    place = {"machine": "on one machine", "zone": "in one zone"}.get(label)
+    return [NodeWarning(ONE_PLACE, _SENTENCES[ONE_PLACE].format(place=place))] if place else []
 
 
 def of_members(replica: Replica, is_up: Callable[[NodeId], bool]) -> list[Trouble]:

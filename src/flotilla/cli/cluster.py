@@ -41,7 +41,7 @@ from flotilla.types.errors import (
 )
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata
-from flotilla.types.operations.cluster import NodeWarning
+from flotilla.types.operations.cluster import INFORMATION, NodeWarning
 
 if TYPE_CHECKING:
     from flotilla.client.client import Client
@@ -231,7 +231,7 @@ def _show_status(
     missing = f", {without_leader} without a leader" if without_leader else ""
     typer.echo(f"cluster {name}{version}: {len(metadata.topics)} topic(s), {parts} partition(s){missing}")
     for warning in warnings:
-        typer.echo(f"warning: {warning.message}")
+        typer.echo(f"{'note' if warning.code in INFORMATION else 'warning'}: {warning.message}")
     if moves:
         typer.echo()
         lines = [(str(move), *_ends(move), _percent(there.get(str(move)))) for move in moves]

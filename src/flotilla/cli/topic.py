@@ -20,7 +20,7 @@ from flotilla.cli.terminal.pairs import read_settings_of
 from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
 from flotilla.cli.terminal.watching import Watch, show_again
 from flotilla.cli.transfer.topic_records import export, import_records
-from flotilla.metadata.placement import sharing, site
+from flotilla.metadata.placement import Sites, separating, sharing, site
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import BrokerInfo, Metadata, TopicInfo
@@ -73,7 +73,9 @@ def create(
 def _warn_of_sharing(topic: TopicInfo, brokers: list[BrokerInfo]) -> None:
     """A new topic: its replicas share a machine or a zone only where there are too few."""
     labelled = [broker for broker in brokers if broker.machine or broker.zone]
-    sites = {broker.node: site(broker.node, machine=broker.machine, zone=broker.zone) for broker in labelled}
+    sites: Sites = {broker.node: site(broker.node, machine=broker.machine, zone=broker.zone) for broker in labelled}
+    # Where all nodes are in one place, that is known, and nothing can be done about it.
+    sites = separating([broker.node for broker in brokers], sites)
     found = [sharing(part.replicas, sites) for part in topic.partitions]
     noun = "machine" if any(each.machines for each in found) else "zone" if any(each.zones for each in found) else ""
     if noun:

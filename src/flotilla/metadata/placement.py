@@ -68,6 +68,25 @@ def sharing(replicas: Iterable[NodeId], sites: Sites) -> Sharing:
     return Sharing(_pairs([place.machine for place in places]), _pairs([place.zone for place in places]))
 
 
+def common_label(nodes: Collection[NodeId], sites: Sites) -> str:
+    """The label that several nodes have all in common: "machine", "zone", or none. One machine is in one zone."""
+    if len(nodes) > 1:
+        for label in Site._fields:
+            if len({getattr(_site_of(node, sites), label) for node in nodes}) == 1:
+                return label
+    return ""
+
+
+def separating(nodes: Collection[NodeId], sites: Sites) -> Sites:
+    """The sites without the label that all these nodes have in common: it separates none of them."""
+    match common_label(nodes, sites):
+        case "machine":
+            return NO_SITES
+        case "zone":
+            return {node: Site(place.machine, node) for node, place in sites.items()}
+    return sites
+
+
 def crowding(node: NodeId, replicas: Iterable[NodeId], sites: Sites) -> Sharing:
     """How many of these replicas share the machine of a node, and how many its zone."""
     if not sites:

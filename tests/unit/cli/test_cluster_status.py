@@ -9,6 +9,7 @@ from flotilla.cli.cluster import _is_whole, _show_status
 from flotilla.cli.topic import _warn_of_sharing
 from flotilla.types.operations import Metadata
 from flotilla.types.operations.cluster import (
+    ONE_PLACE,
     REPLICA_BEHIND,
     REPLICA_DOWN,
     REPLICA_FORGETFUL,
@@ -55,8 +56,11 @@ def test_labels_have_columns_where_there_are_any(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        ((("m", ""), ("m", "")), "share a machine, because there are fewer machines than replicas"),
-        ((("m", "a"), ("n", "a")), "share a zone, because there are fewer zones than replicas"),
+        ((("m", ""), ("m", ""), ("n", "")), "share a machine, because there are fewer machines than replicas"),
+        ((("m", "a"), ("n", "a"), ("o", "b")), "share a zone, because there are fewer zones than replicas"),
+        ((("m", ""), ("m", ""), ("m", "")), ""),
+        ((("m", "a"), ("n", "a"), ("o", "a")), ""),
+        ((("m", "a"), ("m", "a"), ("o", "a")), "share a machine"),
         ((("m", "a"), ("m", "b")), ""),
         ((("", ""), ("", "")), ""),
     ],
@@ -69,6 +73,11 @@ def test_a_new_topic_whose_replicas_share_a_label_is_warned_of(
     told = capsys.readouterr().err
     assert said in told
     assert bool(said) == bool(told)
+
+
+def test_what_asks_for_nothing_is_a_note(capsys: pytest.CaptureFixture[str]) -> None:
+    _show_status(metadata(), [], {}, [warning(ONE_PLACE)], as_json=False)
+    assert "note: a sentence about ONE_PLACE" in capsys.readouterr().out
 
 
 def test_warnings_are_sentences_and_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ const FIXES = {
   UNDER_REPLICATED: ["bad", "Missing replicas are added on nodes that are up. Start or add nodes if there are too few.", "flotilla topic rebalance --dry-run"],
   REPLICAS_TOGETHER: ["warn", "Rebalance: it moves replicas to other machines and zones.", "flotilla topic rebalance --dry-run"],
   LABELS_TOO_FEW: ["warn", "Add nodes on other machines and in other zones, or lower the replication factor.", "flotilla cluster status"],
+  ONE_PLACE: ["info", "Nothing needs to be done if that is meant. Otherwise add nodes on other machines or in other zones.", ""],
   REPLICA_DOWN: ["warn", "The replica catches up when its node is back.", "flotilla cluster status"],
   REPLICA_BEHIND: ["info", "The replica catches up by itself.", "flotilla cluster status"],
   REPLICA_FORGETFUL: ["bad", "Check the disk of the node: it lost entries that it had acknowledged.", "flotilla node check DIR"],

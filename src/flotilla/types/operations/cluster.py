@@ -333,6 +333,8 @@ UNDER_REPLICATED: Final = "UNDER_REPLICATED"
 #: Replicas of a partition share a machine or a zone: although there are enough, or because there are not.
 REPLICAS_TOGETHER: Final = "REPLICAS_TOGETHER"
 LABELS_TOO_FEW: Final = "LABELS_TOO_FEW"
+#: All nodes are on one machine, or in one zone: no replica can be elsewhere.
+ONE_PLACE: Final = "ONE_PLACE"
 #: The node of a replica cannot be reached; the replica lacks entries; it lost entries that it had acknowledged.
 REPLICA_DOWN: Final = "REPLICA_DOWN"
 REPLICA_BEHIND: Final = "REPLICA_BEHIND"
@@ -352,6 +354,8 @@ RETENTION_HELD: Final = "RETENTION_HELD"
 UPGRADE_POSSIBLE: Final = "UPGRADE_POSSIBLE"
 #: Other machines can connect to a node, and nothing asks who they are.
 INSECURE: Final = "INSECURE"
+#: Warnings that ask for nothing: they describe the cluster.
+INFORMATION: Final = (ONE_PLACE, UPGRADE_POSSIBLE)
 
 
 @slotted

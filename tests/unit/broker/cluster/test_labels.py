@@ -9,6 +9,7 @@ from flotilla.types.ids import NodeId
 from flotilla.types.operations import CreateTopic, GetMetadata, JoinCluster, Metadata
 from flotilla.types.operations.cluster import (
     LABELS_TOO_FEW,
+    ONE_PLACE,
     REPLICAS_TOGETHER,
     DrainNode,
     MovesPlanned,
@@ -78,6 +79,39 @@ def test_replicas_that_must_share_a_zone_are_reported() -> None:
     planned = fleet.controller().call(Rebalance(is_dry_run=True)).result
     assert isinstance(planned, MovesPlanned)
     assert not any(set(move.target) - set(move.replicas) for move in planned.moves)
+
+
+@pytest.mark.parametrize(
+    ("labels", "place"),
+    [
+        ([Labels("m")] * 3, "on one machine"),
+        ([Labels("m", "a")] * 3, "on one machine"),
+        ([Labels("", "a")] * 3, "in one zone"),
+        ([Labels(f"m{n}", "a") for n in range(3)], "in one zone"),
+    ],
+)
+def test_nodes_that_are_all_in_one_place_are_mentioned_once(labels: list[Labels], place: str) -> None:
+    fleet = Fleet(3, labels=dict(enumerate(labels, 1))).form()
+    fleet.create("t", 4)
+    fleet.wait(lambda: codes(fleet) == {ONE_PLACE})
+    fleet.advance(5_000)
+    (said,) = warnings(fleet)
+    assert (said.code, said.partitions, said.node) == (ONE_PLACE, [], 0)
+    assert f"all nodes are {place}" in said.message
+
+
+def test_a_zone_that_is_everybodys_hides_no_machine_that_is_not() -> None:
+    fleet = Fleet(3, labels={1: Labels("m", "a"), 2: Labels("m", "a"), 3: Labels("n", "a")}).form()
+    assert fleet.controller().call(CreateTopic("t", 1, 3)).code == "TopicReply"
+    fleet.leader("t")
+    fleet.wait(lambda: codes(fleet) == {LABELS_TOO_FEW, ONE_PLACE})
+
+
+def test_a_single_node_with_labels_is_in_no_place_of_note() -> None:
+    fleet = Fleet(1, labels=zones("a")).form()
+    fleet.create("t")
+    fleet.advance(5_000)
+    assert codes(fleet) == set()
 
 
 def test_a_node_that_joins_is_known_with_its_labels_at_once() -> None:
