@@ -14,6 +14,8 @@ from flotilla.types.settings import SETTINGS
 from tests.tidy.tree import ROOT
 
 DEPLOY = ROOT / "deploy"
+#: The first version that copies zones to pods, one before it and one after it.
+KUBERNETES = ("1.33", "1.35", "1.37")
 RULES = [
     rule
     for group in yaml.safe_load((DEPLOY / "prometheus/alerts.yaml").read_text("utf-8"))["groups"]
@@ -111,13 +113,14 @@ def test_the_chart_renders_valid_manifests_of_the_same_kinds() -> None:
     chart = DEPLOY / "helm"
     chosen = ("nodes=5", "settings.disk_warn_free=10%", "storage.className=fast", "spreadOverZones=true")
     given = [word for value in chosen for word in ("--set", value)]
-    for flags in ([], given):
+    for flags in ([], ["--set", "spreadOverMachines=false,insecure=false"], given):
         command = [installed("helm"), "template", "shop", str(chart), *flags]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
         rendered = [each for each in yaml.safe_load_all(ran.stdout) if each]
         for manifest in rendered:
-            validate(manifest, "1.33", strict=True)
+            for version in KUBERNETES:
+                validate(manifest, version, strict=True)
         assert sorted(each["kind"] for each in rendered) == sorted(each["kind"] for _, each in MANIFESTS)
     (pods,) = [each for each in rendered if each["kind"] == "StatefulSet"]
     (container,) = pods["spec"]["template"]["spec"]["containers"]
@@ -125,6 +128,24 @@ def test_the_chart_renders_valid_manifests_of_the_same_kinds() -> None:
     assert {"FLOTILLA_MACHINE", "FLOTILLA_ZONE"} <= variables.keys()
     assert variables["FLOTILLA_DISK_WARN_FREE"] == "10%"
     assert read_peers(variables["FLOTILLA_PEERS"]) == {number: f"shop-{number - 1}.shop:7601" for number in range(1, 6)}
+
+
+def test_kustomize_renders_valid_manifests_also_with_the_zone_of_the_manual(tmp_path: Path) -> None:
+    validate = pytest.importorskip("kubernetes_validate").validate
+    kubectl = installed("kubectl")
+    shutil.copytree(DEPLOY / "kubernetes", tmp_path / "base")
+    manual = (DEPLOY / "README.md").read_text("utf-8").partition("## Zones on Kubernetes")[2]
+    [variable] = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", manual, re.DOTALL)[0])
+    patch = [{"op": "add", "path": "/spec/template/spec/containers/0/env/-", "value": variable}]
+    overlay = {"resources": ["base"], "patches": [{"target": {"kind": "StatefulSet"}, "patch": yaml.safe_dump(patch)}]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay), "utf-8")
+    ran = subprocess.run([kubectl, "kustomize", tmp_path], capture_output=True, text=True, check=True)
+    rendered = list(yaml.safe_load_all(ran.stdout))
+    assert sorted(each["kind"] for each in rendered) == sorted(each["kind"] for _, each in MANIFESTS)
+    for manifest in rendered:
+        for version in KUBERNETES:
+            validate(manifest, version, strict=True)
+    assert "FLOTILLA_ZONE" in ran.stdout
 
 
 def read_peers(text: str) -> dict[int, str]:
