@@ -132,3 +132,29 @@ def test_stream_poll_and_commit(broker):
         assert got == expected
 
     run(broker, scene)
+
+
+def test_then(broker):
+    """Whatever the await: the message is acknowledged and its follower stored, or the message comes back uncounted."""
+
+    async def scene(client):
+        for topic in ("steps", "following"):
+            await client.create_topic(topic, partitions=1)
+        tries = Cancelled()
+        expected = []
+        async with client.queue("steps", group="g", visibility_ms=600_000) as consumer:
+            while tries.again():
+                expected.append(b"%d" % tries.place)
+                await client.produce("steps", expected[-1])
+                found = [await anext(consumer)]
+                await tries.run(found[0].then("following", expected[-1]))
+                while (await client.describe_group("steps", "g")).lag:
+                    found = found if not found[0].is_settled else await consumer.poll(1, wait_ms=LIMIT_MS)
+                    for message in found:
+                        assert message.attempt == 1
+                        await message.then("following", message.payload)
+        assert await stored(client, "following") == expected
+        assert (await client.describe_group("steps", "g")).failed_total == 0
+        assert tries.place > 3
+
+    run(broker, scene)

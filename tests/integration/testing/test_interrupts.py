@@ -175,3 +175,32 @@ def test_iteration(client):
             got.append(message.payload)
             message.ack()
     assert got == expected
+
+
+def test_a_transaction(client):
+    """Whatever the place: the message is acknowledged and its follower stored, or the message comes back uncounted."""
+    for topic in ("steps", "following"):
+        client.create_topic(topic, partitions=1)
+    tries = Interrupted()
+    handled = []
+    with client.queue("steps", group="g", visibility_ms=600_000) as consumer:
+        while tries.again():
+            client.produce("steps", b"%d" % tries.place)
+            message = next(consumer)
+            tries.run(lambda message=message: passed_on(client, message))
+            while not message.is_settled or client.describe_group("steps", "g").lag:
+                # Not committed, and the abort may be on its way: it comes again, or is still held by this consumer.
+                again = [message] if not message.is_settled else consumer.poll(1, wait_ms=LIMIT_MS)
+                for one in again:
+                    assert one.attempt == 1, tries.where
+                    passed_on(client, one)
+            handled.append(b"%d" % tries.place)
+    assert stored(client, "following") == handled
+    assert client.describe_group("steps", "g").failed_total == 0
+    assert tries.place > 10
+
+
+def passed_on(client, message):
+    with client.transaction(timeout_ms=LIMIT_MS) as txn:
+        txn.produce("following", message.payload)
+        txn.ack(message)

@@ -157,7 +157,8 @@ class QueueCore(Generic[Message]):
         self._session.now_ms = now_ms
         self._wanted = min(messages, POLL_MESSAGES_MAX)
         self._wanted_until_ms = until_ms
-        self._polls.begin_round()
+        if not self.is_flowing:
+            self._polls.begin_round()
         self._pump()
 
     def adapt(self) -> None:
@@ -188,6 +189,7 @@ class QueueCore(Generic[Message]):
     def flow(self) -> None:
         """Starts iterating: from the next `pump` on, the prefetch window is kept full."""
         self.is_flowing = True
+        self._polls.end_round()
 
     def pump(self, now_ms: int) -> None:
         """Sends pending settlements, and polls where there is room."""

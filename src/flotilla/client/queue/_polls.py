@@ -170,6 +170,10 @@ class Polls:
         self._rotation += 1
         self._round = dict.fromkeys(self._partitions)
 
+    def end_round(self) -> None:
+        """From now on the owner polls all the time, without rounds."""
+        self._round = {}
+
     def ask(self, messages: int, wait_ms: int, *, is_shared: bool) -> None:
         """Polls leaders without a poll in flight: for `messages` in all if `is_shared`, else for as many of each.
 

@@ -185,6 +185,21 @@ def test_iterating_keeps_as_many_messages_as_there_are_slots():
     assert world.describe().leased == 8
 
 
+@pytest.mark.parametrize("prefetch", [1, 8])
+def test_a_poll_of_an_iterating_consumer_ends_when_nothing_comes(prefetch):
+    world = QueueWorld(nodes=3, partitions=3)
+    for number in range(3):
+        world.produce(b"there", partition=number)
+    consumer = world.consumer(prefetch=prefetch)
+    held = consumer.poll(1)
+    consumer.flow()
+    held += consumer.reader.take(2)
+    for _ in range(2):
+        assert consumer.poll(wait_ms=0) == []
+        world.pass_ms(1_000)
+        assert not consumer.reader.is_searching
+
+
 def test_a_slow_handler_blocks_one_slot_only():
     world = QueueWorld()
     world.produce(*many(100))
