@@ -17,6 +17,7 @@ from flotilla.codec.batch.compression import LZ4, ZSTD
 from flotilla.codec.batch.records import encode_batch
 from flotilla.types.limits import GRPC_CONNECTION_CALL_COUNT_MAX, GRPC_MESSAGE_BYTES_MAX, MIB
 from flotilla.types.records import Record
+from tests.attacks.half_messages import HalfMessages
 from tests.integration.ports import LOOPBACK
 
 _GARBAGE_COUNT: Final = 64
@@ -129,6 +130,24 @@ def streams(ports: Ports, seconds: float) -> None:
         channel.close()
 
 
+def halves(ports: Ports, seconds: float) -> None:
+    """Streams of requests over gRPC that stop in the middle of the largest message."""
+    until = time.monotonic() + seconds
+    path = b"/flotilla.v1.Flotilla/ProduceStream"
+    opened = [
+        HalfMessages(ports.grpc, path, GRPC_CONNECTION_CALL_COUNT_MAX, GRPC_MESSAGE_BYTES_MAX)
+        for _ in range(_STREAM_CHANNEL_COUNT)
+    ]
+    running = [threading.Thread(target=each.run) for each in opened]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    time.sleep(max(until - time.monotonic(), 0))
+    for each in opened:
+        each.close()
+
+
 def _varint(number: int) -> bytes:
     out = bytearray()
     while number > 127:
@@ -192,6 +211,7 @@ ATTACKS: Final[dict[str, Attack]] = {
     "slow reading": slow("-X"),
     "gRPC bodies": calls,
     "gRPC streams": streams,
+    "gRPC half messages": halves,
     "zstd bombs": bombs(ZSTD),
     "lz4 bombs": bombs(LZ4),
     "wide topics": wide,

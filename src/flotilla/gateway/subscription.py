@@ -85,6 +85,10 @@ class GatewaySubscription:
         self._pump()
         network.wake()
 
+    @property
+    def has_credit(self) -> bool:
+        return self._credit > 0
+
     def add_credit(self, messages: int) -> None:
         """Adds to the credit. Raises InvalidArgumentError."""
         if not 0 <= self._credit + messages <= CREDIT_MAX or messages < 0:

@@ -169,8 +169,10 @@ GRPC_REQUEST_BYTES_MAX = 1 * MIB
 #: gRPC calls in flight, on one connection and in all.
 GRPC_CONNECTION_CALL_COUNT_MAX = 64
 GRPC_CALL_COUNT_MAX = 4_096
-#: gRPC calls that are streams of requests. The library may hold a message of each: 512 MiB, and 855 with copies.
-GRPC_STREAM_COUNT_MAX = 128
+#: gRPC calls that are streams of requests, and those of them that are read at a time: the library may hold a message of
+#: each, 320 MiB.
+GRPC_STREAM_COUNT_MAX = 512
+GRPC_READ_STREAM_COUNT_MAX = 80
 #: Messages of all gRPC calls in flight. While one is received it counts as the largest, because its size is not known.
 GRPC_BYTES_MAX = 64 * MIB
 #: Bodies of all requests in flight over HTTP: those up to 64 KiB, and the larger ones, each.

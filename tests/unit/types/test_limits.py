@@ -24,9 +24,11 @@ def test_pieces_fit_into_frames():
 
 
 def test_messages_of_grpc_calls_are_bounded_together():
-    """Of a stream the library may hold one message that no budget has counted yet. Copies of it come on top."""
-    of_streams = limits.GRPC_STREAM_COUNT_MAX * limits.GRPC_MESSAGE_BYTES_MAX
-    assert of_streams + limits.GRPC_BYTES_MAX <= 600 * limits.MIB
+    """Of a stream that is read the library may hold one message that no budget has counted, and of others a window."""
+    of_read_streams = limits.GRPC_READ_STREAM_COUNT_MAX * limits.GRPC_MESSAGE_BYTES_MAX
+    windows = limits.GRPC_STREAM_COUNT_MAX * 64 * limits.KIB
+    # Fragments of the allocator come on top.
+    assert of_read_streams + windows + limits.GRPC_BYTES_MAX <= 500 * limits.MIB
 
 
 def test_a_snapshot_may_be_as_large_as_a_file_may_count():

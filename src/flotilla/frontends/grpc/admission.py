@@ -3,6 +3,10 @@
 The library receives a message as soon as it is asked for one, and tells nobody its size before it has all of it. So a
 message is asked for when there is room for the largest one, and what it does not take is given back as soon as it is
 there. Calls wait for room, their connections in turn; meanwhile a message must come quickly, or its call is refused.
+
+A stream may be idle for hours, and the library cannot be told to stop receiving. So a stream keeps room for a large
+message for a moment only. A stream that is idle can still make the library hold one message that is not counted here:
+`ReadingPlaces` bounds how many streams can.
 """
 
 import asyncio
@@ -20,7 +24,7 @@ from flotilla.types.limits import (
 )
 
 _RETRY_MS: Final = 100
-#: How long a message may take, and how long while others wait for its room.
+#: How long a message may take, and how long while others wait for its room. A stream is idle after that time.
 _RECEIVE_S_MAX: Final = TRANSFER_MS_MAX / 1000 + GRPC_MESSAGE_BYTES_MAX / TRANSFER_BYTES_PER_SECOND_MIN
 _HURRIED_S_MAX: Final = 1.0
 
@@ -53,6 +57,36 @@ class Admission:
             self.give(taken - kept)
         return data
 
+    async def receive_next(
+        self, read: Callable[[], Awaitable[bytes | None]], peer: str, *, is_large: bool
+    ) -> bytes | None:
+        """The next message of a stream, whose bytes stay taken likewise; None: the client has finished sending.
+
+        `is_large`: room for the largest message is taken before, and given back when the stream is idle.
+        """
+        if not is_large:
+            return await self._counted(read(), peer)
+        taken, kept = self._message_bytes_max, 0
+        await self.wait(taken, peer)
+        reading = asyncio.ensure_future(read())
+        try:
+            if (await asyncio.wait((reading,), timeout=_HURRIED_S_MAX))[0]:
+                data = reading.result()
+                kept = 0 if data is None else len(data)
+                return data
+        except asyncio.CancelledError:
+            reading.cancel()
+            raise
+        finally:
+            self.give(taken - kept)
+        return await self._counted(reading, peer)
+
+    async def _counted(self, reading: Awaitable[bytes | None], peer: str) -> bytes | None:
+        data = await reading
+        if data is not None:
+            await self.wait(len(data), peer)
+        return data
+
     async def _read(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
         async with asyncio.timeout(_HURRIED_S_MAX if self._budget.waiting_count else _RECEIVE_S_MAX) as limit:
             self._receiving[limit] = asyncio.get_running_loop().time()
@@ -79,15 +113,23 @@ class Admission:
         if self._budget.take(size_bytes):
             return
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._budget.wait(granted, size_bytes, lambda: granted.set_result(None))
+        is_taken = False
+
+        def grant() -> None:
+            nonlocal is_taken
+            is_taken = True
+            # A task that is cancelled in this turn has cancelled it, and does not know yet.
+            if not granted.done():
+                granted.set_result(None)
+
+        self._budget.wait(granted, size_bytes, grant)
         try:
             await granted
         except asyncio.CancelledError:
-            # It may have been granted just before the cancellation.
-            if granted.cancelled():
-                self._budget.leave(granted)
-            else:
+            if is_taken:
                 self._budget.give(size_bytes)
+            else:
+                self._budget.leave(granted)
             raise
 
     def give(self, size_bytes: int) -> None:

@@ -6,7 +6,6 @@ answer to the one before it. Answers that are ready together leave in one messag
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
 from typing import Any, Final, Protocol
 
 from flotilla.codec.grpc import calls as api
@@ -14,6 +13,7 @@ from flotilla.codec.grpc.queue import read_produce, write_failure, write_produce
 from flotilla.codec.grpc.values import ProduceRecords
 from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.errors import Context
+from flotilla.frontends.grpc.stream_requests import StreamRequests
 from flotilla.gateway.gateway import Gateway
 from flotilla.gateway.produce import PendingRecords
 from flotilla.types.errors import FlotillaError
@@ -50,8 +50,8 @@ class ProduceStream:
         self._news = asyncio.Event()
         self._room = asyncio.Event()
 
-    async def handle(self, requests: AsyncIterator[bytes], context: Context) -> None:
-        reading = asyncio.create_task(self._read(requests, context.peer()))
+    async def handle(self, requests: StreamRequests, context: Context) -> None:
+        reading = asyncio.create_task(self._read(requests))
         try:
             while True:
                 while not self._pending:
@@ -69,17 +69,12 @@ class ProduceStream:
                     each[0].cancel()
                     self._admission.give(each[1])
 
-    async def _read(self, requests: AsyncIterator[bytes], peer: str) -> None:
+    async def _read(self, requests: StreamRequests) -> None:
         try:
             async for data in requests:
-                size_bytes = len(data)
-                await self._admission.wait(size_bytes, peer)
-                try:
-                    started = await self._start(data)
-                except BaseException:
-                    self._admission.give(size_bytes)
-                    raise
-                self._pending.append((started, size_bytes))
+                self._pending.append((await self._start(data), requests.keep()))
+                # Or this frame would keep it until the next one comes.
+                del data
                 self._news.set()
                 while len(self._pending) >= IN_FLIGHT_MAX:
                     self._room.clear()

@@ -1,8 +1,7 @@
 """How the messages of calls are received: bounded in memory for every method of every service.
 
 For the library a call with one message is a stream with one message, and only of a stream does it leave to its handler
-when to receive. So all methods become streams here. A stream that lasts may receive at any time, so each can fill a
-message: streams are bounded by their number.
+when to receive. So all methods become streams here. Streams that last are bounded by their number as well.
 """
 
 import inspect
@@ -14,13 +13,15 @@ import grpc
 from flotilla.codec.grpc import calls as api
 from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.errors import Context, fail
+from flotilla.frontends.grpc.stream_requests import ReadingPlaces, StreamRequests
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OverloadedError
 from flotilla.types.limits import GRPC_STREAM_COUNT_MAX
 
 
 class ReceptionInterceptor(grpc.aio.ServerInterceptor):
-    def __init__(self, admission: Admission, streams_max: int = GRPC_STREAM_COUNT_MAX) -> None:
+    def __init__(self, admission: Admission, places: ReadingPlaces, streams_max: int = GRPC_STREAM_COUNT_MAX) -> None:
         self._admission = admission
+        self._places = places
         self._streams_max = streams_max
         self._stream_count = 0
 
@@ -30,9 +31,8 @@ class ReceptionInterceptor(grpc.aio.ServerInterceptor):
             return None
         write = handler.response_serializer
         if handler.request_streaming:
-            call = self._stream(handler.stream_stream)
-            read = handler.request_deserializer
-            return grpc.stream_stream_rpc_method_handler(call, request_deserializer=read, response_serializer=write)
+            call = self._stream(handler.stream_stream, handler.request_deserializer)
+            return grpc.stream_stream_rpc_method_handler(call, response_serializer=write)
         call = self._single(handler.unary_unary or handler.unary_stream, handler.request_deserializer)
         if handler.response_streaming:
             return grpc.stream_stream_rpc_method_handler(call, response_serializer=write)
@@ -66,22 +66,28 @@ class ReceptionInterceptor(grpc.aio.ServerInterceptor):
         finally:
             self._admission.give(size_bytes)
 
-    def _stream(self, inner: Callable[[AsyncIterator[Any], Context], Any]) -> Any:
-        async def call(requests: AsyncIterator[Any], context: Context) -> None:
+    def _stream(
+        self, inner: Callable[[StreamRequests, Context], Any], decode: Callable[[bytes], Any] | None = None
+    ) -> Any:
+        async def call(_: AsyncIterator[bytes], context: Context) -> None:
             if self._stream_count >= self._streams_max:
                 await fail(context, OverloadedError(f"too many streams: the limit is {self._streams_max}"))
+            requests = StreamRequests(self._admission, self._places, context, decode)
             self._stream_count += 1
             try:
                 await _without_frames(_whole(inner, requests, context))
             finally:
+                requests.close()
                 self._stream_count -= 1
 
         return call
 
 
-async def _whole(
-    inner: Callable[[AsyncIterator[Any], Context], Any], requests: AsyncIterator[Any], context: Context
-) -> None:
+async def _whole(inner: Callable[[StreamRequests, Context], Any], requests: StreamRequests, context: Context) -> None:
+    try:
+        await requests.open()
+    except OverloadedError as error:
+        await fail(context, error)
     if inspect.isasyncgenfunction(inner):
         async for reply in inner(requests, context):
             await context.write(reply)

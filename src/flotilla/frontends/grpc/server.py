@@ -22,6 +22,7 @@ from flotilla.frontends.grpc.calls import Calls
 from flotilla.frontends.grpc.errors import Context
 from flotilla.frontends.grpc.produce_stream import ProduceStream
 from flotilla.frontends.grpc.reception import ReceptionInterceptor
+from flotilla.frontends.grpc.stream_requests import ReadingPlaces
 from flotilla.frontends.grpc.subscribe import SubscribeStream
 from flotilla.frontends.grpc.tls import listen, principal_of
 from flotilla.gateway.gateway import Gateway
@@ -83,6 +84,7 @@ class GrpcServer:
         self._health = health.aio.HealthServicer()
         #: The memory of calls in flight.
         self.admission = Admission()
+        self.places = ReadingPlaces()
 
     async def start(self, host: str, port: int, encrypted: Address | None = None) -> int:
         """Listens, and returns the port. Raises OSError.
@@ -116,7 +118,7 @@ class GrpcServer:
 
     def _interceptors(self) -> list[grpc.aio.ServerInterceptor]:
         """A caller is asked who it is before its message is received."""
-        receiving = ReceptionInterceptor(self.admission)
+        receiving = ReceptionInterceptor(self.admission, self.places)
         if self._callers is None:
             return [receiving]
         if isinstance(self._callers, ForwardedCallers):

@@ -3,10 +3,13 @@
 Three tasks run at once: one carries out the client's commands, one takes messages from the gateway while there is
 credit, and one writes in order. Settled messages return their credit. A client that has finished sending still gets
 messages: it may settle them by unary calls. When the stream ends, its leases are released.
+
+A client that has credit and no unsettled message has nothing to say. Where many streams are read, its stream rests
+until it gets a message: a node serves more consumers than it can read from at a time.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from flotilla.codec.grpc import calls as api
@@ -14,6 +17,7 @@ from flotilla.codec.grpc.queue import read_subscribe, write_pushed, write_refuse
 from flotilla.codec.grpc.values import AddSubscriptionCredit, ExtendLeases, OpenSubscription, SettleLeases
 from flotilla.frontends.grpc.calls import Calls, count_of
 from flotilla.frontends.grpc.errors import Context, fail, time_left_ms
+from flotilla.frontends.grpc.stream_requests import StreamRequests
 from flotilla.gateway.gateway import TIMEOUT_MS_DEFAULT, Gateway
 from flotilla.gateway.subscription import GatewaySubscription
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
@@ -40,8 +44,11 @@ class SubscribeStream:
         self._output: asyncio.Queue[Any | FlotillaError] = asyncio.Queue(_OUTPUT_COUNT_MAX)
         self._settling: dict[asyncio.Task[None], None] = {}
         self._room = asyncio.Event()
+        #: Messages that the client got and has not settled on this stream.
+        self._unsettled_count = 0
+        self._has_pushed = asyncio.Event()
 
-    async def handle(self, requests: AsyncIterator[bytes], context: Context) -> None:
+    async def handle(self, requests: StreamRequests, context: Context) -> None:
         try:
             opened, subscription = await self._open(requests, context)
         except FlotillaError as error:
@@ -64,9 +71,7 @@ class SubscribeStream:
             # Their exceptions are dropped: the client may have disconnected in the middle of a message.
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _open(
-        self, requests: AsyncIterator[bytes], context: Context
-    ) -> tuple[OpenSubscription, GatewaySubscription]:
+    async def _open(self, requests: StreamRequests, context: Context) -> tuple[OpenSubscription, GatewaySubscription]:
         async for data in requests:
             opened = read_subscribe(_decode(data))
             if not isinstance(opened, OpenSubscription):
@@ -79,6 +84,8 @@ class SubscribeStream:
     async def _push(self, subscription: GatewaySubscription, *, has_batches: bool) -> None:
         try:
             async for pushed in subscription:
+                self._unsettled_count += sum([delivery.count for delivery in pushed.deliveries])
+                self._has_pushed.set()
                 for part in _parts(pushed):
                     await self._output.put(write_pushed(part, pushed.visibility_ms, has_batches=has_batches))
         except FlotillaError as error:
@@ -87,19 +94,29 @@ class SubscribeStream:
     # Commands of the client in.
 
     async def _listen(
-        self, requests: AsyncIterator[bytes], opened: OpenSubscription, subscription: GatewaySubscription
+        self, requests: StreamRequests, opened: OpenSubscription, subscription: GatewaySubscription
     ) -> None:
         try:
+            await self._rest(requests, subscription)
             async for data in requests:
                 command = read_subscribe(_decode(data))
+                # Or this frame would keep it until the next one comes.
+                del data
                 if isinstance(command, AddSubscriptionCredit):
                     subscription.add_credit(command.messages)
                 elif isinstance(command, OpenSubscription):
                     raise InvalidArgumentError("the subscription is already open")
                 else:
                     await self._begin(command, opened, subscription)
+                await self._rest(requests, subscription)
         except FlotillaError as error:
             await self._output.put(error)
+
+    async def _rest(self, requests: StreamRequests, subscription: GatewaySubscription) -> None:
+        has_credit = subscription.has_credit or self._settling
+        while has_credit and not self._unsettled_count and requests.rest():
+            self._has_pushed.clear()
+            await self._has_pushed.wait()
 
     async def _begin(
         self, command: SettleLeases | ExtendLeases, opened: OpenSubscription, subscription: GatewaySubscription
@@ -108,6 +125,8 @@ class SubscribeStream:
         command.group = command.group or opened.request.group
         if isinstance(command, ExtendLeases):
             command.member = command.member or opened.request.member
+        else:
+            self._unsettled_count = max(self._unsettled_count - count_of(command.held), 0)
         while len(self._settling) >= _SETTLING_COUNT_MAX:
             self._room.clear()
             await self._room.wait()

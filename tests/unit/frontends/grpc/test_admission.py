@@ -11,6 +11,7 @@ from flotilla.codec.grpc import calls as api
 from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.produce_stream import ProduceStream
 from flotilla.frontends.grpc.reception import ReceptionInterceptor, _without_frames
+from flotilla.frontends.grpc.stream_requests import ReadingPlaces
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import InvalidArgumentError, OverloadedError
 from flotilla.types.limits import GRPC_MESSAGE_BYTES_MAX
@@ -36,6 +37,23 @@ def test_waiting_is_in_order_and_may_be_cancelled() -> None:
         waiting[2].cancel()
         await asyncio.gather(waiting[2], return_exceptions=True)
         assert admission.used_bytes == 0
+
+    asyncio.run(run())
+
+
+def test_room_for_a_call_that_was_just_cancelled_goes_to_the_next() -> None:
+    async def run() -> None:
+        admission = Admission(100)
+        await admission.wait(100, "a")
+        cancelled = asyncio.ensure_future(admission.wait(80, "b"))
+        next_one = asyncio.ensure_future(admission.wait(80, "c"))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        # The cancelled task has not run since.
+        admission.give(100)
+        await next_one
+        assert cancelled.cancelled()
+        assert admission.used_bytes == 80
 
     asyncio.run(run())
 
@@ -142,7 +160,7 @@ def test_streams_are_bounded_by_their_number() -> None:
         async def handle(requests: Any, context: Any) -> None:
             await end.wait()
 
-        call = ReceptionInterceptor(Admission(), streams_max=1)._stream(handle)
+        call = ReceptionInterceptor(Admission(), ReadingPlaces(), streams_max=1)._stream(handle)
         first = asyncio.ensure_future(call(None, Context()))
         await asyncio.sleep(0)
         with pytest.raises(grpc.aio.AbortError, match="too many streams: the limit is 1"):
