@@ -46,6 +46,7 @@ TICK_MS = 100
 BEGINNING_MS = 1_000_000
 ELSEWHERE_MS = 5_000
 CLUSTER = "test"
+_STORE = StoreOptions(journal_bytes=256 * 1024, reserve_bytes=64 * 1024, segment_bytes=64 * 1024)
 _OPTIONS = ReplicaOptions(
     RaftOptions(election_ticks=10, heartbeat_ticks=3, quiesce_ticks=30, commit_news_ticks=1),
     snapshot_entries=0,
@@ -160,7 +161,7 @@ class Node:
         self.versions = SUPPORTED
         #: Clusters that the node was asked to join.
         self.entering: list[tuple[list[str], bytes]] = []
-        self.store = NodeStore.open(self.disk, StoreOptions(journal_bytes=256 * 1024, segment_bytes=64 * 1024), span_of)
+        self.store = NodeStore.open(self.disk, _STORE, span_of)
         self.driver = Driver(self.node, self.store, self, Random(self.node), DriverOptions(_OPTIONS))
         self.clock = ClusterClock(_Wall(self), self._cluster_size)
         self.hold = BackupHold(self.later)

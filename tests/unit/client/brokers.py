@@ -7,23 +7,40 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from flotilla.broker.broker import Broker
+from flotilla.broker.catalog import METADATA_GROUP
 from flotilla.broker.ports import Cancel, Done
 from flotilla.codec.batch.records import encode_batch
 from flotilla.codec.batch.view import BatchView
 from flotilla.types.errors import FlotillaError
-from flotilla.types.operations import Fetch, Fetched, Produce, Produced, Reply, Request, TransferLeadership
+from flotilla.types.operations import (
+    Fetch,
+    Fetched,
+    Produce,
+    Produced,
+    Reply,
+    Request,
+    TransferLeadership,
+)
 from flotilla.types.records import Record
 from flotilla.types.settings import NodeSettings
 from tests.unit.broker.fleet import BEGINNING_MS, CLUSTER, Fleet, Node, client_address
 
-#: Decides about a request before a node does: None lets it pass.
-Fault = Callable[[int, Request], FlotillaError | Reply | None]
+
+class Held:
+    """No answer: the request is taken, and nothing is done."""
+
+
+HELD = Held()
+#: Decides about a request before a node does, for what no real broker answers at the wish of a test: None lets it pass.
+Fault = Callable[[int, Request], FlotillaError | Reply | Held | None]
 
 
 class Brokers:
     fleet: Fleet
 
-    def __init__(self, nodes: int = 1) -> None:
+    def __init__(self, nodes: int = 1, **settings: Any) -> None:
+        """`settings`: those of NodeSettings."""
+        self._settings = NodeSettings(cluster_name=CLUSTER, **{"auto_create_topics": False, **settings})
         #: Client addresses; servers that are opened before `form` put theirs here.
         self.addresses = {node: client_address(node) for node in range(1, nodes + 1)}
         self.fault: Fault = lambda node, request: None
@@ -36,8 +53,7 @@ class Brokers:
 
     def form(self, now_ms: int = BEGINNING_MS) -> Self:
         """`now_ms`: the time of day."""
-        settings = NodeSettings(cluster_name=CLUSTER, auto_create_topics=False)
-        self.fleet = Fleet(len(self.addresses), settings, self.addresses, now_ms - BEGINNING_MS).form()
+        self.fleet = Fleet(len(self.addresses), self._settings, self.addresses, now_ms - BEGINNING_MS).form()
         return self
 
     @property
@@ -59,7 +75,8 @@ class Brokers:
         self.requests.append((node, request))
         refused = self.fault(node, request)
         if refused is not None:
-            done(refused)
+            if not isinstance(refused, Held):
+                done(refused)
             return None
         self.waiting.append(request)
 
@@ -113,18 +130,38 @@ class Brokers:
 
     def stored(self, topic: str) -> list[bytes]:
         """All payloads."""
-        partitions = self.fleet.nodes[1].catalog.topic(topic).partitions
-        return [payload for partition in partitions for payload in self._payloads(topic, partition.number)]
+        return [record.payload for record in self.records(topic)]
 
-    def _payloads(self, topic: str, number: int) -> list[bytes]:
+    def records(self, topic: str, number: int | None = None) -> list[Record]:
+        """Of one partition, or of all."""
+        partitions = self.leader(topic).catalog.topic(topic).partitions
+        numbers = range(len(partitions)) if number is None else [number]
+        views = [BatchView(batch) for each in numbers for batch in self.batches(topic, each)]
+        return [record for view in views for record in view.records()]
+
+    def batches(self, topic: str, number: int = 0) -> list[bytes]:
         found: list[bytes] = []
+        offset = 0
         while True:
-            fetched = self.answer(topic, number, Fetch(topic, number, len(found), 1 << 20))
+            fetched = self.answer(topic, number, Fetch(topic, number, offset, 1 << 20))
             assert isinstance(fetched, Fetched), fetched
             if not fetched.batches:
                 return found
-            for batch in fetched.batches:
-                found += BatchView(batch).payloads()
+            found += map(bytes, fetched.batches)
+            offset += sum(BatchView(batch).count for batch in fetched.batches)
+
+    def has_topic(self, topic: str) -> bool:
+        return self.on(lambda: self.fleet.controller().catalog.find_topic(topic)) is not None
+
+    def move_metadata(self, node: int) -> None:
+        """Another node leads the metadata from now on."""
+        self.on(lambda: self._lead_metadata(node))
+
+    def _lead_metadata(self, node: int) -> None:
+        controller = self.fleet.controller()
+        if controller.node != node:
+            controller.transfer(METADATA_GROUP, node)
+            self.fleet.wait(lambda: self.fleet.controller().node == node)
 
     def term(self, topic: str, number: int = 0) -> int:
         leader = self.leader(topic, number)

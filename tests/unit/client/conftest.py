@@ -8,14 +8,15 @@ import pytest
 import uvloop
 
 from flotilla import AsyncClient, Client
+from tests.unit.client.broker_servers import broker_servers
+from tests.unit.client.brokers import Brokers
 from tests.unit.client.shells import Shell, TcpServers, run_at_once, runner_on
 
 
 @pytest.fixture
 def servers() -> Iterator[TcpServers]:
-    opened = TcpServers(nodes=2)
-    yield opened
-    opened.close()
+    with broker_servers(Brokers(2)) as opened:
+        yield opened
 
 
 @pytest.fixture(params=["sync", "asyncio", "uvloop"])

@@ -12,13 +12,13 @@ from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import TopicInfo
 from flotilla.types.operations.queue import DescribeGroup, GroupDescription
 from flotilla.types.records import Record
-from tests.unit.client.broker_world import BrokerWorld
 from tests.unit.client.brokers import Brokers
+from tests.unit.client.world import World
 
 _STEP_MS = 50
 
 
-class QueueWorld(BrokerWorld):
+class QueueWorld(World):
     def __init__(self, nodes: int = 1, partitions: int = 1, topic: str = "orders", **settings: str) -> None:
         self.topic = topic
         self.cluster = Brokers(nodes).form()

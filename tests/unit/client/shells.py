@@ -23,7 +23,6 @@ from flotilla.client.stream.sync import StreamConsumer
 from flotilla.client.transaction.aio import AsyncTransaction
 from flotilla.client.transaction.sync import Transaction
 from flotilla.frontends.tcp.server import TcpServer
-from tests.unit.client.broker import MemoryCluster
 from tests.unit.client.brokers import Brokers
 
 _WRAPPED = (
@@ -49,10 +48,10 @@ _WRAPPED = (
 
 
 class TcpServers:
-    """A MemoryCluster that listens."""
+    """Brokers that listen."""
 
-    def __init__(self, nodes: int = 1, cluster: MemoryCluster | Brokers | None = None) -> None:
-        self.cluster = cluster or MemoryCluster(nodes)
+    def __init__(self, cluster: Brokers) -> None:
+        self.cluster = cluster
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="brokers")
         self._thread.start()

@@ -16,6 +16,7 @@ import pytest
 from flotilla import Client, ConnectionClosedError, OutcomeUnknownError
 from flotilla.client._options import TIMEOUT_MS_DEFAULT
 from flotilla.types.operations import Fetch, GetMetadata, Produce
+from tests.unit.client.brokers import HELD
 
 
 class UnansweredRequests:
@@ -23,15 +24,14 @@ class UnansweredRequests:
 
     def __init__(self, servers, kind) -> None:
         self.seen = threading.Event()
-        handle = servers.cluster.handle
 
-        def hold(node, request, done):
-            if isinstance(request, kind):
-                self.seen.set()
+        def hold(node, request):
+            if not isinstance(request, kind):
                 return None
-            return handle(node, request, done)
+            self.seen.set()
+            return HELD
 
-        servers.cluster.handle = hold
+        servers.cluster.fault = hold
 
 
 def interrupt_when(event: threading.Event) -> threading.Thread:

@@ -1,4 +1,4 @@
-"""A session among simulated brokers, on a clock that tests turn by hand.
+"""A session among real brokers, on the clock that they share and that tests turn by hand.
 
 Connections carry encoded bytes. Whatever is sent is served when `run` is called, so a test can cut a
 connection before a broker has read a request, or after it has carried it out and before the answer arrives.
@@ -15,16 +15,17 @@ from flotilla.client._core.session_options import SessionOptions
 from flotilla.codec.client.frames import decode_request, encode_response
 from flotilla.codec.frames import FrameReader
 from flotilla.types.address import parse_address
-from flotilla.types.errors import FlotillaError, ReplicaBehindError, UnavailableError
+from flotilla.types.errors import FlotillaError, UnavailableError
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX
 from flotilla.types.operations import READ, Done, Effect, Hello, Ping, Reply, Request, Route, Welcome, Withdraw
-from tests.unit.client.broker import MemoryCluster
+from tests.unit.broker.fleet import TICK_MS
+from tests.unit.client.brokers import BrokerNode, Brokers
 
 
 class _Link:
-    def __init__(self, node: int, indexes: dict[int, int]) -> None:
-        self.node = node
-        self.indexes = indexes
+    def __init__(self, broker: BrokerNode) -> None:
+        self.broker = broker
+        self.node = broker.node
         self.frames = FrameReader(CLIENT_FRAME_BYTES_MAX)
         #: Bytes on their way to the broker, and to the client.
         self.sent: list[bytes] = []
@@ -34,14 +35,13 @@ class _Link:
 
     def answer(self, correlation_id: int, answer: Reply | Welcome | FlotillaError) -> None:
         self.waiting.pop(correlation_id, None)
-        index = self.indexes.get(self.node, 0)
-        self.answers.append(b"".join(encode_response(correlation_id, answer, index)))
+        self.answers.append(b"".join(encode_response(correlation_id, answer, self.broker.metadata_index)))
 
 
 class World:
     def __init__(
         self,
-        cluster: MemoryCluster,
+        cluster: Brokers,
         *,
         bootstrap: tuple[int, ...] = (),
         seed: int = 1,
@@ -49,13 +49,11 @@ class World:
         options: SessionOptions | None = None,
     ) -> None:
         self.cluster = cluster
-        self.now_ms = 1_000
         addresses = [parse_address(cluster.addresses[node]) for node in bootstrap or cluster.addresses]
         self.session = Session(addresses, Random(seed), options or SessionOptions(), self.now_ms)
         self.links: dict[LinkId, _Link] = {}
         self.dialled: list[int] = []
-        #: The metadata index of each node, and those that requests needed, with their node.
-        self.indexes: dict[int, int] = {}
+        #: The metadata indexes that requests needed, with their node.
         self.needed: list[tuple[int, int]] = []
         #: The nodes that were pinged.
         self.pinged: list[int] = []
@@ -63,6 +61,15 @@ class World:
         self.down: set[int] = set()
         self.silent: set[int] = set()
         self.requests_max = requests_max
+
+    @property
+    def now_ms(self) -> int:
+        return self.cluster.fleet.clock.now_ms
+
+    @now_ms.setter
+    def now_ms(self, now_ms: int) -> None:
+        """Only the brokers notice that time passes."""
+        self.cluster.fleet.turn_to(now_ms)
 
     def call(
         self, request: Request, route: Route, *, timeout_ms: int = 10_000, effect: Effect = READ
@@ -124,25 +131,31 @@ class World:
                 self.session.lost(number, reason, self.now_ms)
 
     def stop(self, node: int) -> None:
+        """The client reaches a broker no more; the other brokers do."""
         self.down.add(node)
-        self.cluster.alive[node] = False
         self.cut(node)
 
-    def start(self, node: int) -> None:
+    def kill(self, node: int) -> None:
+        """A broker dies."""
+        self.cluster.fleet.kill(node)
+        self.stop(node)
+
+    def restart(self, node: int) -> None:
+        """A broker that died starts again."""
+        self.cluster.fleet.restart(node)
         self.down.discard(node)
-        self.cluster.alive[node] = True
 
     def pass_ms(self, duration_ms: int) -> None:
         """Time passes; everything that is due happens in its order."""
         end_ms = self.now_ms + duration_ms
         self.run()
-        while self.session.wake_ms <= end_ms:
-            self.now_ms = max(self.now_ms, self.session.wake_ms)
+        while self.now_ms < end_ms or self.session.wake_ms <= end_ms:
+            now_ms = self.now_ms
+            broker_ms = self.cluster.fleet.clock.next_ms or end_ms
+            next_ms = min(self.session.wake_ms, broker_ms, now_ms // TICK_MS * TICK_MS + TICK_MS, end_ms)
+            self.now_ms = max(now_ms, next_ms)
             self.session.tick(self.now_ms)
             self.run()
-        self.now_ms = end_ms
-        self.session.tick(end_ms)
-        self.run()
 
     # Inside.
 
@@ -152,7 +165,7 @@ class World:
         if node in self.down:
             self.session.lost(action.link, "refused", self.now_ms)
         else:
-            self.links[action.link] = _Link(node, self.indexes)
+            self.links[action.link] = _Link(self.cluster.node(node))
             self.session.dialled(action.link, self.now_ms)
 
     def _serve(self, link: _Link, frame: memoryview) -> None:
@@ -174,9 +187,6 @@ class World:
             link.answer(correlation_id, Done())
         else:
             assert isinstance(request, Request)
-            if needed > self.indexes.get(link.node, 0):
-                link.answer(correlation_id, ReplicaBehindError("behind"))
-                return
-            cancel = self.cluster.handle(link.node, request, partial(link.answer, correlation_id))
+            cancel = self.cluster.handle(link.node, request, partial(link.answer, correlation_id), needed)
             if cancel is not None:
                 link.waiting[correlation_id] = cancel

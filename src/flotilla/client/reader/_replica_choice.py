@@ -42,7 +42,8 @@ class ReplicaChoice:
         topic = self._session.routes.topics.get(self._topic)
         if self._read_from == LEADER or topic is None or partition >= len(topic.partitions):
             return NO_NODE
-        replicas = topic.partitions[partition].replicas
+        # In the same order for all partitions: brokers name the preferred leader first.
+        replicas = sorted(topic.partitions[partition].replicas)
         if not replicas:
             return NO_NODE
         first = (self._place + partition) % len(replicas)

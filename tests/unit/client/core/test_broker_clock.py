@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,13 +16,14 @@ from flotilla.client._core.broker_clock import (
     difference_of,
 )
 from flotilla.client.producer.record_fields import as_records, make_record
-from flotilla.codec.batch.view import BatchView
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.address import Address, read_addresses
 from flotilla.types.limits import TIME_MS_MAX
 from flotilla.types.operations import InitCluster
 from flotilla.types.operations.request import ANY
-from tests.unit.client.broker import MemoryCluster
+from tests.unit.client.broker_servers import broker_servers
+from tests.unit.client.brokers import Brokers
+from tests.unit.client.shells import TcpServers
 from tests.unit.client.world import World
 
 HOUR_MS = 3_600_000
@@ -114,12 +116,11 @@ def test_a_record_without_a_time_counts_from_now():
 
 
 def test_a_session_remembers_what_the_newest_welcome_said():
-    cluster = MemoryCluster(2)
-    cluster.ahead_ms = HOUR_MS
+    cluster = Brokers(2).form(now_ms() + HOUR_MS)
+    cluster.create("orders", 2)
     world = World(cluster, bootstrap=(1,))
     assert world.session.broker_time is None
-    cluster.create("orders", 2)
-    world.session.resolve("orders", 99_000, lambda found: None, world.now_ms)
+    world.session.resolve("orders", world.now_ms + 99_000, lambda found: None, world.now_ms)
     world.act()
     # Hello takes a while; the report counts from the time when it left.
     asked_ms, world.now_ms = world.now_ms, world.now_ms + 40
@@ -128,17 +129,24 @@ def test_a_session_remembers_what_the_newest_welcome_said():
     assert (broker_time.address.port, broker_time.asked_ms) == (7600, asked_ms)
     assert abs(broker_time.time_ms - now_ms() - HOUR_MS) < SLACK_MS
     # A broker that does not send its time takes nothing back.
-    cluster.ahead_ms = None
+    cluster.now_ms = lambda: 0
     world.cut(1)
     world.call(InitCluster({}), ANY)
     world.run()
     assert world.session.broker_time is broker_time
 
 
-def sent(servers, topic="orders"):
-    """Every record there, as it is stored."""
-    stored = [batch for part in servers.cluster.topics[topic] for batch in part.batches]
-    return [record for batch in stored for record in BatchView(batch).records()]
+@pytest.fixture
+def ahead_ms() -> int:
+    return 0
+
+
+@pytest.fixture
+def servers(ahead_ms: int) -> Iterator[TcpServers]:
+    """Their clocks are that far ahead of ours."""
+    with broker_servers(Brokers(2), ahead_ms) as opened:
+        opened.cluster.create("orders")
+        yield opened
 
 
 def deliver(client, way, fields):
@@ -156,11 +164,9 @@ def deliver(client, way, fields):
 @pytest.mark.parametrize("ahead_ms", [24 * HOUR_MS, -24 * HOUR_MS])
 @pytest.mark.parametrize("way", ["produce", "values", "records", "producer"])
 def test_the_first_record_of_a_client_counts_by_the_brokers_clock(connect, servers, way, ahead_ms):
-    servers.cluster.ahead_ms = ahead_ms
-    servers.cluster.create("orders")
     before_ms = now_ms()
     deliver(connect(), way, {"delay_ms": HOUR_MS, "ttl_ms": 48 * HOUR_MS})
-    (record,) = sent(servers)
+    (record,) = servers.cluster.records("orders")
     broker_ms = before_ms + ahead_ms
     assert broker_ms + HOUR_MS <= record.deliver_at_ms < broker_ms + HOUR_MS + SLACK_MS
     expires_ms = record.timestamp_ms + record.ttl_ms
@@ -170,36 +176,33 @@ def test_the_first_record_of_a_client_counts_by_the_brokers_clock(connect, serve
 
 @pytest.mark.parametrize("way", ["produce", "values", "records", "producer"])
 def test_a_broker_without_a_clock_reading_is_assumed_to_have_our_time(connect, servers, way):
-    servers.cluster.ahead_ms = None
-    servers.cluster.create("orders")
+    servers.cluster.now_ms = lambda: 0
     before_ms = now_ms()
     deliver(connect(), way, {"delay_ms": HOUR_MS, "ttl_ms": HOUR_MS})
-    (record,) = sent(servers)
+    (record,) = servers.cluster.records("orders")
     assert before_ms + HOUR_MS <= record.deliver_at_ms <= now_ms() + HOUR_MS
     assert record.ttl_ms == HOUR_MS
 
 
 def test_a_ttl_is_not_touched_when_the_clocks_agree(connect, servers):
-    servers.cluster.create("orders")
     client = connect()
     client.produce("orders", b"1", ttl_ms=5_000)
     client.produce_many("orders", [b"2"], ttl_ms=5_000)
-    assert [record.ttl_ms for record in sent(servers)] == [5_000, 5_000]
+    assert [record.ttl_ms for record in servers.cluster.records("orders")] == [5_000, 5_000]
 
 
 # Gateways.
 
 
-def test_a_gateway_has_the_brokers_time_once_it_has_asked(servers):
-    servers.cluster.ahead_ms = 24 * HOUR_MS
-
+@pytest.mark.parametrize("ahead_ms", [24 * HOUR_MS])
+def test_a_gateway_has_the_brokers_time_once_it_has_asked(servers, ahead_ms):
     async def run():
         gateway = Gateway(lambda: read_addresses(servers.addresses))
         try:
             assert abs(gateway.now_ms() - now_ms()) < SLACK_MS
             await gateway.learn_time()
             asked = len(servers.cluster.requests)
-            assert abs(gateway.now_ms() - now_ms() - 24 * HOUR_MS) < SLACK_MS
+            assert abs(gateway.now_ms() - now_ms() - ahead_ms) < SLACK_MS
             await gateway.learn_time()
             assert len(servers.cluster.requests) == asked
         finally:

@@ -1,16 +1,16 @@
 """Long polls of a session: at a broker that falls silent, and at one that another broker replaces."""
 
-from flotilla.codec.batch.records import encode_payloads
 from flotilla.types.operations import ANY, Fetch, Fetched, GetMetadata, Metadata, OffsetFound
+from flotilla.types.records import Record
 from tests.unit.client.core.test_session import LATEST, ROUTE, cluster_of, with_a_silent_leader
 from tests.unit.client.world import World
 
 
 def test_a_long_poll_leaves_a_silent_broker_as_soon_as_another_call_does():
     world = with_a_silent_leader()
-    world.cluster.topics["orders"][0].append(encode_payloads([b"x"], timestamp_ms=1))
+    world.cluster.produce("orders", 0, Record(b"x"))
     results = world.call(Fetch("orders", 0, 0, 1_000, wait_ms=30_000), ROUTE)
-    world.cluster.topics["orders"][0].leader = 2
+    world.cluster.move("orders", 0, 2)
     world.pass_ms(999)
     assert results == []
     assert world.cluster.count(GetMetadata) == 1
@@ -58,11 +58,10 @@ def test_a_long_poll_at_a_silent_broker_waits_again_when_the_client_was_paused()
 
 def test_a_long_poll_ends_at_a_broker_that_another_one_replaced():
     world = World(cluster_of(3, leader=1))
-    part = world.cluster.topics["orders"][0]
     results = world.call(Fetch("orders", 0, 0, 1_000, wait_ms=30_000), ROUTE)
     world.run()
-    part.leader = 2
-    part.append(encode_payloads([b"x"], timestamp_ms=1))
+    world.cluster.move("orders", 0, 2)
+    world.cluster.produce("orders", 0, Record(b"x"))
     metadata = world.call(GetMetadata(["orders"]), ANY)
     world.run()
     assert isinstance(metadata[0], Metadata)
@@ -75,11 +74,10 @@ def test_a_long_poll_ends_at_a_broker_that_another_one_replaced():
 
 def test_a_redirect_of_one_call_ends_the_long_polls_of_others():
     world = World(cluster_of(3, leader=1))
-    part = world.cluster.topics["orders"][0]
     results = world.call(Fetch("orders", 0, 0, 1_000, wait_ms=30_000), ROUTE)
     world.run()
-    part.leader = 2
-    part.append(encode_payloads([b"x"], timestamp_ms=1))
+    world.cluster.move("orders", 0, 2)
+    world.cluster.produce("orders", 0, Record(b"x"))
     latest = world.call(LATEST, ROUTE)
     world.run()
     assert latest == [OffsetFound(1)]

@@ -6,50 +6,58 @@ from flotilla.client._core.seen_metadata import SeenMetadata
 from flotilla.client._core.session import Session
 from flotilla.client._core.session_options import SessionOptions
 from flotilla.types.address import parse_address
+from flotilla.types.errors import ReplicaBehindError
 from flotilla.types.operations import ANY, CONTROLLER, CreateTopic, GetMetadata, Metadata, TopicInfo, TopicReply
 from tests.unit.client.core.test_session import LATEST, ROUTE, cluster_of
 from tests.unit.client.world import World
 
 
 def test_a_broker_gets_the_index_that_another_one_reported_until_it_reports_it_itself():
-    world = World(cluster_of(3, leader=3), bootstrap=(1,))
-    world.indexes = {1: 40, 3: 30}
-    world.call(GetMetadata(), ANY)
+    cluster = cluster_of(3, leader=3)
+    cluster.move_metadata(1)
+    world = World(cluster, bootstrap=(1,))
+    world.call(LATEST, ROUTE)
     world.run()
-    assert world.needed == []
+    world.needed.clear()
+    cluster.fleet.isolate(3)
+    world.call(CreateTopic("new"), CONTROLLER)
+    world.run()
     results = world.call(LATEST, ROUTE)
     world.run()
     assert results == []
-    assert world.needed == [(3, 40)]
-    world.indexes[3] = 41
-    world.pass_ms(100)
+    assert world.needed == [(3, cluster.node(1).metadata_index)]
+    cluster.fleet.heal(3)
+    world.pass_ms(500)
     assert len(results) == 1
     needed = list(world.needed)
     world.call(LATEST, ROUTE)
     world.run()
     assert world.needed == needed, "the broker has said that it knows as much"
-    assert world.session.seen.index == 41
+    assert world.session.seen.index == cluster.node(3).metadata_index
 
 
 def test_the_answer_to_a_change_moves_the_index():
-    world = World(cluster_of(3), bootstrap=(1,))
-    world.indexes = {1: 7}
+    world = World(cluster_of(1))
+    world.call(LATEST, ROUTE)
+    world.run()
+    before = world.session.seen.index
     results = world.call(CreateTopic("new"), CONTROLLER)
     world.run()
     assert isinstance(results[0], TopicReply)
-    assert world.session.seen.index == 7
+    assert world.session.seen.index == world.cluster.node(1).metadata_index > before
 
 
 def test_a_call_for_any_broker_leaves_one_that_is_behind():
-    world = World(cluster_of(3))
-    world.session.seen.joined(world.cluster.cluster_id)
-    world.session.seen.note(9)
-    world.indexes = {2: 9, 3: 9}
+    cluster = cluster_of(3)
+    world = World(cluster, bootstrap=(1,))
     world.call(LATEST, ROUTE)
     world.run()
+    cluster.fault = lambda node, request: ReplicaBehindError("behind") if node == 1 else None
     results = world.call(GetMetadata(), ANY)
     world.pass_ms(1_000)
     assert [type(result) for result in results] == [Metadata]
+    asked = [node for node, request in cluster.requests if isinstance(request, GetMetadata)]
+    assert asked[-2] == 1 != asked[-1]
 
 
 def test_a_topic_is_described_again_when_something_newer_was_seen():
@@ -63,14 +71,14 @@ def test_a_topic_is_described_again_when_something_newer_was_seen():
     resolve()
     resolve()
     assert world.cluster.count(GetMetadata) == 1
-    world.indexes = {1: 5}
-    world.session.seen.note(5)
+    world.call(CreateTopic("new"), CONTROLLER)
+    world.run()
     resolve()
     assert world.cluster.count(GetMetadata) == 2
     assert all(isinstance(topic, TopicInfo) for topic in found)
     # Without an answer the old description serves.
     world.silent = {1}
-    world.session.seen.note(6)
+    world.session.seen.note(world.session.seen.index + 1)
     resolve()
     world.pass_ms(6_000)
     assert [type(topic) for topic in found] == [TopicInfo] * 4

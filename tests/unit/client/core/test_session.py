@@ -1,6 +1,5 @@
 """Calls find their broker, are repeated when that is safe, and end by their deadline."""
 
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -31,23 +30,24 @@ from flotilla.types.operations import (
     ListOffsets,
     Metadata,
     OffsetFound,
+    PartitionInfo,
     Reply,
     Request,
     TopicReply,
 )
 from flotilla.types.operations.cluster import DescribeReplicas, ReplicasDescribed
 from flotilla.types.operations.request import ANY, CONTROLLER, ONCE, READ, REPEATABLE, Route
-from tests.unit.client.broker import MemoryCluster
+from tests.unit.client.brokers import HELD, Brokers
 from tests.unit.client.world import World
 
 ROUTE = Route("orders", 0)
 LATEST = ListOffsets("orders", 0, -1)
 
 
-def cluster_of(nodes: int, *, leader: int = 1) -> MemoryCluster:
-    cluster = MemoryCluster(nodes)
+def cluster_of(nodes: int, *, leader: int = 1) -> Brokers:
+    cluster = Brokers(nodes).form()
     cluster.create("orders")
-    cluster.topics["orders"][0].leader = leader
+    cluster.move("orders", 0, leader)
     return cluster
 
 
@@ -86,7 +86,7 @@ def test_the_leader_that_a_broker_names_is_followed_at_once():
     world = World(cluster)
     world.call(LATEST, ROUTE)
     world.run()
-    cluster.topics["orders"][0].leader = 2
+    cluster.move("orders", 0, 2)
     results = world.call(LATEST, ROUTE)
     world.run()
     assert results == [OffsetFound(0)]
@@ -94,13 +94,16 @@ def test_the_leader_that_a_broker_names_is_followed_at_once():
 
 
 def test_a_leader_that_is_not_known_is_waited_for():
-    cluster = cluster_of(2, leader=0)
-    world = World(cluster)
+    world = World(cluster_of(3), bootstrap=(1,))
+    for node in (2, 3):
+        world.kill(node)
+    # Without the others the last leader gives up.
+    world.pass_ms(3_000)
     results = world.call(LATEST, ROUTE)
-    world.pass_ms(500)
+    world.pass_ms(3_000)
     assert results == []
-    cluster.topics["orders"][0].leader = 2
-    world.pass_ms(1_000)
+    world.restart(2)
+    world.pass_ms(6_000)
     assert results == [OffsetFound(0)]
 
 
@@ -145,8 +148,9 @@ def test_a_call_to_any_broker_reaches_the_one_that_is_left(alive, is_learned):
 
 def test_clients_begin_at_different_brokers():
     first = []
+    cluster = cluster_of(3)
     for seed in range(30):
-        world = World(cluster_of(3), seed=seed)
+        world = World(cluster, seed=seed)
         world.call(GetMetadata(), ANY)
         world.run()
         first.append(world.dialled[0])
@@ -165,13 +169,13 @@ def test_a_cluster_that_comes_back_is_found_again():
 
 
 def test_the_controller_is_found_and_followed():
-    cluster = MemoryCluster(3)
-    cluster.controller = 2
+    cluster = Brokers(3).form()
+    cluster.move_metadata(2)
     world = World(cluster, bootstrap=(1,))
     results = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
     world.run()
     assert isinstance(results[0], TopicReply)
-    cluster.controller = 3
+    cluster.move_metadata(3)
     results = world.call(CreateTopic("newer"), CONTROLLER, effect=ONCE)
     world.run()
     assert isinstance(results[0], TopicReply)
@@ -179,7 +183,7 @@ def test_the_controller_is_found_and_followed():
 
 @pytest.mark.parametrize("error", [OverloadedError("full"), UnavailableError("no quorum")])
 def test_a_call_that_must_happen_once_is_retried_after_a_passing_refusal(error):
-    cluster = MemoryCluster(1)
+    cluster = Brokers(1).form()
     cluster.fault = refuse(3, error, CreateTopic)
     world = World(cluster)
     results = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
@@ -203,7 +207,7 @@ def test_a_broker_says_when_to_come_back():
 
 @pytest.mark.parametrize("error", [AlreadyExistsError("taken"), InvalidArgumentError("no")])
 def test_a_lasting_error_is_returned_at_once(error):
-    cluster = MemoryCluster(1)
+    cluster = Brokers(1).form()
     cluster.fault = refuse(99, error, CreateTopic)
     world = World(cluster)
     results = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
@@ -213,7 +217,7 @@ def test_a_lasting_error_is_returned_at_once(error):
 
 @pytest.mark.parametrize("error", [OutcomeUnknownError("leadership was lost"), StorageFailedError("disk")])
 def test_a_call_that_must_happen_once_is_not_repeated_when_it_may_have_happened(error):
-    cluster = MemoryCluster(1)
+    cluster = Brokers(1).form()
     cluster.fault = refuse(1, error, CreateTopic)
     world = World(cluster)
     results = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
@@ -223,7 +227,7 @@ def test_a_call_that_must_happen_once_is_not_repeated_when_it_may_have_happened(
 
 
 def test_a_repeatable_call_is_repeated_when_its_outcome_is_unknown():
-    cluster = MemoryCluster(1)
+    cluster = Brokers(1).form()
     cluster.fault = refuse(1, OutcomeUnknownError("leadership was lost"), CreateTopic)
     world = World(cluster)
     results = world.call(CreateTopic("new"), CONTROLLER, effect=REPEATABLE)
@@ -236,7 +240,7 @@ def test_a_repeatable_call_is_repeated_when_its_outcome_is_unknown():
     [(ONCE, True, OutcomeUnknownError), (ONCE, False, OutcomeUnknownError), (READ, False, TopicReply)],
 )
 def test_a_connection_lost_with_a_request_on_it(effect, is_done, expected):
-    cluster = MemoryCluster(1)
+    cluster = Brokers(1).form()
     world = World(cluster)
     world.call(GetMetadata(), ANY)
     world.run()
@@ -253,11 +257,11 @@ def test_a_connection_lost_with_a_request_on_it(effect, is_done, expected):
     world.cut(1)
     world.pass_ms(2_000)
     assert [type(result) for result in results] == [expected]
-    assert ("new" in cluster.topics) is (is_done or expected is TopicReply)
+    assert cluster.has_topic("new") is (is_done or expected is TopicReply)
 
 
 def test_a_request_that_never_left_is_certainly_not_done():
-    world = World(MemoryCluster(1))
+    world = World(Brokers(1).form())
     world.down = {1}
     results = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE, timeout_ms=3_000)
     world.pass_ms(2_999)
@@ -268,7 +272,7 @@ def test_a_request_that_never_left_is_certainly_not_done():
 
 
 def test_a_request_without_an_answer_ends_by_its_deadline_as_unknown():
-    world = World(MemoryCluster(1))
+    world = World(Brokers(1).form())
     world.call(GetMetadata(), ANY)
     world.run()
     world.silent = {1}
@@ -296,8 +300,10 @@ def test_the_last_answer_is_named_when_time_is_up():
 
 
 def with_a_silent_leader(nodes: int = 3, **options: int) -> World:
-    """Node 1 leads and has just fallen silent; the client is connected to it."""
-    world = World(cluster_of(nodes), bootstrap=(1,), options=SessionOptions(**options))
+    """Node 1 leads everything and has just fallen silent; the client is connected to it."""
+    cluster = cluster_of(nodes)
+    cluster.move_metadata(1)
+    world = World(cluster, bootstrap=(1,), options=SessionOptions(**options))
     world.call(LATEST, ROUTE)
     world.run()
     world.silent = {1}
@@ -309,7 +315,7 @@ def test_a_silent_broker_is_left_as_soon_as_another_leads():
     results = world.call(LATEST, ROUTE)
     world.pass_ms(1_700)
     assert results == []
-    world.cluster.topics["orders"][0].leader = 2
+    world.cluster.move("orders", 0, 2)
     world.pass_ms(600)
     assert results == [OffsetFound(0)]
     assert {link.node for link in world.links.values()} >= {2}
@@ -318,16 +324,15 @@ def test_a_silent_broker_is_left_as_soon_as_another_leads():
 
 def test_a_former_suspect_is_asked_when_all_others_are_silent():
     world = with_a_silent_leader(nodes=2)
-    partition = world.cluster.topics["orders"][0]
     first = world.call(LATEST, ROUTE)
-    partition.leader, partition.term = 2, partition.term + 1
+    world.cluster.move("orders", 0, 2)
     world.pass_ms(2_500)
     assert first == [OffsetFound(0)]
     # Node 1 has recovered, but nothing was sent to it since.
     world.silent = {2}
     second = world.call(LATEST, ROUTE)
     world.pass_ms(1_100)
-    partition.leader, partition.term = 1, partition.term + 1
+    world.cluster.move("orders", 0, 1)
     world.pass_ms(2_000)
     assert second == [OffsetFound(0)]
 
@@ -351,7 +356,7 @@ def test_a_slow_broker_gets_nothing_twice_and_others_few_questions():
 def test_any_answer_on_the_connection_prevents_suspicion():
     world = with_a_silent_leader()
     world.silent = set()
-    world.cluster.handle = hold(world, ListOffsets)
+    world.cluster.fault = hold(ListOffsets)
     world.call(LATEST, ROUTE)
     for _ in range(12):
         world.call(Fetch("orders", 0, 0, 1_000), ROUTE)
@@ -364,9 +369,11 @@ def test_only_a_newer_term_counts_against_a_leader_that_is_slow(term):
     world = with_a_silent_leader()
     cluster = world.cluster
     world.call(LATEST, ROUTE)
-    partition = cluster.topics["orders"][0]
-    partition.leader, partition.term = 2, term
+    metadata = cluster.answer("orders", 0, GetMetadata(["orders"]))
+    metadata.topics[0].partitions[0] = PartitionInfo(0, 2, [1, 2, 3], term)
+    cluster.fault = lambda node, request: metadata if isinstance(request, GetMetadata) else None
     world.pass_ms(5_000)
+    assert cluster.count(GetMetadata) > 1
     assert [node for node, request in cluster.requests if isinstance(request, ListOffsets)] == [1, 1]
 
 
@@ -391,7 +398,7 @@ def test_a_call_that_must_happen_once_is_not_sent_to_the_next_leader():
     world = with_a_silent_leader()
     results = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
     world.pass_ms(500)
-    world.cluster.controller = 2
+    world.cluster.move_metadata(2)
     world.pass_ms(2_000)
     assert [type(result) for result in results] == [OutcomeUnknownError]
     assert world.cluster.count(CreateTopic) == 1
@@ -423,7 +430,7 @@ def test_a_call_that_comes_later_to_a_silent_broker_has_others_asked_at_once():
     world = with_a_silent_leader()
     world.call(LATEST, ROUTE, timeout_ms=1_200)
     world.pass_ms(5_000)
-    world.cluster.topics["orders"][0].leader = 2
+    world.cluster.move("orders", 0, 2)
     results = world.call(LATEST, ROUTE)
     world.pass_ms(100)
     assert results == [OffsetFound(0)]
@@ -439,14 +446,14 @@ def test_a_silent_broker_is_dropped_even_if_all_its_calls_are_cancelled():
     assert not world.links
 
 
-def hold(world: World, kind: type[Request]):
-    """A cluster that takes requests of a kind and does not answer them."""
-    handle = world.cluster.handle
-    return lambda node, request, done: None if isinstance(request, kind) else handle(node, request, done)
+def hold(kind: type[Request]):
+    """A fault that takes requests of a kind and does not answer them."""
+    return lambda node, request: HELD if isinstance(request, kind) else None
 
 
 def test_a_long_poll_may_be_silent_for_longer():
     world = World(cluster_of(1), options=SessionOptions(answer_ms_max=1_000))
+    world.cluster.fault = hold(Fetch)
     results = world.call(Fetch("orders", 0, 0, 1_000, wait_ms=3_000), ROUTE)
     world.pass_ms(3_900)
     assert world.cluster.count(Fetch) == 1
@@ -468,7 +475,7 @@ def test_a_dead_address_does_not_hold_calls_for_long():
 
 
 def test_a_topic_that_does_not_exist_is_asked_for_more_than_once():
-    cluster = MemoryCluster(1)
+    cluster = Brokers(1).form()
     world = World(cluster)
     results = world.call(LATEST, ROUTE)
     world.run()
@@ -501,15 +508,11 @@ def test_a_leader_that_has_not_heard_of_its_topic_yet_is_asked_again(request_: R
 
 def test_a_topic_is_missing_only_if_the_controller_says_so():
     cluster = cluster_of(2, leader=2)
-    cluster.controller = 2
-
-    def lag(node, request):
-        """Node 1 has not heard of the topic, however often it is asked."""
-        if node == 1 and isinstance(request, GetMetadata):
-            return replace(cluster.answer(2, GetMetadata(["orders"])), topics=[])
-        return None
-
-    cluster.fault = lag
+    cluster.move_metadata(2)
+    metadata = cluster.answer("orders", 0, GetMetadata(["orders"]))
+    metadata.topics.clear()
+    # Node 1 has not heard of the topic, however often it is asked.
+    cluster.fault = lambda node, request: metadata if node == 1 and isinstance(request, GetMetadata) else None
     world = World(cluster, bootstrap=(1,))
     results = world.call(LATEST, ROUTE)
     world.pass_ms(5_000)
@@ -617,8 +620,8 @@ def test_a_broker_that_speaks_something_else_is_left():
 
 @pytest.mark.parametrize(("effect", "expected"), [(READ, UnknownError), (ONCE, OutcomeUnknownError)])
 def test_an_answer_of_another_kind_is_no_answer(effect, expected):
-    cluster = MemoryCluster(1)
-    cluster.answer = lambda node, request: Done()
+    cluster = Brokers(1).form()
+    cluster.fault = lambda node, request: Done()
     world = World(cluster)
     results = world.call(CreateTopic("new"), ANY, effect=effect)
     world.run()
@@ -633,8 +636,7 @@ def test_a_fetch_brings_batches():
 
 
 def test_a_topic_to_be_written_to_comes_to_be():
-    cluster = MemoryCluster(1)
-    cluster.auto_create = True
+    cluster = Brokers(1, auto_create_topics=True).form()
     world = World(cluster)
     found = []
     world.session.resolve("fresh", world.now_ms + 5_000, found.append, world.now_ms, create=True)
@@ -644,8 +646,8 @@ def test_a_topic_to_be_written_to_comes_to_be():
 
 @pytest.mark.parametrize("create", [True, False])
 def test_a_topic_that_does_not_come_to_be_is_said_to_be_missing_at_once(create):
-    cluster = MemoryCluster(2)
-    cluster.controller = 2
+    cluster = Brokers(2).form()
+    cluster.move_metadata(2)
     world = World(cluster, bootstrap=(1,))
     found = []
     world.session.resolve("fresh", world.now_ms + 60_000, found.append, world.now_ms, create=create)
@@ -655,7 +657,7 @@ def test_a_topic_that_does_not_come_to_be_is_said_to_be_missing_at_once(create):
 
 
 def test_a_topic_that_is_being_made_is_waited_for():
-    cluster = MemoryCluster(1)
+    cluster = Brokers(1, auto_create_topics=True).form()
     cluster.fault = lambda node, request: (
         UnavailableError("no controller is known") if isinstance(request, GetMetadata) else None
     )
@@ -664,14 +666,13 @@ def test_a_topic_that_is_being_made_is_waited_for():
     world.session.resolve("fresh", world.now_ms + 60_000, found.append, world.now_ms, create=True)
     world.pass_ms(20_000)
     assert found == []
-    cluster.auto_create = True
     cluster.fault = lambda node, request: None
     world.pass_ms(2_000)
     assert [topic.name for topic in found] == ["fresh"]
 
 
 def test_closing_ends_the_search_for_a_topic():
-    world = World(MemoryCluster(1))
+    world = World(Brokers(1).form())
     world.silent = {1}
     found = []
     world.session.resolve("fresh", world.now_ms + 5_000, found.append, world.now_ms, create=True)

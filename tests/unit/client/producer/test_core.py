@@ -13,11 +13,10 @@ from flotilla.client.producer._core import ProducerCore
 from flotilla.client.producer._record_buffer import PROMPT_COUNT_MAX, RecordBuffer, record_bytes
 from flotilla.client.producer.options import LINGER_MS_DEFAULT, ProducerOptions, producer_parameters
 from flotilla.client.producer.partitioner import partition_of
-from flotilla.codec.batch.records import decode_batch
 from flotilla.types.errors import ConnectionClosedError, DeadlineError, InvalidArgumentError, OverloadedError
-from flotilla.types.operations import Produce
+from flotilla.types.operations import CONTROLLER, AlterTopic, Produce
 from flotilla.types.records import Record
-from tests.unit.client.broker import MemoryCluster
+from tests.unit.client.brokers import Brokers
 from tests.unit.client.world import World
 
 
@@ -26,7 +25,7 @@ class Bench:
 
     def __init__(self, partitions: int = 1, **options) -> None:
         self.options = ProducerOptions(**options)
-        self.cluster = MemoryCluster(1)
+        self.cluster = Brokers().form()
         self.cluster.create("orders", partitions)
         self.world = World(self.cluster)
         self.released: list[Batch] = []
@@ -131,10 +130,11 @@ def test_keys_have_their_partition_and_the_rest_is_spread_by_batches():
         bench.add(Record(b"%d" % number))
     bench.core.flush(bench.world.now_ms)
     bench.world.run()
-    for number, part in enumerate(bench.cluster.topics["orders"]):
+    for number in range(4):
         expected = [key for key in range(200) if partition_of(b"%d" % key, 4) == number]
-        assert part.values().count(b"k") == len(expected)
-        assert len(part.values()) > len(expected)
+        stored = [record.payload for record in bench.cluster.records("orders", number)]
+        assert stored.count(b"k") == len(expected)
+        assert len(stored) > len(expected)
 
 
 #: None is a plain value.
@@ -161,7 +161,7 @@ def test_values_and_records_that_follow_each_other_keep_order_and_times(kinds, o
     bench.core.flush(bench.world.now_ms)
     bench.world.run()
     assert bench.buffer.used_bytes == 0
-    stored = [record for batch in bench.cluster.topics["orders"][0].batches for record in decode_batch(batch)]
+    stored = bench.cluster.records("orders")
     for priority, records in sent.items():
         assert [record for record in stored if record.priority == priority] == records
 
@@ -295,8 +295,10 @@ def test_the_shortest_deadline_of_a_batch_holds():
 
 def test_more_partitions_are_used_when_they_are_known():
     bench = Bench(partitions=1)
-    bench.cluster.topics["orders"].append(bench.cluster.topics["orders"][0].__class__(1))
-    bench.world.session.routes.learn(bench.cluster.describe("orders"))
+    bench.world.call(AlterTopic("orders", 2), CONTROLLER)
+    bench.world.run()
+    bench.world.session.resolve("orders", bench.world.now_ms + 1_000, lambda topic: None, bench.world.now_ms)
+    bench.world.run()
     bench.pump()
     assert bench.buffer.partitions == 2
 

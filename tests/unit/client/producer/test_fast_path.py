@@ -39,13 +39,13 @@ class Produces:
         handle = servers.cluster.handle
         self._run = servers.run
 
-        def hold(node, request, done):
+        def hold(node, request, done, *needed):
             if not isinstance(request, Produce):
-                return handle(node, request, done)
+                return handle(node, request, done, *needed)
             self.count += 1
             if self.count not in unanswered:
-                return handle(node, request, done)
-            handle(node, request, lambda answer: self.withheld.append((done, answer)))
+                return handle(node, request, done, *needed)
+            handle(node, request, lambda answer: self.withheld.append((done, answer)), *needed)
             self.seen.set()
             return None
 
@@ -100,7 +100,7 @@ def test_a_broker_that_has_started_again(servers, client):
 
 
 def test_another_leader(servers, client):
-    servers.cluster.topics["orders"][0].leader = 2
+    servers.cluster.move("orders", 0, 2)
     sent = [b"%d" % number for number in range(2 * WORTH_WANTS)]
     for payload in sent:
         client.produce("orders", payload)

@@ -530,13 +530,13 @@ def test_a_delivery_damaged_in_transit_fails_and_is_an_error():
     world.produce(b"good")
     handle = world.cluster.handle
 
-    def damaged(node, request, done):
+    def damaged(node, request, done, *needed):
         def answered(result):
             for delivery in result.deliveries if isinstance(result, Polled) else ():
                 delivery.batch = bytes(delivery.batch)[:-1] + b"?"
             done(result)
 
-        return handle(node, request, answered)
+        return handle(node, request, answered, *needed)
 
     world.cluster.handle = damaged
     consumer = world.consumer()

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,15 +10,7 @@ import pytest
 from flotilla import AsyncClient, InvalidArgumentError, LeaseExpiredError, NotFoundError, Receipt, Reject, Retry
 from flotilla.types.errors import OutcomeUnknownError, UnavailableError
 from flotilla.types.operations.queue import Extend, Poll, Settle
-from tests.unit.client.broker_servers import broker_servers
-from tests.unit.client.brokers import Brokers
 from tests.unit.client.shells import Shell, TcpServers
-
-
-@pytest.fixture
-def servers() -> Iterator[TcpServers]:
-    with broker_servers(Brokers(2)) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -22,19 +22,11 @@ from flotilla import (
 )
 from flotilla.types.errors import NotFoundError
 from flotilla.types.operations.queue import Extend
-from tests.unit.client.broker_servers import broker_servers
-from tests.unit.client.brokers import Brokers
 from tests.unit.client.queue.test_shells import many, until
 from tests.unit.client.shells import TcpServers
 from tests.unit.runtime.exposition import parse
 
 GROUP = "workers"
-
-
-@pytest.fixture
-def servers() -> Iterator[TcpServers]:
-    with broker_servers(Brokers(2)) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -5,62 +5,26 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from flotilla import InvalidArgumentError, OffsetOutOfRangeError
-from flotilla.broker.ports import Cancel, Done
 from flotilla.client._core.calls import ClientCall
 from flotilla.client._core.session_options import SessionOptions
 from flotilla.client.reader._replica_choice import LEADER, NEAREST, SPREAD, ReplicaChoice
-from flotilla.codec.batch.records import encode_batch
 from flotilla.types.errors import FlotillaError, NotLeaderError, ReplicaBehindError
 from flotilla.types.ids import NO_NODE
-from flotilla.types.operations import Fetch, GetMetadata, Produce, Request, TopicInfo
+from flotilla.types.operations import Fetch, GetMetadata, Request
 from flotilla.types.operations.request import Route
 from flotilla.types.records import Record
-from tests.unit.client.broker import MemoryCluster, Partition
+from tests.unit.client.broker_servers import broker_servers
+from tests.unit.client.brokers import Brokers
 from tests.unit.client.shells import Shell, TcpServers
 from tests.unit.client.world import World
 
 TOPIC = "orders"
 
 
-class ReplicatedCluster(MemoryCluster):
-    """Every node has a replica of everything. Those that are behind say so."""
-
-    def __init__(self, nodes: int = 3) -> None:
-        super().__init__(nodes)
-        self.behind: set[int] = set()
-        #: Nodes that have lost their replicas without the metadata knowing.
-        self.moved: set[int] = set()
-        self._is_any_replica = False
-
-    def describe(self, topic: str) -> TopicInfo:
-        found = super().describe(topic)
-        for part in found.partitions:
-            part.replicas = list(self.addresses)
-        return found
-
-    def handle(self, node: int, request: Request, done: Done) -> Cancel | None:
-        self._is_any_replica = isinstance(request, Fetch) and request.is_any_replica
-        return super().handle(node, request, done)
-
-    def _answer(self, node: int, request: Request) -> object:
-        self._is_any_replica = isinstance(request, Fetch) and request.is_any_replica
-        return super()._answer(node, request)
-
-    def _partition(self, node: int, topic: str, number: int) -> Partition:
-        if not self._is_any_replica:
-            return super()._partition(node, topic, number)
-        leader = self.topics[topic][number].leader
-        if node in self.moved:
-            raise NotLeaderError(leader, self.addresses[leader])
-        if node in self.behind:
-            raise ReplicaBehindError("cut off")
-        return super()._partition(leader, topic, number)
-
-
 # The choice.
 
 
-def world(cluster: MemoryCluster, **options: object) -> World:
+def world(cluster: Brokers, **options: object) -> World:
     """One whose session knows the topic and its replicas."""
     made = World(cluster, options=SessionOptions(**options))  # type: ignore[arg-type]
     made.session.resolve(TOPIC, made.now_ms + 1_000, lambda result: None, made.now_ms)
@@ -69,20 +33,20 @@ def world(cluster: MemoryCluster, **options: object) -> World:
 
 
 @pytest.fixture
-def cluster() -> ReplicatedCluster:
-    cluster = ReplicatedCluster()
+def cluster() -> Brokers:
+    cluster = Brokers(3).form()
     cluster.create(TOPIC, 3)
     return cluster
 
 
-def test_the_leader_is_asked_unless_something_else_is_said(cluster: ReplicatedCluster) -> None:
+def test_the_leader_is_asked_unless_something_else_is_said(cluster: Brokers) -> None:
     session = world(cluster).session
     assert ReplicaChoice(session, TOPIC, LEADER).choose(0) == NO_NODE
     assert ReplicaChoice(session, "unknown", SPREAD).choose(0) == NO_NODE
     assert ReplicaChoice(session, TOPIC, SPREAD).choose(7) == NO_NODE
 
 
-def test_each_reader_begins_at_another_replica(cluster: ReplicatedCluster) -> None:
+def test_each_reader_begins_at_another_replica(cluster: Brokers) -> None:
     session = world(cluster).session
     readers = [ReplicaChoice(session, TOPIC, SPREAD) for _ in range(3)]
     for partition in range(3):
@@ -91,7 +55,7 @@ def test_each_reader_begins_at_another_replica(cluster: ReplicatedCluster) -> No
     assert readers[0].choose(0) == readers[0].choose(0)
 
 
-def test_a_replica_that_could_not_answer_is_avoided_for_longer_each_time(cluster: ReplicatedCluster) -> None:
+def test_a_replica_that_could_not_answer_is_avoided_for_longer_each_time(cluster: Brokers) -> None:
     made = world(cluster)
     reader = ReplicaChoice(made.session, TOPIC, SPREAD)
     first = reader.choose(0)
@@ -111,14 +75,14 @@ def test_a_replica_that_could_not_answer_is_avoided_for_longer_each_time(cluster
     assert reader.choose(0) == first
 
 
-def test_when_no_replica_is_left_the_leader_is_asked(cluster: ReplicatedCluster) -> None:
+def test_when_no_replica_is_left_the_leader_is_asked(cluster: Brokers) -> None:
     reader = ReplicaChoice(world(cluster).session, TOPIC, SPREAD)
     for node in (1, 2, 3):
         reader.failed(0, node)
     assert reader.choose(0) == NO_NODE
 
 
-def test_a_broker_that_is_silent_is_not_chosen(cluster: ReplicatedCluster) -> None:
+def test_a_broker_that_is_silent_is_not_chosen(cluster: Brokers) -> None:
     made = world(cluster)
     reader = ReplicaChoice(made.session, TOPIC, SPREAD)
     first = reader.choose(0)
@@ -128,7 +92,7 @@ def test_a_broker_that_is_silent_is_not_chosen(cluster: ReplicatedCluster) -> No
     assert reader.choose(0) not in (first, NO_NODE)
 
 
-def test_the_nearest_is_here_or_answers_soonest(cluster: ReplicatedCluster) -> None:
+def test_the_nearest_is_here_or_answers_soonest(cluster: Brokers) -> None:
     made = world(cluster)
     reader = ReplicaChoice(made.session, TOPIC, NEAREST)
     routes = made.session.routes
@@ -145,7 +109,7 @@ def test_the_nearest_is_here_or_answers_soonest(cluster: ReplicatedCluster) -> N
     assert ReplicaChoice(here.session, TOPIC, NEAREST).choose(0) == 1
 
 
-def test_round_trips_are_measured_when_a_connection_opens(cluster: ReplicatedCluster) -> None:
+def test_round_trips_are_measured_when_a_connection_opens(cluster: Brokers) -> None:
     made = World(cluster, bootstrap=(2,))
     made.call(GetMetadata([TOPIC]), Route())
     made.act()
@@ -162,17 +126,19 @@ def test_round_trips_are_measured_when_a_connection_opens(cluster: ReplicatedClu
 
 @pytest.fixture
 def servers() -> Iterator[TcpServers]:
-    cluster = ReplicatedCluster()
-    cluster.create(TOPIC, 1)
-    for _ in range(3):
-        cluster.topics[TOPIC][0].append(encode_batch([Record(b"x")]))
-    opened = TcpServers(cluster=cluster)
-    yield opened
-    opened.close()
+    with broker_servers(Brokers(3)) as opened:
+        opened.cluster.create(TOPIC)
+        for _ in range(3):
+            opened.cluster.produce(TOPIC, 0, Record(b"x"))
+        yield opened
 
 
 def first_records(reader: Shell, count: int = 3) -> list[int]:
     return [message.offset for message in reader.take(count)]
+
+
+def is_of_any(request: Request) -> bool:
+    return isinstance(request, Fetch) and request.is_any_replica
 
 
 def fetches(servers: TcpServers) -> list[tuple[int, Fetch]]:
@@ -191,9 +157,11 @@ def test_readers_are_served_by_replicas(connect: Callable[..., Shell], servers: 
 
 
 def test_a_replica_that_is_behind_is_passed_over(connect: Callable[..., Shell], servers: TcpServers) -> None:
-    assert isinstance(servers.cluster, ReplicatedCluster)
-    servers.cluster.behind = {2}
-    servers.cluster.moved = {3}
+    refusals: dict[int, FlotillaError] = {
+        2: ReplicaBehindError("cut off"),
+        3: NotLeaderError(1, servers.cluster.addresses[1]),
+    }
+    servers.cluster.fault = lambda node, request: refusals.get(node) if is_of_any(request) else None
     client = connect()
     readers = [client.reader(TOPIC, offset=0, read_from="spread") for _ in range(3)]
     assert [first_records(reader) for reader in readers] == [[0, 1, 2]] * 3
@@ -201,8 +169,7 @@ def test_a_replica_that_is_behind_is_passed_over(connect: Callable[..., Shell], 
 
 
 def test_when_all_are_behind_the_leader_answers(connect: Callable[..., Shell], servers: TcpServers) -> None:
-    assert isinstance(servers.cluster, ReplicatedCluster)
-    servers.cluster.behind = {1, 2, 3}
+    servers.cluster.fault = lambda node, request: ReplicaBehindError("cut off") if is_of_any(request) else None
     reader = connect().reader(TOPIC, offset=0, read_from="spread")
     assert first_records(reader) == [0, 1, 2]
     served = fetches(servers)
@@ -215,11 +182,7 @@ def test_a_broker_that_is_gone_is_passed_over(connect: Callable[..., Shell], ser
     readers = [client.reader(TOPIC, offset=0, read_from="spread") for _ in range(3)]
     assert [first_records(reader, 1) for reader in readers] == [[0]] * 3
     servers.shut(3)
-
-    async def produce() -> None:
-        servers.cluster.answer(1, Produce(TOPIC, 0, encode_batch([Record(b"y")])))
-
-    servers.run(produce())
+    servers.cluster.produce(TOPIC, 0, Record(b"y"))
     assert [first_records(reader, 3) for reader in readers] == [[1, 2, 3]] * 3
 
 
@@ -242,7 +205,7 @@ def test_an_unknown_choice_of_replicas_is_refused(connect: Callable[..., Shell])
         connect().reader(TOPIC, read_from="mars")
 
 
-def test_a_replica_that_stops_speaking_does_not_hold_its_readers_for_long(cluster: ReplicatedCluster) -> None:
+def test_a_replica_that_stops_speaking_does_not_hold_its_readers_for_long(cluster: Brokers) -> None:
     made = world(cluster)
     results: list[object] = []
     made.silent = {2}

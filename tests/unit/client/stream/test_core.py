@@ -17,15 +17,15 @@ from flotilla.types.operations import EARLIEST, LATEST, AlterTopic, Request, Top
 from flotilla.types.operations.queue import FROM_OFFSET, FROM_TIME, Start
 from flotilla.types.operations.stream import ClaimPartition, Heartbeat, JoinGroup, LeaveGroup
 from flotilla.types.records import Record
-from tests.unit.client.broker_world import BrokerWorld
 from tests.unit.client.stream_brokers import GROUP, TOPIC, StreamBrokers
+from tests.unit.client.world import World
 
 
 @dataclass
 class Application:
     """The application of a member: takes over owned partitions, and gives up recalled ones."""
 
-    world: BrokerWorld
+    world: World
     core: StreamMember
     owned: dict[int, OwnedPartition] = field(default_factory=dict)
     recalls: list[tuple[list[int], bool]] = field(default_factory=list)
@@ -57,7 +57,7 @@ def cluster() -> StreamBrokers:
 
 
 def member(cluster: StreamBrokers, name: str = "one", **options: object) -> Application:
-    world = BrokerWorld(cluster, seed=len(name))
+    world = World(cluster, seed=len(name))
     core = StreamMember(
         world.session,
         TOPIC,
@@ -171,7 +171,7 @@ def test_a_leavers_partitions_go_to_the_others(cluster: StreamBrokers) -> None:
 
 
 def test_a_member_that_never_joined_leaves_without_a_request(cluster: StreamBrokers) -> None:
-    world = BrokerWorld(cluster)
+    world = World(cluster)
     core = StreamMember(world.session, TOPIC, GROUP, "one", StreamOptions(), client="", news=lambda: None)
     ended: list[FlotillaError | None] = []
     core.leave(ended.append, 1_000, world.now_ms)
@@ -203,7 +203,7 @@ def test_an_application_that_does_not_poll_loses_recalled_partitions(cluster: St
 
 
 def test_a_partition_assigned_and_recalled_before_the_application_looks(cluster: StreamBrokers) -> None:
-    world = BrokerWorld(cluster)
+    world = World(cluster)
     core = StreamMember(world.session, TOPIC, GROUP, "one", StreamOptions(), client="", news=lambda: None)
     core.begin(world.now_ms)
     world.run()
