@@ -32,9 +32,11 @@ def broker_servers(brokers: Brokers, ahead_ms: int = 0) -> Iterator[TcpServers]:
     brokers.now_ms = now_ms  # type: ignore[method-assign]
     opened.do(now_ms)
     task = opened.do(lambda: asyncio.get_running_loop().create_task(pass_time()))
-    yield opened
-    opened.do(task.cancel)
-    opened.close()
+    try:
+        yield opened
+    finally:
+        opened.do(task.cancel)
+        opened.close()
 
 
 def _now_ms() -> int:

@@ -10,11 +10,15 @@ from flotilla.client.queue._settlements import Settlements, Settler
 from flotilla.client.queue.outcome import Outcome
 from flotilla.sim.whole.mutants.mutant import WholeMutant
 from flotilla.types.errors import FlotillaError
+from flotilla.types.operations import LeaseRange
 from flotilla.types.records import Record
 
 
 def _never_renew(original: Any) -> Any:
-    return lambda self: []
+    def extend(self: LeaseRenewal, topic_id: int, number: int, ranges: list[LeaseRange]) -> None:
+        """The consumer believes that they are extended."""
+
+    return extend
 
 
 class _Unheard:
@@ -47,7 +51,7 @@ MUTANTS: Final = (
     WholeMutant(
         "never-renew",
         "leases of messages in hand are not renewed",
-        ((LeaseRenewal, "due", _never_renew),),
+        ((LeaseRenewal, "_extend", _never_renew),),
         ("queue",),
     ),
     WholeMutant(
