@@ -7,6 +7,7 @@ from typing import Any
 
 import uvloop
 
+from flotilla import machine
 from flotilla.replica.ports import Load
 from flotilla.runtime.load_pool import LoadPool
 from flotilla.types.errors import FlotillaError, StorageFailedError
@@ -83,6 +84,37 @@ def test_errors_are_outcomes_and_a_bug_ends_one_load() -> None:
             "reading a file failed: KeyError('a bug')",
             "None",
         ]
+
+    run(scenario)
+
+
+class OneThread(machine.Machine):
+    """A machine whose threads are the caller's."""
+
+    def lane(self, name: str) -> machine.Lane:
+        return CallersLane()
+
+
+class CallersLane(machine.Lane):
+    def put(self, action: Callable[[], None]) -> None:
+        action()
+
+    def close(self, wait_s: float | None = None) -> None:
+        pass
+
+
+def test_a_load_that_failed_is_reported_and_the_next_one_runs() -> None:
+    async def scenario(outcomes: Outcomes, pool: LoadPool) -> None:
+        def fail() -> None:
+            raise StorageFailedError("bad sector")
+
+        before = machine.enter(OneThread())
+        pool.submit(FakeLoad(1, fail))
+        pool.submit(FakeLoad(1))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        machine.enter(before)
+        assert [str(error) for _, error in outcomes.found] == ["bad sector", "None"]
 
     run(scenario)
 

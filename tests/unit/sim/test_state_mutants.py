@@ -27,6 +27,7 @@ from flotilla.client.producer._partition_lane import PartitionLane
 from flotilla.client.queue._settlements import Settlements
 from flotilla.client.stream._core import StreamMember, _Partition
 from flotilla.client.transaction.aio import AsyncTransaction
+from flotilla.machine import Lane
 from flotilla.metadata.stream_groups import StreamGroup, StreamGroupTable
 from flotilla.partition.commands.partition_commands import SettleRuns
 from flotilla.partition.leader.group_delivery import GroupDelivery
@@ -36,7 +37,9 @@ from flotilla.partition.offset_runs import Run
 from flotilla.partition.state.group import Death, GroupState
 from flotilla.partition.state.group_table import GroupTable
 from flotilla.partition.state.transactions import Part, Staging
+from flotilla.replica.ports import Load
 from flotilla.runtime.confirmations import Confirmations
+from flotilla.runtime.load_pool import LoadPool
 from flotilla.runtime.pause_detector import PauseDetector
 from flotilla.sim.mutants.replacement import Replacement, replaced
 from flotilla.storage import block, framing
@@ -66,6 +69,7 @@ from tests.unit.partition.leader import test_key_order as key_order
 from tests.unit.partition.leader import test_queue_leader as queue_leader
 from tests.unit.partition.state import test_fences as fences
 from tests.unit.partition.state import test_group as group
+from tests.unit.runtime import test_load_pool as load_pool
 from tests.unit.runtime import test_node as node
 from tests.unit.storage import test_salt as salt
 
@@ -307,6 +311,16 @@ def _overtake(original: Any) -> Any:
     return next_to_send
 
 
+def _lose_failed_loads(original: Any) -> Any:
+    """A load that failed is never reported."""
+
+    def deliver(self: LoadPool, thread: Lane, load: Load, error: FlotillaError | None) -> None:
+        if error is None:
+            original(self, thread, load, error)
+
+    return deliver
+
+
 def _log() -> Any:
     log = new_log()
     log.append(count=10)
@@ -437,6 +451,10 @@ MUTANTS: dict[str, tuple[Replacement, Callable[[], None]]] = {
     "overtake": (
         (PartitionLane, "_next_to_send", _overtake),
         partition_lane.test_a_batch_that_comes_back_leaves_before_those_that_wait,
+    ),
+    "lose-failed-loads": (
+        (LoadPool, "_deliver", _lose_failed_loads),
+        load_pool.test_a_load_that_failed_is_reported_and_the_next_one_runs,
     ),
     "own-beginning": (
         (ClusterClock, "may_lead", _own_beginning),

@@ -7,7 +7,6 @@ from flotilla.frontends.tcp.connection import Connection
 from flotilla.peers.connection import PeerConnection
 from flotilla.peers.link import PeerLink
 from flotilla.runtime.io_thread import IoThread
-from flotilla.runtime.load_pool import LoadPool
 from flotilla.sim.whole.mutants.mutant import WholeMutant
 
 
@@ -27,14 +26,6 @@ def _report_before_writing(original: Any) -> Any:
             self._loop.call_soon(self._deliver)
 
     return submit
-
-
-def _lose_failed_loads(original: Any) -> Any:
-    def deliver(self: LoadPool, thread: Any, load: Any, error: Any) -> None:
-        if error is None:
-            original(self, thread, load, error)
-
-    return deliver
 
 
 def _dial_once(original: Any) -> Any:
@@ -60,14 +51,6 @@ MUTANTS: Final = (
         ((IoThread, "submit", _report_before_writing),),
         ("log",),
         ("blackout", "power", "power-in-write"),
-        60,
-    ),
-    WholeMutant(
-        "lose-failed-loads",
-        "a load that failed is never reported",
-        ((LoadPool, "_deliver", _lose_failed_loads),),
-        ("log", "stream"),
-        ("read-fails", "slow-disk", "restart", "kill"),
         60,
     ),
     WholeMutant(
