@@ -158,7 +158,7 @@ class Journal:
 
     @property
     def is_low(self) -> bool:
-        """Only the rest of one file is left to write to: of the reserve, or of another one while there is no reserve."""
+        """Only the rest of one file is left to write to: of the reserve, or of another one while there is none."""
         is_last = self.is_reserve or not self.has_reserve
         return is_last and (self.spare is None or self.spare.number < self.number)
 
