@@ -650,9 +650,9 @@ class AsyncClient:
 
     async def _follow(self, message: Leased[Any], following: Next, timeout_ms: int) -> Receipt:
         """For `then` of a message."""
-        topic, payload, key, partition, fields = following
+        topic, payload, key, partition, fields, result = following
         async with self.transaction(timeout_ms=timeout_ms) as transaction:
-            await transaction.ack(message)
+            await transaction.ack(message, result=result)
             await transaction.produce(topic, payload, key=key, partition=partition, **fields)
         return transaction.receipts[0]
 

@@ -22,6 +22,7 @@ from flotilla.client.admin.users import Quotas as Quotas
 from flotilla.client.admin.users import Roles as Roles
 from flotilla.client.admin.users import Users as Users
 from flotilla.client.app.app import App as App
+from flotilla.client.app.task import Chain as Chain
 from flotilla.client.app.task import Sent as Sent
 from flotilla.client.app.task import Task as Task
 from flotilla.client.app.worker import AppWorker as AppWorker

@@ -14,6 +14,8 @@ from flotilla.types.ids import Offset
 from flotilla.types.topics import NAME_LENGTH_MAX
 
 TASK_TYPE_HEADER: Final = "flotilla-task-type"
+#: The names of the tasks that follow, as a JSON array.
+TASK_THEN_HEADER: Final = "flotilla-task-then"
 #: A queue's topic is this and its name.
 QUEUE_PREFIX: Final = "tasks."
 #: The queue group of the workers of every queue.

@@ -372,3 +372,79 @@ def test_a_result_that_cannot_be_kept_fails_no_task(app):
     for each in sent:
         with pytest.raises(ForgottenError):
             each.result()
+
+
+def test_a_chain_calls_each_task_with_what_the_one_before_returned(app):
+    @app.task(topic="pages")
+    async def fetch(url: str) -> str:
+        return f"page of {url}"
+
+    @app.task(topic="words", priority=4)
+    def count(page: str) -> int:
+        return len(page.split())
+
+    @app.task(topic="words")
+    def done():
+        seen.append((app.current_message.key, app.current_message.headers))
+
+    seen = []
+    sent = fetch.then(count).then(done).send_with_options(("x",), key=b"k", priority=1)
+    assert [name for name, _ in app.client.peek("pages", sent.partition)[0].headers] == [
+        "flotilla-task-type",
+        "flotilla-task-then",
+    ]
+    app.run(burst=True)
+    assert seen == [(b"k", (("flotilla-task-type", b"done"),))]
+    assert sent.result(timeout_ms=5_000) == "page of x"
+    counted, ended = app.client.peek("words", 0)
+    assert (json.loads(counted.payload), counted.priority, ended.payload) == ({"page": "page of x"}, 4, b"{}")
+    for topic, acked in (("pages", 1), ("words", 2)):
+        group = app.client.describe_group(topic, "workers")
+        assert (group.acked_total, group.failed_total, group.lag) == (acked, 0, 0)
+
+
+def test_a_step_that_fails_sends_nothing_and_one_that_does_not_fit_is_rejected(app, broker):
+    hooks = []
+    app.on_error(lambda task, message, error: hooks.append(("error", task.name)))
+    app.on_reject(lambda task, message, error: hooks.append(("reject", str(error))))
+
+    @app.task(topic="first")
+    def first(text: str) -> str:
+        if app.current_message.attempt == 1:
+            raise OSError("no network")
+        return text
+
+    @app.task(topic="second")
+    def second(number: int): ...
+
+    first.then(second).send("seven")
+    app.run(burst=True)
+    broker.advance(minutes=1)
+    app.run(burst=True)
+    assert hooks[0] == ("error", "first")
+    assert len(hooks) == 2
+    assert hooks[1][1].startswith("task second cannot follow first: number")
+    assert app.client.peek("second", 0) == []
+    (letter,) = app.client.dead_letters("first", "workers").list()
+    assert "cannot follow" in letter.reason
+
+
+def test_chains_are_checked(app):
+    @app.task(topic="first")
+    def first() -> int:
+        return called.append(1) or 1
+
+    @app.task
+    def add(a: int, b: int): ...
+
+    called = []
+    with pytest.raises(InvalidArgumentError, match="more than one argument"):
+        first.then(add)
+    # One that follows is of another version: nothing is done before it is there.
+    app.client.produce("first", b"{}", headers={"flotilla-task-then": '["later"]'})
+    app.client.produce("first", b"{}", headers={"flotilla-task-then": "later"})
+    app.run(burst=True)
+    assert called == []
+    group = app.client.describe_group("first", "workers")
+    assert (group.lag, group.dead_total) == (1, 1)
+    assert group.failed_total

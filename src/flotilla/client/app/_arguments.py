@@ -67,6 +67,14 @@ class Signature:
         self._read(plain)
         return json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
+    def takes(self, count: int) -> bool:
+        """Whether so many arguments without names are a call."""
+        try:
+            self._signature.bind(*[None] * count)
+        except TypeError:
+            return False
+        return True
+
     def decode(self, payload: bytes) -> dict[str, Any]:
         """The arguments by name. Raises InvalidArgumentError."""
         try:

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 from flotilla.client.admin.schedules import Missed
-from flotilla.client.app.task import Task
+from flotilla.client.app.task import AnyTask as AnyTask
 from flotilla.client.message import AnyMessage
 
-AnyTask: TypeAlias = Task[Any, Any]
 Function = TypeVar("Function", bound=Callable[..., object])
 
 #: The message that the running coroutine or thread is called by.

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import inspect
+import json
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +17,13 @@ from flotilla.client.async_client import AsyncClient
 from flotilla.client.handler_metrics import render
 from flotilla.client.message import AnyMessage
 from flotilla.client.queue.aio import AsyncQueueMessage
+from flotilla.client.queue.following import Next
 from flotilla.client.queue.outcome import ACKED_UNKEPT, Reject, is_decision, outcome_of
 from flotilla.client.worker import Worker
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
+from flotilla.types.limits import RESULT_BYTES_MAX
 from flotilla.types.operations.queue import FAIL, REJECT
-from flotilla.types.tasks import TASK_TYPE_HEADER
+from flotilla.types.tasks import TASK_THEN_HEADER, TASK_TYPE_HEADER
 
 #: Between two looks whether anything is left to do.
 _LOOK_MS: Final = 20
@@ -142,16 +145,19 @@ class AppWorker(BackgroundRun):
         task: AnyTask | None = None
         try:
             task = self._find(topic, message)
+            following = self._following(message)
             arguments = self._arguments(task, message)
             await self._notify(START, task, message)
             result = await self._call(task, message, arguments)
+            if following:
+                await self._pass_on(task, message, result, following)
         except BaseException as error:
             kind = outcome_of(error).kind
             if kind in (FAIL, REJECT):
                 await self._notify(ERROR if kind == FAIL else REJECTED, task, message, error)
             raise
         await self._notify(DONE, task, message, result)
-        return None if result is None else await self._encoded(task, message, result)
+        return None if result is None or following else await self._encoded(task, message, result)
 
     async def _encoded(self, task: AnyTask, message: AsyncQueueMessage, result: object) -> bytes | None:
         """The result as JSON. The task is done, whatever it returned: one that is not JSON is not kept."""
@@ -161,6 +167,36 @@ class AppWorker(BackgroundRun):
             _LOG.warning("task %s: %s; it is not kept", task.name, error)
             await message._owner.settle((message,), ACKED_UNKEPT, wait=False)
             return None
+
+    async def _pass_on(
+        self, task: AnyTask, message: AsyncQueueMessage, value: object, following: Sequence[AnyTask]
+    ) -> None:
+        """Acknowledges the message, with its result, and sends the next one. Raises Reject for a value that is no fit.
+
+        The same function would return the like at another time.
+        """
+        other, *rest = following
+        try:
+            payload, fields = other.follow(value, [each.name for each in rest])
+            result = None if value is None else task.encode_result(value)
+        except (ValueError, RecursionError) as error:
+            raise Reject(f"task {other.name} cannot follow {task.name}: {error}") from error
+        if result is not None and len(result) > RESULT_BYTES_MAX:
+            result = None
+        await message._owner.then(message, Next(other.topic, payload, message.key, None, fields, result))
+
+    def _following(self, message: AnyMessage) -> list[AnyTask]:
+        """The tasks that follow. Raises LookupError as `_find`, before anything is done."""
+        header = message.header(TASK_THEN_HEADER)
+        if header is None:
+            return []
+        try:
+            names = json.loads(header)
+            return [self._declared.tasks[name] for name in names]
+        except (ValueError, TypeError):
+            raise Reject(f"the header {TASK_THEN_HEADER} is no JSON array of names") from None
+        except KeyError as error:
+            raise LookupError(f"there is no task {error} in this worker, which follows") from None
 
     def _find(self, topic: str, message: AnyMessage) -> AnyTask:
         """Raises LookupError: another worker, or the next version of this one, may know the task."""

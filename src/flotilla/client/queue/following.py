@@ -16,6 +16,8 @@ class Next(NamedTuple):
     key: bytes | None
     partition: int | None
     fields: RecordFields
+    #: Of the message that is acknowledged.
+    result: bytes | None = None
 
 
 #: Acknowledges a message and produces what follows it, together and within a time limit.
