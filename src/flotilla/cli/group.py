@@ -101,7 +101,7 @@ def describe(
         _show_stream(info, info.stream)
     else:
         _show_queue(info)
-    _show_held_back(info)
+    _show_retention(info)
     if "expires_after_ms" in settings:
         _show_expiry(info, settings["expires_after_ms"])
     if settings:
@@ -138,10 +138,13 @@ def _show_stream(info: "GroupInfo", stream: StreamGroupDescription) -> None:
     typer.echo(f"generation {stream.generation}, {stream.strategy}, session {age(stream.session_ms)}; {rebalanced}")
 
 
-def _show_held_back(info: "GroupInfo") -> None:
+def _show_retention(info: "GroupInfo") -> None:
     if info.held_back:
         typer.echo()
         typer.echo(f"{info.held_back} messages stay for this group although they are beyond the topic's retention.")
+    if info.trimmed_total:
+        typer.echo()
+        typer.echo(f"{info.trimmed_total} messages were removed before this group had settled them.")
 
 
 def _show_expiry(info: "GroupInfo", after: str) -> None:

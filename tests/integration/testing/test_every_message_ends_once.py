@@ -136,6 +136,15 @@ class QueueGroup(RuleBasedStateMachine):
         for place in self.payloads:
             self.ends.setdefault(place, self.state_of(place))
 
+    @precondition(lambda self: self.payloads)
+    @rule(data=st.data())
+    def trim(self, data: st.DataObject) -> None:
+        partition, offset = data.draw(st.sampled_from(sorted(self.payloads)))
+        self.client.trim(TOPIC, {partition: offset})
+        for place in self.payloads:
+            if place[0] == partition and place[1] < offset:
+                self.ends.setdefault(place, self.state_of(place))
+
     @rule(more=st.integers(0, 1))
     def grow(self, more: int) -> None:
         before = self.partition_count()

@@ -120,20 +120,25 @@ def test_a_purge_knows_partitions_that_the_client_has_not_heard_of(broker, clien
     assert client.purge("orders") == {0: 10, 1: 0, 2: 1}
 
 
-def test_the_command_asks_first(broker, client):
+def test_the_command_asks_first_and_a_group_shows_what_it_lost(broker, client):
     filled(client)
+    with client.queue("orders", group="mail") as mail:
+        mail.poll(1, wait_ms=60_000)
 
     def run(*words):
-        command = [sys.executable, "-m", "flotilla.cli", "topic", *words, "--servers", broker.address]
+        command = [sys.executable, "-m", "flotilla.cli", *words, "--servers", broker.address]
         return subprocess.run(command, input="", capture_output=True, text=True, timeout=60, check=False)
 
-    refused = run("purge", "orders")
+    refused = run("topic", "purge", "orders")
     assert refused.returncode
     assert "--yes" in refused.stderr
-    assert run("trim", "orders", "0=x", "--yes").returncode
+    assert run("topic", "trim", "orders", "0=x", "--yes").returncode
     assert client.find_offset("orders", 0, "earliest") == 0
-    assert "partition 0 begins at 4" in run("trim", "orders", "0=4", "--yes").stdout
-    assert json.loads(run("purge", "orders", "--yes", "--json").stdout) == {"log_starts": {"orders": {"0": 10}}}
+    assert "were removed" not in run("group", "describe", "orders", "mail").stdout
+    assert "partition 0 begins at 4" in run("topic", "trim", "orders", "0=4", "--yes").stdout
+    assert "4 messages were removed before this group" in run("group", "describe", "orders", "mail").stdout
+    purged = json.loads(run("topic", "purge", "orders", "--yes", "--json").stdout)
+    assert purged == {"log_starts": {"orders": {"0": 10}}}
 
 
 def test_a_purged_topic_has_no_record_of_any_time(client):

@@ -116,6 +116,7 @@ export default function Group({ topic, group }) {
     <p><${Badge}>${data.kind}<//>${isPaused && html`<${Badge} tone="warn">paused<//>`}</p>
     ${sum("unburied") > 0 && html`<${Note} tone="bad">${number(sum("unburied"))} dead messages are refused by the dead-letter topic, and tried again.<//>`}
     ${sum("held_back") > 0 && html`<${Note} tone="warn">${number(sum("held_back"))} messages stay for this group although they are beyond the topic's retention.<//>`}
+    ${sum("trimmed_total") > 0 && html`<${Note} tone="warn">${number(sum("trimmed_total"))} messages were removed before this group had settled them.<//>`}
     <${Tiles} items=${[
       ["Waiting", number(data.lag), "messages"],
       ["Oldest waits for", age ? duration(age) : "–"],
