@@ -140,7 +140,7 @@ class CreateOwnedTopic:
     partitions: int
     replication_factor: int
     settings: tuple[tuple[str, int], ...]
-    #: The user for whose quota the topic counts.
+    #: The user against whose quota the topic counts.
     owner: str
     now_ms: int
 

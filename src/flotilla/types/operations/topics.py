@@ -31,7 +31,7 @@ class TopicInfo:
     #: Keys are spread over the partitions below this number: those that the topic was created with. So a key stays
     #: where it is when the topic grows.
     key_partitions: int = 0
-    #: The user who created it, for whose quota it counts; empty: nobody.
+    #: The user who created the topic. The topic counts against the quota of that user. Empty: the topic has no owner.
     owner: str = ""
 
     @property

@@ -41,7 +41,11 @@ SHOWN_TOPIC = obj(
     partitions={"type": "array", "items": _PARTITION},
     key_partitions={"type": "integer", "description": "Keys are spread over the partitions below this number."},
     settings={"type": "object", "additionalProperties": TEXT},
-    owner={"type": "string", "description": "The user who created it, for whose quota it counts; empty: nobody."},
+    owner={
+        "type": "string",
+        "description": "The user who created the topic. The topic counts against the quota of that user. "
+        "Empty: the topic has no owner.",
+    },
 )
 _TOPICS = obj(
     ("topics", "total", "is_stale"),
