@@ -1,8 +1,11 @@
 """The Java client for tests: Maven works offline, with what `make sdks` has had it fetch once."""
 
+import fcntl
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -34,6 +37,14 @@ def _lacking() -> str:
     if found is None or int(found[1]) < JAVA_MAJOR_MIN:
         return f"mvn has no Java {JAVA_MAJOR_MIN}"
     return ""
+
+
+@contextmanager
+def building() -> Iterator[None]:
+    """Held while Maven works in the folder of the client: two runs of it write the same classes."""
+    with (SDK / "pom.xml").open("rb") as guard:
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        yield
 
 
 def check_fetched(output: str) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -74,15 +75,16 @@ def environment() -> dict[str, str]:
 
 
 def run(*arguments: str, seconds_max: int = 240) -> str:
-    """Runs `node` in the folder of the client, and returns what it printed."""
-    done = subprocess.run(
-        ["node", *arguments],
-        cwd=SDK,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=seconds_max,
-        check=False,
-    )
+    """Runs `node` in the folder of the client, and returns what it printed. Its folders are removed in any case."""
+    with TemporaryDirectory(prefix="flotilla-ts-", ignore_cleanup_errors=True) as folder:
+        done = subprocess.run(
+            ["node", *arguments],
+            cwd=SDK,
+            env={**environment(), "TMPDIR": folder},
+            capture_output=True,
+            text=True,
+            timeout=seconds_max,
+            check=False,
+        )
     assert done.returncode == 0, done.stdout[-8_000:] + done.stderr[-8_000:]
     return done.stdout

@@ -22,7 +22,7 @@ from tests.conformance.sdk.harness import Harness
 from tests.conformance.sdk.play import sdk_scenarios
 from tests.conformance.test_conformance import Stage
 from tests.conformance.values import OPERATIONS
-from tests.java import IN_ONE_PROCESS, MAVEN, SDK, check_fetched, need_maven
+from tests.java import IN_ONE_PROCESS, MAVEN, SDK, building, check_fetched, need_maven
 
 #: What the Java client does not offer, and why; operations that gRPC lacks are found by themselves.
 NOT_OFFERED: Final = {
@@ -90,7 +90,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 def test_the_java_client(stage: Stage, harness: Harness) -> None:
-    with harness.control() as (address, results):
+    with building(), harness.control() as (address, results):
         run = JavaRun(address)
         stage.host(run.play)
     if run.code:

@@ -1,7 +1,8 @@
 """Ports for the processes of tests: no two clusters that run side by side get the same one.
 
 A port is free as long as no process listens, also between its choice and the start of its broker, or while it is down.
-So every process of the test runner hands out its own share, and each port once before any of them again.
+So every process of the test runner hands out its own share, and each port once before any of them again. A reservation
+keeps it from other runs of the tests until its broker has started.
 """
 
 import itertools
@@ -9,7 +10,7 @@ import os
 import random
 import socket
 
-from flotilla.cli.local_cluster import FREE_PORTS
+from flotilla.cli.local_cluster import FREE_PORTS, RESERVATIONS
 
 LOOPBACK = "127.0.0.1"
 
@@ -33,4 +34,4 @@ def _is_free(port: int) -> bool:
             listener.bind((LOOPBACK, port))
         except OSError:
             return False
-    return True
+    return RESERVATIONS.take(port)

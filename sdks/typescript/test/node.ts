@@ -20,8 +20,9 @@ export class Node {
   async start(): Promise<this> {
     const ports = ["--listen", "--peer-listen", "--http-listen", "--grpc-listen"].flatMap((name) => [name, "127.0.0.1:0"]);
     const [command, ...first] = COMMAND;
-    const words = [...first, "serve", "--data-dir", join(this.folder, "data"), ...ports, ...this.options];
-    const child = spawn(command!, words, { stdio: ["ignore", "ignore", "pipe"] });
+    // It ends with this process, however that ends.
+    const words = [...first, "serve", "--stop-with-stdin", "--data-dir", join(this.folder, "data"), ...ports, ...this.options];
+    const child = spawn(command!, words, { stdio: ["pipe", "ignore", "pipe"] });
     this.#process = child;
     const said: string[] = [];
     for await (const line of createInterface(child.stderr!)) {

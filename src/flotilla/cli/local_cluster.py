@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -58,6 +59,8 @@ _ASK_MS = 500
 
 #: Below the ports that systems use for outgoing connections.
 FREE_PORTS = range(20_000, 32_000)
+#: How long a port that was found is kept for its node.
+RESERVED_S = 60.0
 #: The distance between two nodes, and the offset of each service, as in the defaults.
 _NODE_STEP = 100
 _PEER, _GRPC, _HTTP = 1, 50, 80
@@ -247,12 +250,12 @@ class LocalCluster:
         deadline = time.monotonic() + timeout_s
         with Client(self.servers, timeout_ms=_ASK_MS) as client:
             while (alive := _alive_count(client)) < len(self.nodes):
-                self._check_alive()
+                self.check_alive()
                 if time.monotonic() > deadline:
                     raise UnavailableError(f"{alive} of {len(self.nodes)} nodes are ready; see {self.folder}")
                 time.sleep(POLL_S)
 
-    def _check_alive(self) -> None:
+    def check_alive(self) -> None:
         for node in self.nodes.values():
             if not node.is_running:
                 raise UnavailableError(f"node {node.node} ended: {node.last_words()}")
@@ -357,21 +360,54 @@ def _environment() -> dict[str, str]:
 
 
 def find_free_ports(node_count: int) -> list[Ports]:
-    """Free ports; all are bound until the last is found, so that none is found twice."""
-    held: list[socket.socket] = []
+    """Free ports that no other caller finds, in any process, until their nodes have had time to start."""
+    listeners: list[socket.socket] = []
     try:
         for port in random.sample(FREE_PORTS, len(FREE_PORTS)):
-            if len(held) == node_count * 4:
+            if len(listeners) == node_count * 4:
                 break
             try:
-                held.append(socket.create_server((HOST, port)))
+                listeners.append(socket.create_server((HOST, port)))
             except OSError:
                 continue
-        found = [listener.getsockname()[1] for listener in held]
+            if not RESERVATIONS.take(port):
+                listeners.pop().close()
+        found = [listener.getsockname()[1] for listener in listeners]
     finally:
-        for listener in held:
+        for listener in listeners:
             listener.close()
     return [Ports(*found[at : at + 4]) for at in range(0, len(found), 4)]
+
+
+class PortReservations:
+    """Ports that were found and that no node has bound yet, each held by a socket for datagrams of the same number.
+
+    Nodes use streams only, so they are not in the way. The sockets end with this process, or after `RESERVED_S`.
+    """
+
+    def __init__(self) -> None:
+        self._held: deque[tuple[float, socket.socket]] = deque()
+
+    def take(self, port: int) -> bool:
+        """False: it is reserved."""
+        now = time.monotonic()
+        self.release(now)
+        reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            reservation.bind((HOST, port))
+        except OSError:
+            reservation.close()
+            return False
+        self._held.append((now + RESERVED_S, reservation))
+        return True
+
+    def release(self, now: float) -> None:
+        """Ends those that are over by then."""
+        while self._held and self._held[0][0] <= now:
+            self._held.popleft()[1].close()
+
+
+RESERVATIONS = PortReservations()
 
 
 def _is_locked(path: Path) -> bool:

@@ -33,6 +33,8 @@ FAULTS = ("mute", "heal", "cut", "wait_stored", "move_leader", "kill_leader")
 USER = "ann"
 PASSWORD = "a long password"
 _WAIT_SECONDS_MAX = 30
+#: Four nodes start at once, beside other tests.
+_START_SECONDS_MAX = 120
 _PAUSE_SECONDS = 0.02
 Result = TypeVar("Result")
 
@@ -76,7 +78,7 @@ class Harness:
     def __init__(self, folder: Path) -> None:
         self._numbers = count(1)
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="harness")
+        self._thread = threading.Thread(target=self._loop.run_forever, name="harness", daemon=True)
         self._thread.start()
         self._folder = folder
         self._network = self._run(_new_network())
@@ -89,11 +91,16 @@ class Harness:
 
     def start(self) -> None:
         self._secured.start()
-        self.cluster.start_ready()
+        self.cluster.start()
+        self.cluster.wait_ready(_START_SECONDS_MAX)
         self._expired = self._run(self._serve_expired())
         ca = files_in(self._folder, "node1").ca
-        with Client(self._secured.servers, tls=Tls(ca)) as client:
-            client.admin.users.create_administrator("root", PASSWORD)
+        with Client(self._secured.servers, tls=Tls(ca), timeout_ms=1_000 * _START_SECONDS_MAX) as client:
+            try:
+                client.admin.users.create_administrator("root", PASSWORD)
+            except FlotillaError:
+                self._secured.check_alive()
+                raise
         password = self._folder / "password"
         password.write_text(PASSWORD)
         password.chmod(0o600)

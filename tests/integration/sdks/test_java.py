@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.java import IN_ONE_PROCESS, MAVEN, SDK, check_fetched, need_maven
+from tests.java import IN_ONE_PROCESS, MAVEN, SDK, building, check_fetched, need_maven
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), IN_ONE_PROCESS]
 
@@ -65,7 +65,8 @@ class MainTest {
 
 def run_maven(folder: Path, repository: Path, *arguments: str) -> str:
     command = [*MAVEN, f"-Dmaven.repo.local={repository}", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    with building():
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         check_fetched(done.stdout)
     assert done.returncode == 0, done.stdout[-4000:]

@@ -29,10 +29,11 @@ def test_one_queue_in_four_languages(spark: Any, cluster: LocalCluster, servers:
     assert _run(["node", str(program)], environment) == "enqueued 3\n"
 
     environment["LANGUAGES"] = f"{HOST}:{cluster.nodes[1].ports.grpc} {TOPIC}"
-    done = subprocess.run(
-        [*java.MAVEN, "test", "-Dtest=ProgramsTest#severalLanguages"],
-        cwd=java.SDK, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    with java.building():
+        done = subprocess.run(
+            [*java.MAVEN, "test", "-Dtest=ProgramsTest#severalLanguages"],
+            cwd=java.SDK, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
     if done.returncode:
         java.check_fetched(done.stdout)
     assert done.returncode == 0, done.stdout[-4000:]

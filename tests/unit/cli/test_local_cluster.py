@@ -1,12 +1,22 @@
 """Ports and folders of local clusters, without starting one."""
 
 import json
+import math
 import os
+import time
 from dataclasses import astuple
 
 import pytest
 
-from flotilla.cli.local_cluster import LAYOUT_FILE, LocalCluster, Ports
+from flotilla.cli.local_cluster import (
+    LAYOUT_FILE,
+    RESERVATIONS,
+    RESERVED_S,
+    LocalCluster,
+    PortReservations,
+    Ports,
+    find_free_ports,
+)
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 
 
@@ -15,6 +25,15 @@ def test_free_ports_are_all_different_and_not_those_of_outgoing_connections(tmp_
     ports = [port for node in cluster.nodes.values() for port in astuple(node.ports)]
     assert len(set(ports)) == 20
     assert max(ports) < 32_768
+
+
+def test_a_port_that_was_found_is_kept_for_its_node_for_a_while():
+    (ports,) = find_free_ports(1)
+    other = PortReservations()
+    assert not any(map(other.take, astuple(ports))), "another process does not find it"
+    RESERVATIONS.release(time.monotonic() + RESERVED_S)
+    assert all(map(other.take, astuple(ports)))
+    other.release(math.inf)
 
 
 def test_numbered_ports_end_as_the_defaults_do(tmp_path):

@@ -42,6 +42,9 @@ public final class Client implements AutoCloseable {
   private final Map<String, Producer> ownProducers = new ConcurrentHashMap<>();
   private final Set<AutoCloseable> producers = ConcurrentHashMap.newKeySet();
   private final Set<AutoCloseable> consumers = ConcurrentHashMap.newKeySet();
+  private final Set<Worker> workers = ConcurrentHashMap.newKeySet();
+  /** Held while it is closed: a second call returns when the first one is done. */
+  private final Object closing = new Object();
   private volatile boolean isClosed;
 
   /** A client without encryption; {@code addresses} is one or more of {@code host:port}, separated by commas. */
@@ -269,7 +272,9 @@ public final class Client implements AutoCloseable {
   /** The same with options. */
   public Worker worker(String topic, String group, Handler handler, WorkerOptions options) {
     checkOpen();
-    return new Worker(this, topic, group, handler, options);
+    Worker worker = new Worker(this, topic, group, handler, options);
+    workers.add(worker);
+    return worker;
   }
 
   /** A member of a stream group: its members share the partitions of the topic. */
@@ -422,13 +427,20 @@ public final class Client implements AutoCloseable {
     return new Admin(this);
   }
 
-  /** Closes consumers, sends what producers hold, and closes every connection. */
+  /** Stops workers, closes consumers, sends what producers hold, and closes every connection. */
   @Override
   public void close() {
-    if (isClosed) {
-      return;
+    synchronized (closing) {
+      if (!isClosed) {
+        isClosed = true;
+        closeParts();
+      }
     }
-    isClosed = true;
+  }
+
+  private void closeParts() {
+    workers.forEach(Worker::stop);
+    workers.forEach(Worker::awaitEnd);
     FlotillaException first = null;
     // Producers last: a handler that is being drained may still send something.
     for (Set<AutoCloseable> each : List.of(consumers, producers)) {
@@ -474,6 +486,7 @@ public final class Client implements AutoCloseable {
   void forget(AutoCloseable part) {
     producers.remove(part);
     consumers.remove(part);
+    workers.remove(part);
     if (part instanceof Producer producer) {
       ownProducers.remove(producer.topic(), producer);
     }

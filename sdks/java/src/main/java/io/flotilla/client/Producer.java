@@ -26,6 +26,8 @@ public final class Producer implements AutoCloseable {
   private TopicInfo described;
   private int unkeyed = ThreadLocalRandom.current().nextInt(Integer.MAX_VALUE);
   private long bufferedBytes;
+  /** Held while it is closed: a second call returns when the first one is done. */
+  private final Object closing = new Object();
   private boolean isClosed;
 
   Producer(Client client, String topic, ProducerOptions options) {
@@ -114,13 +116,19 @@ public final class Producer implements AutoCloseable {
   /** Sends what it holds, up to the time limit, and ends. Records without an answer then fail. */
   @Override
   public void close() {
-    synchronized (this) {
-      if (isClosed) {
-        return;
+    synchronized (closing) {
+      synchronized (this) {
+        if (isClosed) {
+          return;
+        }
+        isClosed = true;
+        notifyAll();
       }
-      isClosed = true;
-      notifyAll();
+      end();
     }
+  }
+
+  private void end() {
     boolean isEmpty = flush(timeoutMs);
     client.forget(this);
     if (!isEmpty) {

@@ -44,6 +44,8 @@ public final class QueueConsumer implements Iterable<QueueMessage>, AutoCloseabl
   private final Deque<QueueMessage> ready = new ArrayDeque<>();
   private volatile CompletableFuture<PollReply> polling;
   private volatile boolean isStopped;
+  /** Held while it is closed: a second call returns when the first one is done. */
+  private final Object closing = new Object();
   private boolean isClosed;
 
   QueueConsumer(Client client, String topic, String group, QueueOptions options) {
@@ -164,14 +166,23 @@ public final class QueueConsumer implements Iterable<QueueMessage>, AutoCloseabl
   @Override
   public void close() {
     stopPolling();
-    synchronized (ready) {
-      if (isClosed) {
-        return;
+    synchronized (closing) {
+      synchronized (ready) {
+        if (isClosed) {
+          return;
+        }
+        isClosed = true;
+        ready.clear();
       }
-      isClosed = true;
-      ready.clear();
+      try {
+        leave();
+      } finally {
+        client.forget(this);
+      }
     }
-    client.forget(this);
+  }
+
+  private void leave() {
     try {
       settlements.all().get(timeoutMs, TimeUnit.MILLISECONDS);
     } catch (InterruptedException interrupted) {

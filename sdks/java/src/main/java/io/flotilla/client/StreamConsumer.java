@@ -19,6 +19,8 @@ import java.util.concurrent.TimeUnit;
  */
 public final class StreamConsumer extends PolledMessages implements AutoCloseable {
   private final Client client;
+  /** Held while it is closed: a second call returns when the first one is done. */
+  private final Object closing = new Object();
   private final String topic;
   private final String group;
   private final StreamOptions options;
@@ -115,17 +117,19 @@ public final class StreamConsumer extends PolledMessages implements AutoCloseabl
   /** Commits what was handled, if it commits by itself, and leaves the group: others get its partitions at once. */
   @Override
   public void close() {
-    if (isClosed) {
-      return;
-    }
-    isClosed = true;
-    client.forget(this);
-    inHand.clear();
-    try {
-      giveUp(List.copyOf(owned.values()), false);
-    } finally {
-      fetches.close();
-      member.close();
+    synchronized (closing) {
+      if (isClosed) {
+        return;
+      }
+      isClosed = true;
+      inHand.clear();
+      try {
+        giveUp(List.copyOf(owned.values()), false);
+      } finally {
+        fetches.close();
+        member.close();
+        client.forget(this);
+      }
     }
   }
 

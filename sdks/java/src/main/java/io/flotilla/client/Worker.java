@@ -71,6 +71,7 @@ public final class Worker implements AutoCloseable {
       try {
         drain(threads);
       } finally {
+        consumer.client().forget(this);
         ended.countDown();
       }
     }
@@ -101,16 +102,24 @@ public final class Worker implements AutoCloseable {
   @Override
   public void close() {
     stop();
-    if (!isStarted) {
-      return;
-    }
-    try {
-      ended.await();
-    } catch (InterruptedException interrupted) {
-      Thread.currentThread().interrupt();
-    }
+    awaitEnd();
     if (failure != null) {
       throw failure.here();
+    }
+  }
+
+  boolean isStopping() {
+    return stopping.getCount() == 0;
+  }
+
+  /** Waits until the drain is over; a worker that does not run has none. */
+  void awaitEnd() {
+    if (isStarted) {
+      try {
+        ended.await();
+      } catch (InterruptedException interrupted) {
+        Thread.currentThread().interrupt();
+      }
     }
   }
 

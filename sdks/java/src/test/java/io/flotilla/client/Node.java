@@ -10,6 +10,8 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 
@@ -20,21 +22,38 @@ import org.junit.jupiter.api.Assumptions;
  */
 final class Node {
   private static final AtomicInteger NAMES = new AtomicInteger();
+  private static final Pattern LISTENING = Pattern.compile("\"event\":\"listening\".*?\"grpc\":\"([^\"]+)\"");
   private static Node shared;
 
   private final String address;
 
   private Node(Path folder) {
     List<String> command = command("serve", "--stop-with-stdin", "--data-dir", folder.resolve("data").toString());
-    this.address = "127.0.0.1:" + freePort();
-    command.addAll(List.of("--listen", "127.0.0.1:" + freePort(), "--peer-listen", "127.0.0.1:" + freePort()));
-    command.addAll(List.of("--grpc-listen", address, "--http-listen", "off"));
+    // The system chooses the ports: a free one that is looked up before may be another process's by then.
+    List.of("--listen", "--peer-listen", "--grpc-listen").forEach(each -> command.addAll(List.of(each, "127.0.0.1:0")));
+    command.addAll(List.of("--http-listen", "off"));
+    Path log = folder.resolve("log.txt");
     try {
-      File log = folder.resolve("log.txt").toFile();
-      Process process = new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(log).start();
+      Process process = new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(log.toFile()).start();
       Runtime.getRuntime().addShutdownHook(new Thread(() -> end(process, folder)));
-    } catch (IOException error) {
+      this.address = addressOf(process, log);
+    } catch (IOException | InterruptedException error) {
       throw new IllegalStateException("cannot start " + command, error);
+    }
+  }
+
+  /** Where the node listens, as it says in its log. */
+  private static String addressOf(Process process, Path log) throws IOException, InterruptedException {
+    while (true) {
+      boolean isAlive = process.isAlive();
+      Matcher found = LISTENING.matcher(Files.readString(log));
+      if (found.find()) {
+        return found.group(1);
+      }
+      if (!isAlive) {
+        throw new IllegalStateException("the node ended before it said where it listens: " + Files.readString(log));
+      }
+      Thread.sleep(20);
     }
   }
 
@@ -48,7 +67,7 @@ final class Node {
 
   private static Path folder() {
     try {
-      return Files.createTempDirectory("flotilla-java");
+      return Files.createTempDirectory("node");
     } catch (IOException error) {
       throw new IllegalStateException(error);
     }

@@ -10,6 +10,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -117,6 +119,39 @@ class QueueTest {
       acks.forEach(each -> assertTrue(each.isDone() && !each.isCompletedExceptionally()));
     }
     assertEquals(0, client.describeGroup(topic, "g").lag());
+  }
+
+  @Test
+  void aCloseSendsWhatWasAckedAlsoWhenTheClientIsClosedMeanwhile() throws Exception {
+    client.produceMany(topic, IntStream.range(0, 300).mapToObj(i -> ProducerRecord.of("m" + i)).toList());
+    try (HeldAnswers answers = new HeldAnswers(Node.shared().address())) {
+      Client behind = new Client(answers.address());
+      QueueConsumer queue = behind.queue(topic, "g");
+      List<QueueMessage> messages = queue.poll(300, 10_000);
+      answers.hold();
+      // The second request waits for the answer to the first one.
+      List<CompletableFuture<Void>> acks = messages.stream().map(QueueMessage::ackAsync).toList();
+      CompletableFuture<Void> first = CompletableFuture.runAsync(queue::close);
+      while (!isClosed(queue)) {
+        Thread.sleep(5);
+      }
+      CompletableFuture<Void> second = CompletableFuture.runAsync(behind::close);
+      assertThrows(TimeoutException.class, () -> second.get(100, TimeUnit.MILLISECONDS));
+      answers.release();
+      CompletableFuture.allOf(first, second).get();
+      acks.forEach(each -> assertTrue(each.isDone() && !each.isCompletedExceptionally()));
+      assertEquals(messages.size(), client.describeGroup(topic, "g").ackedTotal());
+    }
+  }
+
+  private static boolean isClosed(QueueConsumer queue) {
+    try {
+      queue.poll(1, 0);
+      return false;
+    } catch (FlotillaException closed) {
+      assertEquals(ErrorCode.CONNECTION_CLOSED, closed.code());
+      return true;
+    }
   }
 
   @Test

@@ -113,6 +113,27 @@ class WorkerTest {
   }
 
   @Test
+  void aClientThatIsClosedDrainsItsWorkers() throws Exception {
+    CountDownLatch begun = new CountDownLatch(1);
+    CountDownLatch goOn = new CountDownLatch(1);
+    Client other = Node.shared().client();
+    Worker worker = other.worker(topic, "g", message -> {
+      begun.countDown();
+      goOn.await();
+    }).start();
+    client.produce(topic, "slow");
+    begun.await();
+    CompletableFuture<Void> closing = CompletableFuture.runAsync(other::close);
+    while (!worker.isStopping() && !closing.isDone()) {
+      Thread.sleep(5);
+    }
+    goOn.countDown();
+    closing.get();
+    assertEquals(1, worker.handledCount());
+    assertEquals(1, client.describeGroup(topic, "g").ackedTotal());
+  }
+
+  @Test
   void whatDoesNotEndInTimeIsGivenBack() throws Exception {
     CountDownLatch begun = new CountDownLatch(1);
     CountDownLatch interrupted = new CountDownLatch(1);
