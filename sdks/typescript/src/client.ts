@@ -286,7 +286,7 @@ export class Client {
    * is settled, and delivered again if it is not. Other groups get every message, too.
    */
   queue(topic: string, group: string, settings: QueueSettings = {}): Queue {
-    const follow = (message: QueueMessage, ...next: [string, Bytes, RecordFields]): Promise<Receipt> => this.#follow(message, ...next);
+    const follow = (message: QueueMessage, ...next: [string, Bytes, RecordFields & Limits]): Promise<Receipt> => this.#follow(message, ...next);
     return this.#keep(new Queue(this.#open(), topic, group, queueOptions(settings, this.#timeoutMs), this.#forget, follow));
   }
 
@@ -449,8 +449,8 @@ export class Client {
     this.#consumers.delete(consumer);
   };
 
-  async #follow(message: QueueMessage, topic: string, payload: Bytes, fields: RecordFields): Promise<Receipt> {
-    await using transaction = this.transaction();
+  async #follow(message: QueueMessage, topic: string, payload: Bytes, { timeoutMs, signal, ...fields }: RecordFields & Limits): Promise<Receipt> {
+    await using transaction = this.transaction({ timeoutMs, signal });
     transaction.ack(message);
     await transaction.produce(topic, payload, fields);
     await transaction.commit();

@@ -533,7 +533,9 @@ test("a signal ends every wait with its reason", async () => {
   }
   await assert.rejects(client.topics({ signal: AbortSignal.abort(reason) }), reason);
   await client.produce(topic, "x");
-  assert.equal((await queue.poll(1)).length, 1);
+  const [message] = await queue.poll(1);
+  await assert.rejects(message!.followWith(topic, "y", { signal: AbortSignal.abort(reason) }), reason);
+  await message!.followWith(topic, "y");
 });
 
 test("delays are kept, and what no broker takes is refused at once", async () => {

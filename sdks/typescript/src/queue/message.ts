@@ -1,6 +1,7 @@
 /** A message under a lease. The first outcome counts: settling a message again changes nothing, and throws nothing. */
 
 import type { BatchView } from "../codec/batch-view.js";
+import type { Limits } from "../core/time.js";
 import { Message } from "../message.js";
 import type { Bytes, RecordFields } from "../producer/fields.js";
 import type { Receipt } from "../producer/pending-batch.js";
@@ -9,7 +10,7 @@ import type { Lease } from "./leases.js";
 import { acked, failed, type Outcome, rejected, released } from "./outcome.js";
 
 /** Acknowledges a message and produces the next one in one transaction. */
-export type FollowUp = (message: QueueMessage, topic: string, payload: Bytes, fields: RecordFields) => Promise<Receipt>;
+export type FollowUp = (message: QueueMessage, topic: string, payload: Bytes, fields: RecordFields & Limits) => Promise<Receipt>;
 
 /** The consumer, as its messages see it. */
 interface Owner {
@@ -84,7 +85,7 @@ export class QueueMessage extends Message {
    *
    * Python calls this `then`, which would make a JavaScript object a promise.
    */
-  followWith(topic: string, payload: Bytes, fields: RecordFields = {}): Promise<Receipt> {
+  followWith(topic: string, payload: Bytes, fields: RecordFields & Limits = {}): Promise<Receipt> {
     return this.owner.followUp(this, topic, payload, fields);
   }
 }
