@@ -106,6 +106,12 @@ function Shell() {
     };
   }, []);
   useEffect(() => {
+    // Where there is little room the navigation scrolls sideways.
+    const side = document.querySelector(".side");
+    const here = side.querySelector("[aria-current]");
+    if (here) side.scrollLeft = here.offsetLeft - side.offsetLeft - (side.clientWidth - here.offsetWidth) / 2;
+  }, [place.top]);
+  useEffect(() => {
     if (!place.module) return;
     import(`./pages/${place.module}.js`)
       .then((found) => setPage({ module: place.module, View: found.default, error: null }))

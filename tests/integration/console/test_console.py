@@ -16,6 +16,11 @@ from tests.integration.console.conftest import Console
 # One worker runs all of them: they share the nodes.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("console")]
 Post = Callable[..., Any]
+PAGES = (
+    *("", "topics", "topics/orders", "topics/orders/messages", "topics/orders/messages/0/3", "groups"),
+    *("topics/orders/groups/billing", "dead-letters", "dead-letters/orders/billing", "schedules", "tasks"),
+    *("tasks/images", "pipelines", "cluster", "access"),
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,14 +71,9 @@ def test_the_first_pages_ask_for_sums_and_one_page_of_topics(console: Console) -
 
 
 def test_every_page_can_be_used_without_a_mouse_and_by_screen_readers(console: Console) -> None:
-    pages = [
-        *("", "topics", "topics/orders", "topics/orders/messages", "topics/orders/messages/0/3", "groups"),
-        *("topics/orders/groups/billing", "dead-letters", "dead-letters/orders/billing", "schedules", "tasks"),
-        *("tasks/images", "pipelines", "cluster", "access"),
-    ]
     # The parts are the same on all pages: in the dark a few of them have all colours.
     for theme, places in (
-        ("light", pages),
+        ("light", PAGES),
         ("dark", ["", "topics/orders/messages/0/3", "dead-letters/orders/billing"]),
     ):
         console.open("")
@@ -89,6 +89,20 @@ def test_every_page_can_be_used_without_a_mouse_and_by_screen_readers(console: C
     console.page.keyboard.type("ord")
     console.page.keyboard.press("Enter")
     console.page.get_by_role("heading", name="ord").first.wait_for()
+
+
+def test_a_narrow_page_shows_everything_without_scrolling_sideways(console: Console) -> None:
+    console.page.set_viewport_size({"width": 420, "height": 900})
+    for place in PAGES:
+        console.open(place)
+        console.page.locator(".loading").first.wait_for(state="detached")
+        wide = "[document.documentElement, ...document.querySelectorAll('.scroll')]"
+        assert console.page.evaluate(f"{wide}.filter((each) => each.scrollWidth > each.clientWidth + 1).length") == 0, (
+            place
+        )
+        here = console.page.locator(".side [aria-current]").bounding_box()
+        assert 0 <= here["x"] <= 420 - here["width"], place
+    assert console.violations() == []
 
 
 # Topics.

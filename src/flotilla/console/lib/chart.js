@@ -39,7 +39,7 @@ export function Chart({ label, end, step, series, height = 190 }) {
         width: place.current.clientWidth, height,
         cursor: { y: false }, legend: { live: true },
         scales: { y: { range: (_, low, high) => [0, Math.max(high, 1) * 1.1] } },
-        axes: [{ ...axis, values: (_, all) => all.map((at) => time(at * 1000).slice(-12, count * step > 600000 ? -7 : -4)) }, { ...axis, size: 56, values: (_, all) => all.map(compact) }],
+        axes: [{ ...axis, space: 72, values: (_, all) => all.map((at) => time(at * 1000).slice(-12, count * step > 600000 ? -7 : -4)) }, { ...axis, size: 56, values: (_, all) => all.map(compact) }],
         series: [{ value: (_, at) => (at ? time(at * 1000).slice(-12, -4) : "–") }, ...series.map(([name, , colour]) => ({
           label: name, stroke: paint(colour), width: 1.75, points: { show: false }, value: (_, n) => compact(n),
         }))],

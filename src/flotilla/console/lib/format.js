@@ -23,9 +23,10 @@ export function duration(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   const s = Math.floor(ms / 1000);
   if (s < 60) return `${s} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} m ${s % 60} s`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} m`;
-  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+  const two = (large, size, small, rest) => `${Math.floor(s / size)} ${large}${rest ? ` ${rest} ${small}` : ""}`;
+  if (s < 3600) return two("m", 60, "s", s % 60);
+  if (s < 86400) return two("h", 3600, "m", Math.floor((s % 3600) / 60));
+  return two("d", 86400, "h", Math.floor((s % 86400) / 3600));
 }
 
 const pad = (n, size = 2) => String(n).padStart(size, "0");

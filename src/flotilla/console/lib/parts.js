@@ -54,15 +54,16 @@ export function Tiles({ items }) {
   </dl>`;
 }
 
-/** Columns are [title, cell(row), className]. A row with `href` is a link from its first cell. */
+/** Columns are [title, cell(row), className]. A row with `href` is a link from its first cell. Where there is little
+ * room a row is a card, and each cell has its title in front: roles keep the table one for screen readers. */
 export function Table({ label, columns, rows, empty, href, rowKey }) {
   if (!rows.length && empty) return empty;
   return html`<div class="scroll" tabindex="0" role="group" aria-label=${label}>
-    <table>
-      <thead><tr>${columns.map(([title, , kind]) => html`<th scope="col" class=${kind || ""}>${title || html`<span class="unseen">Actions</span>`}</th>`)}</tr></thead>
-      <tbody>
-        ${rows.map((row, at) => html`<tr key=${rowKey ? rowKey(row) : at}>
-          ${columns.map(([, cell, kind], place) => html`<td class=${kind || ""}>
+    <table role="table" class="cards">
+      <thead role="rowgroup"><tr role="row">${columns.map(([title, , kind]) => html`<th role="columnheader" scope="col" class=${kind || ""}>${title || html`<span class="unseen">Actions</span>`}</th>`)}</tr></thead>
+      <tbody role="rowgroup">
+        ${rows.map((row, at) => html`<tr role="row" key=${rowKey ? rowKey(row) : at}>
+          ${columns.map(([title, cell, kind], place) => html`<td role="cell" class=${kind || ""} data-title=${title}>
             ${place === 0 && href ? html`<a href=${href(row)}>${cell(row)}</a>` : cell(row)}
           </td>`)}
         </tr>`)}

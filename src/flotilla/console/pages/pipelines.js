@@ -17,6 +17,7 @@ export default function Pipelines() {
         ["Group", (row) => row.group || "–"],
         ["Behind", (row) => `${number(row.records_behind)} (${bytes(row.bytes_behind)})`, "right"],
         ["Records a second", (row) => number(row.records_per_second), "right"],
+        ["Batch", (row) => number(row.batch), "right"],
         ["Last batch", (row) => `${number(row.batch_records)} in ${duration(row.batch_ms)}`, "right"],
         ["Reported", (row) => ago(row.reported_ms), "right"],
       ]} />`}

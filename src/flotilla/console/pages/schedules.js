@@ -79,7 +79,7 @@ export default function Schedules({ search }) {
         ["Runs", (row) => number(row.runs), "right"],
         ["", (row) => html`<${Button} may=${may("manage")} onClick=${() => act("run", row, "Produces its message now. Its occurrences stay as they are.")}>Run now<//>
           <${Button} may=${may("manage")} onClick=${() => (row.is_paused ? act("resume", row, "It goes on with the next occurrence from now.") : act("pause", row, "Nothing is produced until it is resumed."))}>${row.is_paused ? "Resume" : "Pause"}<//>
-          <${Button} may=${may("manage")} onClick=${() => act("delete", row, "Messages that it has produced stay.")}>Delete<//>`, "end"],
+          <${Button} may=${may("manage")} onClick=${() => act("delete", row, "Messages that it has produced stay.")}>Delete<//>`, "end wraps"],
       ]} />`}
     <${Same} line=${cli("schedule", "list", "--next", NEXT)} request=${{ method: "GET", path: "/v1/schedules" + query({ upcoming: NEXT }) }} />
     <${Delayed} topic=${search.topic} group=${search.group} />

@@ -59,7 +59,7 @@ export default function Topics() {
           const moving = topic.partitions.filter((part) => part.target).length;
           return html`${lost ? html`<${Badge} tone="bad">${lost} without<//>` : html`<${Badge} tone="good">all<//>`}${moving ? html`<${Badge} tone="info">${moving} moving<//>` : null}`;
         }],
-        ["Settings of its own", (topic) => html`<span class="dim">${Object.keys(topic.settings).filter((name) => name !== "replication_factor").sort().join(", ") || "–"}</span>`],
+        ["Own settings", (topic) => html`<span class="dim">${Object.keys(topic.settings).filter((name) => name !== "replication_factor").sort().join(", ") || "–"}</span>`],
       ]} />
       ${controls(data.topics.at(-1)?.topic, data.topics.length, data.total, SIZE)}`}
     <${Same} line=${cli("topic", "list")} request=${{ method: "GET", path }} />
