@@ -368,6 +368,29 @@ def test_the_leadership_of_a_partition_is_transferred(console: Console, http: ht
     console.row("orders/2").get_by_text(f"node {other} leader").wait_for()
 
 
+def test_a_move_shows_how_much_is_copied(console: Console, http: httpx.Client) -> None:
+    part = http.get("/v1/topics/orders/partitions/0").json()
+    (newcomer,) = {1, 2, 3} - {each["node"] for each in part["replicas"]}
+    old = [each["node"] for each in part["replicas"]]
+
+    def moving(route: Any) -> None:
+        found = route.fetch().json()
+        move = {"topic": "orders", "partition": 0, "replicas": old, "target": [old[0], newcomer]}
+        route.fulfill(json={**found, "moving": 1, "moves": [move]})
+
+    def learning(route: Any) -> None:
+        behind = {"behind_entries": 5, "behind_bytes": part["size_bytes"] // 4}
+        learner = {"node": newcomer, "role": "learner", "is_alive": True, **behind}
+        route.fulfill(json={**part, "replicas": [*part["replicas"], learner]})
+
+    console.page.route("**/v1/cluster", moving)
+    console.page.route("**/v1/topics/orders/partitions/0", learning)
+    console.open("cluster")
+    console.see("1 partition moves")
+    console.see("75 %")
+    console.see("of clients")
+
+
 def test_a_node_is_drained_and_kept_and_a_plan_shown_before_anything_moves(
     console: Console, cluster: LocalCluster, post: Post, http: httpx.Client
 ) -> None:

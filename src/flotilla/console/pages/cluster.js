@@ -15,8 +15,26 @@ function Disk({ found }) {
   return html`<span class=${"meter" + (used > 0.9 ? " warn" : "")} role="img" aria-label=${`${Math.round(100 * used)} % of the disk is used`}><i style=${{ width: `${100 * used}%` }}></i></span>${bytes(found.disk_free_bytes)} free`;
 }
 
-const Moves = ({ moves }) => html`<${Table} label="Moves" rows=${moves} rowKey=${(row) => `${row.topic}/${row.partition}`}
-  columns=${[["Partition", (row) => html`${row.topic}/${row.partition}`], ["From", (row) => row.replicas.join(", ")], ["To", (row) => row.target.join(", ")]]} />`;
+const Moves = ({ moves, more = [] }) => html`<${Table} label="Moves" rows=${moves} rowKey=${(row) => `${row.topic}/${row.partition}`}
+  columns=${[["Partition", (row) => html`${row.topic}/${row.partition}`], ["From", (row) => row.replicas.join(", ")], ["To", (row) => row.target.join(", ")], ...more]} />`;
+
+/** Moves whose leaders are asked how much is copied. */
+const ASKED_MAX = 8;
+
+/** The share of a partition that its slowest new replica has, as `flotilla cluster status` shows it. */
+function Copied({ move, part }) {
+  if (!part) return "–";
+  const behind = Object.fromEntries(part.replicas.map((each) => [each.node, each.behind_bytes]));
+  const missing = move.target.filter((node) => !move.replicas.includes(node)).map((node) => behind[node] ?? part.size_bytes);
+  const share = Math.round(100 * (1 - Math.max(0, ...missing) / Math.max(1, part.size_bytes)));
+  return html`<span class="meter" aria-hidden="true"><i style=${{ width: `${share}%` }}></i></span>${share} %`;
+}
+
+function MovesNow({ moves }) {
+  const key = (row) => `${row.topic}/${row.partition}`;
+  const [answers] = useMany(Object.fromEntries(moves.slice(0, ASKED_MAX).map((row) => [key(row), url`/v1/topics/${row.topic}/partitions/${row.partition}`])), 2000);
+  return html`<${Moves} moves=${moves} more=${[["Copied", (row) => html`<${Copied} move=${row} part=${answers[key(row)]?.data} />`, "one"]]} />`;
+}
 
 function Partitions({ open, may }) {
   const [text, setText] = useState("");
@@ -43,6 +61,7 @@ function Partitions({ open, may }) {
 
 export default function ClusterPage({ cluster }) {
   const described = useApi("/v1/cluster/nodes", 5000);
+  const connections = useApi("/v1/metrics/history", 10000).data?.series.connections?.at(-1);
   const { may } = useRights();
   const [open, dialog] = useAction();
   const [told, setTold] = useState("");
@@ -73,7 +92,7 @@ export default function ClusterPage({ cluster }) {
   return html`<${Page} title="Cluster" actions=${html`<${Button} may=${may("operate")} onClick=${rebalance}>Rebalance<//>`}>
     ${told && html`<${Note} tone="good">${told}<//>`}
     <${Failure} error=${described.error} />
-    <${Section} title="Nodes" aside=${cluster.cluster_version ? `Cluster version ${cluster.cluster_version}` : ""}>
+    <${Section} title="Nodes" aside=${[cluster.cluster_version && `Cluster version ${cluster.cluster_version}`, connections !== undefined && `${plural(connections, "connection")} of clients`].filter(Boolean).join(" · ")}>
       <${Table} label="Nodes" rows=${cluster.nodes} rowKey=${(row) => row.node}
         columns=${[
           ["Node", (row) => html`<strong>${row.node}</strong>`],
@@ -88,7 +107,7 @@ export default function ClusterPage({ cluster }) {
           ["", (row) => html`<${Button} may=${may("operate")} onClick=${() => drain(row)}>${row.state === "active" ? "Drain" : "Keep"}<//>`, "end"],
         ]} />
     <//>
-    ${cluster.moving > 0 && html`<${Section} title=${`${plural(cluster.moving, "partition moves", "partitions move")}`} aside=${html`<${Button} may=${may("operate")} onClick=${stop}>Cancel<//>`}><${Moves} moves=${cluster.moves} /><//>`}
+    ${cluster.moving > 0 && html`<${Section} title=${`${plural(cluster.moving, "partition moves", "partitions move")}`} aside=${html`<${Button} may=${may("operate")} onClick=${stop}>Cancel<//>`}><${MovesNow} moves=${cluster.moves} /><//>`}
     <${Partitions} open=${open} may=${may} />
     <${Same} line=${cli("cluster", "status")} request=${{ method: "GET", path: "/v1/cluster" }} />
     ${dialog}
