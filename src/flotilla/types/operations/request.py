@@ -19,7 +19,6 @@ cannot be defined: the error comes when its module is imported.
 """
 
 import re
-import sys
 from collections.abc import Callable, Sequence
 from typing import (
     TYPE_CHECKING,
@@ -77,16 +76,6 @@ class Done(Reply):
     """The operation has happened; there is nothing else to say."""
 
 
-def _annotated(kind: type) -> dict[str, Any]:
-    """The fields that a class declares itself. From Python 3.14 on its namespace does not hold them."""
-    if sys.version_info >= (3, 14):
-        from annotationlib import Format, get_annotations
-
-        return get_annotations(kind, format=Format.FORWARDREF)
-    found: dict[str, Any] = vars(kind).get("__annotations__", {})
-    return found
-
-
 if TYPE_CHECKING:
     # A bare `Request` has any reply. Python itself knows defaults of type variables from 3.13 on.
     R_co = TypeVar("R_co", bound=Reply, covariant=True, default=Reply)
@@ -141,14 +130,15 @@ class Request(Generic[R_co]):
         if effect is not None:
             setattr(cls, "effect", effect)  # noqa: B010
         if to is PARTITION_LEADER:
-            if "partition" not in {**facts, **_annotated(cls)}:
+            if "partition" not in {**facts, **cls.__annotations__}:
                 raise TypeError(f"{cls.__name__} goes to the leader of a partition but names none")
         elif to is not None:
             setattr(cls, "route", to)  # noqa: B010
 
     @classmethod
     def _state_resources(cls, needs: Right | None, facts: Any) -> None:
-        named = _annotated(cls)
+        # From Python 3.14 on the namespace of a class does not hold them.
+        named = cls.__annotations__
         has_own = "resources" in facts
         cls.resource_fields = None if has_own else tuple(name for name in ("topic", "group") if name in named)
         cls.is_plain = needs is not None and not has_own
