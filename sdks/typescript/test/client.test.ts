@@ -141,6 +141,17 @@ testBoth("a lease is extended, and is lost when the group goes back", async (del
   await assert.rejects(message!.extend(1000), LeaseExpiredError);
 });
 
+testBoth("a poll after an iteration returns when its time is over", async (delivery) => {
+  const topic = await newTopic(2);
+  await client.produce(topic, "one");
+  await using queue = client.queue(topic, "g", { delivery });
+  await (await queue.next())!.ack();
+  const limit = new AbortController();
+  const timer = setTimeout(() => limit.abort(new Error("the poll did not return")), 10_000);
+  assert.deepEqual(await queue.poll(1, { waitMs: 50, signal: limit.signal }), []);
+  clearTimeout(timer);
+});
+
 test("a message that the application has dropped is renewed no longer", async () => {
   const topic = await newTopic();
   await client.produce(topic, "dropped");

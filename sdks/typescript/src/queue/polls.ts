@@ -64,6 +64,11 @@ export class Polls implements Supply {
     this.#round = new Set(this.leaders.partitions);
   }
 
+  /** From now on the owner polls all the time, without rounds. */
+  endRound(): void {
+    this.#round.clear();
+  }
+
   fill(free: number, size: number, ready: number): boolean {
     if (free <= 0) return false;
     const room = free - this.#messagesInFlight;

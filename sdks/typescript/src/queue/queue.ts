@@ -144,7 +144,7 @@ export class Queue {
     if (this.#polls) {
       this.#wanted = maxMessages;
       this.#wantedUntilMs = untilMs;
-      this.#polls.beginRound();
+      if (!this.#isFlowing) this.#polls.beginRound();
     } else {
       this.#isFlowing = true;
       this.#ahead = this.#options.prefetch === undefined ? Math.min(maxMessages, POLL_MESSAGES_MAX) : 0;
@@ -181,6 +181,7 @@ export class Queue {
     if (!this.#ready.length && !this.#closing.isBegun) {
       await this.#prepare(signal);
       this.#isFlowing = true;
+      this.#polls?.endRound();
       this.#pumping.schedule();
     }
     while (!this.#ready.length && !this.#isOver) {
