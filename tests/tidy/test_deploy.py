@@ -1,10 +1,15 @@
 """The files in deploy/ are valid for those who read them, and agree with the product."""
 
+import gzip
+import io
+import json
 import re
 import runpy
 import shutil
 import subprocess
 import sys
+import tarfile
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -150,6 +155,39 @@ def test_kustomize_renders_valid_manifests_also_with_the_zone_of_the_manual(tmp_
 
 def read_peers(text: str) -> dict[int, str]:
     return {node: str(address) for node, address in SETTINGS["peers"].kind.read(text)}
+
+
+def test_the_image_that_is_built_without_an_engine_is_that_of_the_containerfile(tmp_path: Path) -> None:
+    script = runpy.run_path(str(DEPLOY / "container/build.py"))
+    containerfile = (DEPLOY / "container/Containerfile").read_text("utf-8")
+    settings = script["image_settings"](containerfile)
+    assert settings["User"] == "10001:10001"
+    assert settings["Volumes"] == {"/data": {}}
+    assert [*settings["Entrypoint"], *settings["Cmd"]] == ["flotilla", "serve"]
+    assert len(settings["ExposedPorts"]) == 4
+    assert {each.split("=")[0] for each in settings["Env"]} >= set(re.findall(r"FLOTILLA_\w+", containerfile))
+    assert settings["Healthcheck"]["Interval"] == 10 * 10**9
+    assert "/health" in settings["Healthcheck"]["Test"][-1]
+    tree = tmp_path / "root"
+    (tree / "opt").mkdir(parents=True)
+    (tree / "opt/one").write_bytes(b"content")
+    (tree / "two").symlink_to("opt/one")
+    script["write_image"](tree, settings, "flotilla:1", tmp_path / "image.tar")
+    with tarfile.open(tmp_path / "image.tar") as image:
+        files = {name: file.read() for name in image.getnames() if (file := image.extractfile(name))}
+    blobs = {name: content for name, content in files.items() if name.startswith("blobs/")}
+    assert all(name == f"blobs/sha256/{sha256(content).hexdigest()}" for name, content in blobs.items())
+    (saved,) = json.loads(files["manifest.json"])
+    assert saved["RepoTags"] == ["flotilla:1"]
+    (layer,) = saved["Layers"]
+    with tarfile.open(fileobj=io.BytesIO(gzip.decompress(files[layer]))) as unpacked:
+        assert unpacked.getnames() == ["opt", "opt/one", "two"]
+        assert unpacked.getmember("two").linkname == "opt/one"
+    (named,) = json.loads(files["index.json"])["manifests"]
+    manifest = json.loads(blobs["blobs/" + named["digest"].replace(":", "/")])
+    configuration = json.loads(blobs["blobs/" + manifest["config"]["digest"].replace(":", "/")])
+    assert configuration["config"] == settings
+    assert configuration["rootfs"]["diff_ids"] == [f"sha256:{sha256(gzip.decompress(files[layer])).hexdigest()}"]
 
 
 def test_the_debian_package_is_built_and_has_what_a_node_needs(tmp_path: Path) -> None:
