@@ -457,6 +457,11 @@ class Server:
                 ranges = stored.doubtful.as_list()
                 log.warning("entries may be torn or rotten; the other replicas decide", group=group, entries=ranges)
 
+    def take_rates(self, settings: NodeSettings) -> None:
+        """How fast data are moved and verified from now on."""
+        self.membership.moves.bytes_per_second = settings.move_bytes_per_second
+        self.node.runtime.scrubbing.bytes_per_second = settings.scrub_bytes_per_second
+
     def reload_certificates(self) -> None:
         """Reads the files again, changed or not."""
         self._reload_certificates(is_forced=True)

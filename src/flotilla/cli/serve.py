@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Longer than handing over leadership and draining may take together.
 STOP_S_MAX = 10
+#: Settings that SIGHUP has read again.
+RELOADED = ("log_level", "move_bytes_per_second", "scrub_bytes_per_second")
 
 log = get_logger("serve")
 
@@ -49,7 +51,7 @@ def serve(
     """Run a broker: alone, with --peers, or into a running cluster with --join.
 
     SIGTERM and Ctrl-C stop it in order, with exit code 0; a second one ends it at once, with 1. SIGHUP has
-    certificates and the log level read again.
+    certificates, the log level and the rates of moves and scrubbing read again.
     The exit code is 7 when the cluster has removed the node.
 
     Example: `flotilla serve --data-dir /var/lib/flotilla --listen 127.0.0.1:7600`
@@ -136,7 +138,7 @@ async def _serve_until_stopped(
 
 
 def _reload(server: "Server", loaded: LoadedSettings) -> None:
-    """SIGHUP: certificates and the log level are taken over; of other changed settings the log tells."""
+    """SIGHUP: certificates, the log level and rates are taken over; of other changed settings the log tells."""
     if server.tls is not None:
         server.reload_certificates()
     if loaded.reload is None:
@@ -147,9 +149,11 @@ def _reload(server: "Server", loaded: LoadedSettings) -> None:
         log.error("the settings are as before", error=str(error))
         return
     set_level(settings.log_level)
-    before = asdict(replace(loaded.settings, log_level=settings.log_level))
+    server.take_rates(settings)
+    taken = {name: getattr(settings, name) for name in RELOADED}
+    before = asdict(replace(loaded.settings, **taken))
     changed = [name for name, value in asdict(settings).items() if value != before[name]]
-    log.info("settings read again", log_level=settings.log_level, need_restart=changed)
+    log.info("settings read again", **taken, need_restart=changed)
 
 
 async def _stop(server: "Server") -> int:

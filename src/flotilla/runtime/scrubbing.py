@@ -26,7 +26,7 @@ class Scrubbing:
         """`start` begins the next piece; False: the pass has ended. 0 bytes per second: never."""
         self._store = store
         self._start = start
-        self._bytes_per_second = bytes_per_second
+        self.bytes_per_second = bytes_per_second
         self._steady_ms = steady_ms
         self._is_busy = False
         self._budget_bytes = 0.0
@@ -49,8 +49,8 @@ class Scrubbing:
         now_ms = self._steady_ms()
         elapsed_ms, self._ticked_ms = now_ms - self._ticked_ms, now_ms
         # After a pause the pace is as before: at most a second's worth is made up for.
-        added_bytes = elapsed_ms * self._bytes_per_second / 1000
-        self._budget_bytes = min(self._budget_bytes + added_bytes, self._bytes_per_second)
+        added_bytes = elapsed_ms * self.bytes_per_second / 1000
+        self._budget_bytes = min(self._budget_bytes + added_bytes, self.bytes_per_second)
         self._go_on()
 
     def piece_done(self, group: int, path: str) -> None:

@@ -86,9 +86,9 @@ def test_a_second_signal_ends_a_broker_at_once(single: LocalCluster):
     single.wait_ready()
 
 
-def test_a_broker_tells_systemd_and_reads_its_log_level_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_broker_tells_systemd_and_reads_settings_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     config = tmp_path / "node.toml"
-    config.write_text('log_level = "warning"\n')
+    config.write_text('log_level = "warning"\nscrub_bytes_per_second = "0B"\n')
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(60)
@@ -98,10 +98,11 @@ def test_a_broker_tells_systemd_and_reads_its_log_level_again(tmp_path: Path, mo
             assert manager.recv(100) == b"READY=1"
             node = started.nodes[1]
             # Written only if the new level counts.
-            config.write_text('log_level = "info"\ndefault_partitions = 3\n')
+            config.write_text('log_level = "info"\ndefault_partitions = 3\nscrub_bytes_per_second = "16MiB"\n')
             os.kill(node.pid, signal.SIGHUP)
             eventually(lambda: "settings read again" in node.log.read_text())
             assert '"need_restart":["default_partitions"]' in node.log.read_text()
+            eventually(lambda: "all stored data were verified" in node.log.read_text())
             config.write_text("nonsense = 1\n")
             os.kill(node.pid, signal.SIGHUP)
             eventually(lambda: "the settings are as before" in node.log.read_text())

@@ -140,7 +140,7 @@ def test_a_check_that_fails_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> N
     def fail(*args: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(node.membership._moves, "check", fail)
+    monkeypatch.setattr(node.membership.moves, "check", fail)
     monkeypatch.setattr(node.membership.streams, "check", lambda: checked.append("streams"))
     node.fleet.advance(1_000)
     assert checked

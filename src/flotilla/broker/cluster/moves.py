@@ -143,7 +143,7 @@ class ReplicaMoves:
         self._consensus = consensus
         self._outside = outside
         self._hosts = hosts
-        self._bytes_per_second = bytes_per_second
+        self.bytes_per_second = bytes_per_second
         #: Groups led here that have learners, with the size of their log at the last refill.
         self._limited: dict[GroupId, int] = {}
         self._stop_refills: Cancel | None = None
@@ -255,7 +255,7 @@ class ReplicaMoves:
             del self._limited[group]
         if not self._limited:
             return
-        share = max(1, self._bytes_per_second * REFILL_MS // 1000 // len(self._limited))
+        share = max(1, self.bytes_per_second * REFILL_MS // 1000 // len(self._limited))
         for group, before in self._limited.items():
             replica = self._hosts[group].replica
             size = replica.log.size_bytes()

@@ -92,7 +92,7 @@ class Membership:
         self._hosting = Hosting(node, catalog, consensus, outside, describe, options, queues)
         self._balance = LeaderBalance(node, consensus, outside)
         hosts = self._hosting.hosts
-        self._moves = ReplicaMoves(node, catalog, consensus, outside, hosts, move_bytes_per_second)
+        self.moves = ReplicaMoves(node, catalog, consensus, outside, hosts, move_bytes_per_second)
         self.plans = MovePlans(catalog, outside)
         self.members = ClusterMembers(node, catalog, consensus, outside, self.plans)
         self.members.connect = self._connect
@@ -124,7 +124,7 @@ class Membership:
         """The node stops: ends all checks and answers all waiting requests."""
         if self._stop_checks is not None:
             self._stop_checks()
-        self._moves.close()
+        self.moves.close()
         self._hosting.close(reason)
         self.queue_polls.close(reason)
         self.streams.close(reason)
@@ -150,7 +150,7 @@ class Membership:
         if self._consensus.replica(METADATA_GROUP) is not None and not self.is_replaced:
             self._hosting.reconcile()
             if self._catalog.machine.state.moves:
-                self._moves.check()
+                self.moves.check()
         self.streams.look()
         self.schedule_runs.look()
 
@@ -175,7 +175,7 @@ class Membership:
             return
         checks: list[Callable[[], None]] = [
             lambda: self._hosting.check(self._outside.now_ms()),
-            self._moves.check,
+            self.moves.check,
             self.streams.check,
             self.schedule_runs.look,
             self.group_expiry.check,

@@ -277,7 +277,7 @@ def test_the_rate_to_learners_is_limited() -> None:
     """A megabyte at a hundred kilobytes a second takes some seconds, and producers do not wait for it."""
     fleet = Fleet(2).form()
     for box in fleet.nodes.values():
-        box.membership._moves._bytes_per_second = 100_000
+        box.membership.moves.bytes_per_second = 100_000
     fleet.controller().call(CreateTopic("t", 1, 1))
     leader = fleet.leader("t")
     for number in range(100):
