@@ -71,3 +71,8 @@ def test_a_life_that_ends_badly_and_what_is_printed_of_it(broker, client):
         message.reject(reason="never")
     buried = eventually(lambda: (found := client.explain("badly", "g", 0, 0)).state == "dead" and found)
     assert texts(buried.history) == [*THRICE, "attempt 4 was the last: never", "copied to the dead-letter topic"]
+    assert client.dead_letters("badly", "g").redrive().done == 1
+    with client.queue("badly", group="g") as consumer:
+        (again,) = consumer.poll(1, wait_ms=60_000)
+        found = client.explain("badly", "g", again.partition, again.offset)
+        assert texts(found.history) == ["stored by redrive 1 of its dead letter (by its own timestamp)"]

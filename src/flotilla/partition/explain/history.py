@@ -27,6 +27,7 @@ from flotilla.partition.explain.history_steps import Moment, Step, Steps
 from flotilla.partition.offset_runs import Run
 from flotilla.partition.state.group import GroupState
 from flotilla.partition.state.transactions import publisher_id
+from flotilla.types.dead_letters import redriven_count
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import Index, Offset
 
@@ -71,6 +72,10 @@ class MessageHistory:
         self.attempts = 0
         self._index = index
         text = "stored by a transaction" if facts.is_transactional else "stored"
+        keys = facts.idempotency_keys
+        redriven = redriven_count(keys[self._offset - facts.base_offset]) if keys else 0
+        if redriven:
+            text = f"stored by redrive {redriven} of its dead letter"
         if time_ms is not None:
             text = f"{self._moment(time_ms)} {text} (by its own timestamp)"
         if facts.deliver_at_ms:

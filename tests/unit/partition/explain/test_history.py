@@ -29,6 +29,7 @@ from flotilla.partition.explain.history import MessageHistory
 from flotilla.partition.explain.history_steps import STEPS_KEPT
 from flotilla.partition.state.group import GroupState
 from flotilla.partition.state.transactions import publisher_id
+from flotilla.types.dead_letters import redrive_key
 from flotilla.types.errors import FlotillaError
 from tests.unit.partition.batches import Log, batch, describe, new_log
 
@@ -117,6 +118,13 @@ def test_attempts_are_listed_up_to_the_ack(here: Watched) -> None:
         "4s attempt 2 of 5 failed, without a reason",
         "6s acknowledged",
     ]
+
+
+def test_a_message_that_was_redriven_says_so(here: Watched) -> None:
+    first = here.log.machine.next_offset
+    here.apply(batch(first, keys=[b"a key of its producer", redrive_key(2, "1/0/7")]))
+    assert here.lines(first) == [STORED]
+    assert here.lines(first + 1) == ["0.5s stored by redrive 2 of its dead letter (by its own timestamp)"]
 
 
 @pytest.mark.parametrize(("bound", "expected"), [(0, "attempt 2"), (1, "attempt 2"), (2, "attempt 2 of 2")])
