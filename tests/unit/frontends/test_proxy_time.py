@@ -2,34 +2,25 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import grpc
 import httpx
 import pytest
 
-from flotilla.codec.batch.view import BatchView
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.generated.flotilla_pb2_grpc import FlotillaStub
 from flotilla.frontends.grpc.server import GrpcServer
 from flotilla.frontends.http.server import HttpServer
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.address import read_addresses
-from tests.unit.client.shells import TcpServers as Endpoints
+from tests.unit.client.broker_servers import broker_servers
+from tests.unit.client.brokers import Brokers
 
 HOUR_MS = 3_600_000
 #: What a machine that is busy may take for something quick.
 SLACK_MS = 60_000
 SECONDS_MAX = 60
-
-
-@pytest.fixture
-def endpoints() -> Iterator[Endpoints]:
-    opened = Endpoints()
-    opened.cluster.create("orders")
-    yield opened
-    opened.close()
 
 
 async def by_http(gateway: Gateway) -> None:
@@ -62,19 +53,18 @@ async def by_grpc(gateway: Gateway, *, is_stream: bool) -> None:
 
 @pytest.mark.parametrize("ahead_ms", [24 * HOUR_MS, -24 * HOUR_MS])
 @pytest.mark.parametrize("way", ["http", "grpc", "grpc stream"])
-def test_the_first_record_counts_by_the_brokers_clock(endpoints: Endpoints, way: str, ahead_ms: int) -> None:
-    endpoints.cluster.ahead_ms = ahead_ms
-
-    async def play() -> None:
-        gateway = Gateway(lambda: read_addresses(endpoints.addresses), "proxy")
+def test_the_first_record_counts_by_the_brokers_clock(way: str, ahead_ms: int) -> None:
+    async def play(addresses: list[str]) -> None:
+        gateway = Gateway(lambda: read_addresses(addresses), "proxy")
         try:
             await (by_http(gateway) if way == "http" else by_grpc(gateway, is_stream=way == "grpc stream"))
         finally:
             await gateway.close()
 
     broker_ms = time.time_ns() // 1_000_000 + ahead_ms
-    asyncio.run(play())
-    (batch,) = endpoints.cluster.topics["orders"][0].batches
-    (record,) = BatchView(batch).records()
+    with broker_servers(Brokers(), ahead_ms) as servers:
+        servers.cluster.create("orders")
+        asyncio.run(play(servers.addresses))
+        (record,) = servers.cluster.records("orders")
     assert 0 <= record.deliver_at_ms - broker_ms - HOUR_MS < SLACK_MS
     assert 0 <= record.timestamp_ms + record.ttl_ms - broker_ms - 2 * HOUR_MS < SLACK_MS
