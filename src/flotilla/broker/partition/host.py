@@ -338,8 +338,8 @@ class PartitionHost:
     def _check_readable(self) -> None:
         """A leader serves what is committed; so does a replica without a leader while its disk takes no write.
 
-        Without room on a majority of the disks nobody can lead. The newest record of this replica may be older than the
-        last one that was acknowledged.
+        No replica can lead while a majority of the disks has no room. This replica may lack the newest acknowledged
+        records.
         """
         try:
             self._serving()

@@ -212,7 +212,7 @@ class Groups:
         return await self._ask(request)
 
     async def settle_held(self, group: str, partition: int, offset: Offset, kind: int, reason: str = "") -> str:
-        """Settles a leased message for its holder, who is returned. Raises LeaseExpiredError when there is none."""
+        """Settles a message that a member holds, and returns the member. Raises LeaseExpiredError if none holds it."""
         holder = (await self.explain(group, partition, offset, has_history=False)).holder
         if not holder:
             raise LeaseExpiredError("the message is not leased")
