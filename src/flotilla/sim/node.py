@@ -231,26 +231,27 @@ class SimNode:
         """The replica of a group begins, as soon as its files are open."""
         assert self.driver is not None
         assert self.store is not None
+        machine = WatchedLedger(self.id, self._around.observers[group])
         if self.store.plan_attachment(group) is None:
-            self._add_replica(group)
+            try:
+                self._add_replica(group, machine)
+            except StorageFailedError as failure:
+                self._came(group, machine, failure)
         else:
             self._around.sometimes.seen("started without a group")
-            self.driver.preload(
-                group, WatchedLedger(self.id, self._around.observers[group]), partial(self._came, group)
-            )
+            self.driver.preload(group, machine, partial(self._came, group, machine))
 
-    def _came(self, group: GroupId, result: StoredState | FlotillaError) -> None:
+    def _came(self, group: GroupId, machine: WatchedLedger, result: StoredState | FlotillaError) -> None:
         if isinstance(result, FlotillaError):
             self.later(SECOND, partial(self._begin, group))
         else:
-            self._add_replica(group)
+            self._add_replica(group, machine, result)
 
-    def _add_replica(self, group: GroupId) -> None:
+    def _add_replica(self, group: GroupId, machine: WatchedLedger, state: StoredState | None = None) -> None:
         assert self.driver is not None
         assert self.store is not None
         observer = self._around.observers[group]
-        machine = WatchedLedger(self.id, observer)
-        replica = self.driver.add_replica(group, machine)
+        replica = self.driver.add_replica(group, machine, state=state)
         machine.raft = replica.raft
         self.store.machines[group] = machine
         observer.started(self.id, replica.raft, self.store.groups[group])
@@ -266,7 +267,7 @@ class SimNode:
         if self.status != DOWN:
             assert self.store is not None
             self.store.create_group(group, Configuration())
-            self._add_replica(group)
+            self._add_replica(group, WatchedLedger(self.id, self._around.observers[group]))
             self._enter(self._nothing)
 
     def crash(self, *, power: bool, announced: bool = True) -> None:

@@ -105,7 +105,14 @@ class Run:
     def _can_spare(self, away: set[NodeId]) -> bool:
         if not self.cluster.can_spare(away):
             return False
-        return not any(node.rots for node in self.cluster.nodes.values()) or can_heal(self.cluster, frozenset(away))
+        return not any(map(self._has_lost_entries, self.cluster.nodes.values())) or can_heal(
+            self.cluster, frozenset(away)
+        )
+
+    def _has_lost_entries(self, node: SimNode) -> bool:
+        """To rot, or to a power cut that left the head of an entry without its body."""
+        replicas = [] if node.driver is None else node.driver.replicas.values()
+        return bool(node.rots) or any(replica.raft.damaged for replica in replicas)
 
     def _bring_back(self, absent: list[SimNode]) -> None:
         for node in absent:

@@ -114,7 +114,7 @@ class Journal:
             file = self._open_next()
         if size_bytes + MARK_BYTES > self._limit_bytes:
             # The block has the file for itself. A full disk is noticed before the file is touched.
-            file.allocate(size_bytes + MARK_BYTES)
+            file = self._enlarge(file, size_bytes + MARK_BYTES)
         if self._has_synced:
             block.flags |= PROOF_FLAG
         try:
@@ -261,6 +261,23 @@ class Journal:
         except DiskFullError:
             if not self.has_reserve:
                 raise
+        return self._take_reserve(number)
+
+    def _enlarge(self, file: File, size_bytes: int) -> File:
+        """The file with this size, or on a full disk the reserve if that is large enough."""
+        try:
+            file.allocate(size_bytes)
+            return file
+        except DiskFullError:
+            if not self.has_reserve or size_bytes > self._options.reserve_bytes:
+                raise
+        self._abandon()
+        self.number = next(self._next_number)
+        self.numbers.append(self.number)
+        self._file = self._take_reserve(self.number)
+        return self._file
+
+    def _take_reserve(self, number: int) -> File:
         self._disk.rename(RESERVE_PATH, journal_path(number))
         self.has_reserve = False
         file = _allocated(self._disk, journal_path(number), self._options.reserve_bytes)
@@ -271,7 +288,9 @@ class Journal:
         return file
 
     def _create(self, number: int) -> File:
-        return _allocated(self._disk, journal_path(number), self._options.journal_bytes)
+        """While there is no reserve, further starts on a full disk have this file alone, so it is no smaller."""
+        least_bytes = 0 if self.has_reserve else self._options.reserve_bytes
+        return _allocated(self._disk, journal_path(number), max(self._options.journal_bytes, least_bytes))
 
     def _abandon(self) -> None:
         self._unmarked = 0

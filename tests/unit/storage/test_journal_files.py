@@ -98,6 +98,13 @@ def _new(disk: SimDisk, options: StoreOptions = TINY) -> NodeStore:
     return store
 
 
+def _create_groups(store: NodeStore, count: int) -> None:
+    """So that a checkpoint is large."""
+    for group in range(GROUP + 1, GROUP + 1 + count):
+        store.create_group(group, VOTERS)
+    _write(store)
+
+
 def _indexes(store: NodeStore) -> list[int]:
     log = store.groups[GROUP]
     return [entry.index for entry in log.entries(1, log.last_index() + 1, 1 << 30)]
@@ -395,6 +402,38 @@ def test_starts_on_a_full_disk_share_all_of_the_reserve() -> None:
     for _ in range(3):
         disk.crash()
         assert _indexes(_open(disk, options)) == [1, 2, 3, 4, 5]
+
+
+def test_a_start_without_a_reserve_does_not_move_to_a_smaller_file() -> None:
+    options = replace(TINY, journal_bytes=16 * 1024)
+    disk = SimDisk(Random(0))
+    store = _new(disk, options)
+    _create_groups(store, 40)
+    _maintain(store)
+    disk.capacity_bytes = disk.used_bytes
+    index = 0
+    while not store.is_low:
+        index += 1
+        _fill(store, index, 1, is_maintained=False)
+    # Now there is room for a journal file, but not for a reserve.
+    disk.capacity_bytes += options.journal_bytes
+    for _ in range(3):
+        disk.crash()
+        assert _indexes(_open(disk, options)) == list(range(1, index + 1))
+
+
+def test_a_start_takes_the_reserve_for_a_checkpoint_that_is_larger_than_a_file() -> None:
+    options = replace(TINY, journal_bytes=16 * 1024)
+    disk = SimDisk(Random(0))
+    store = _new(disk, options)
+    _create_groups(store, 200)
+    _fill(store, 1, 5)
+    disk.crash()
+    disk.capacity_bytes = disk.used_bytes
+    store = _open(disk, options)
+    assert len(store.groups) == 201
+    assert _indexes(store) == [1, 2, 3, 4, 5]
+    assert store.is_low
 
 
 @pytest.mark.parametrize("count", [3, 6])
