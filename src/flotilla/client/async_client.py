@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
@@ -114,6 +115,8 @@ class AsyncClient:
         """
         self._network: Network | None = None
         self._is_closed = False
+        #: The first call of `close` is done.
+        self._ended = asyncio.Event()
         #: False: a Client around this one closes it, and warns.
         self._is_watched = True
         #: Closed with the client.
@@ -577,8 +580,13 @@ class AsyncClient:
     # Its own life.
 
     async def close(self, *, timeout_ms: Duration | None = None) -> None:
-        """Sends the records that producers hold, up to the time limit, and closes every connection."""
+        """Sends what was produced and settled, up to the time limit, and closes every connection.
+
+        A call beside another one returns when that is done, or at its own limit.
+        """
         if self._is_closed:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), TimeLimit(timeout_ms).left_seconds)
             return
         self._is_closed = True
         try:
@@ -586,6 +594,7 @@ class AsyncClient:
         finally:
             if self._network is not None:
                 await self._network.close()
+            self._ended.set()
 
     async def __aenter__(self) -> Self:
         self._opened()

@@ -83,6 +83,8 @@ class Client:
         self._open: tuple[LoopThread, Network] | None = None
         self._is_closed = False
         self._lock = threading.Lock()
+        #: Held while it is closed. Its holder may call `close` again, in a signal handler for example.
+        self._closing = threading.RLock()
         self._finalizer: Callable[[], object] | None = None
         self._inner = AsyncClient(
             addresses,
@@ -233,12 +235,29 @@ class Client:
     # Its own life.
 
     def close(self, *, timeout_ms: Duration | None = None) -> None:
-        """Sends the records that producers hold, up to the time limit, and closes every connection."""
+        """Sends what was produced and settled, up to the time limit, and closes every connection.
+
+        A call beside another one returns when that is done, or at its own limit.
+        """
+        thread = None if self._open is None else self._open[0]
+        if thread is not None and thread.is_foreign:
+            # A thread of the parent may hold the locks for good.
+            self._is_closed = True
+            return
+        limit = TimeLimit(timeout_ms)
+        seconds = 0 if thread is not None and thread.is_current else limit.left_seconds
+        if self._closing.acquire(timeout=-1 if seconds is None else seconds):
+            try:
+                self._close_once(limit.left_ms)
+            finally:
+                self._closing.release()
+
+    def _close_once(self, timeout_ms: int | None) -> None:
         with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
-        if self._open is None or self._open[0].is_foreign:
+        if self._open is None:
             return
         self._direct.close()
         try:

@@ -7,7 +7,8 @@ only for free slots, so a slow handler keeps none from other workers, and leases
 
 Stopping is a drain: the worker leases nothing more, gives back messages that were not started, and waits for running
 handlers up to `drain_ms`. Then it releases what is left, which does not count as an attempt: a coroutine is cancelled,
-and the result of a thread is ignored. A worker has one topic and one process.
+and the result of a thread is ignored. With `ack_mode="auto"` messages that were not started cannot be given back: the
+drain handles them too, and what it does not come to is lost. A worker has one topic and one process.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from functools import partial
 from typing import Protocol, TypeAlias, Unpack, cast
 
 from flotilla.client._background_run import BackgroundRun
+from flotilla.client._core.closing import TimeLimit
 from flotilla.client._core.loop_thread import new_loop
 from flotilla.client._duration import Duration, milliseconds
 from flotilla.client.async_client import AsyncClient
@@ -35,7 +37,16 @@ from flotilla.client.queue.outcome import Outcome, log_outcome, outcome_of, retu
 from flotilla.client.queue.sync import QueueMessage
 from flotilla.machine import here
 from flotilla.security.client_tls import Tls
-from flotilla.types.errors import FlotillaError, GroupModeError, InvalidArgumentError, NotFoundError
+from flotilla.types.errors import (
+    ConnectionClosedError,
+    FlotillaError,
+    GroupModeError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+    UnsupportedError,
+)
 from flotilla.types.limits import RESULT_BYTES_MAX
 from flotilla.types.operations.queue import FAIL, REJECT
 
@@ -61,7 +72,15 @@ DRAIN_MS_DEFAULT = 30_000
 _PAUSE_MS = 1_000
 
 #: Errors that do not pass: the worker ends with them.
-_FATAL = (GroupModeError, InvalidArgumentError, NotFoundError)
+_FATAL = (
+    GroupModeError,
+    InvalidArgumentError,
+    NotFoundError,
+    ConnectionClosedError,
+    UnauthenticatedError,
+    PermissionDeniedError,
+    UnsupportedError,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -115,6 +134,7 @@ class Worker(HandlerCounts, BackgroundRun):
         self._on_error = on_error
         self._on_reject = on_reject
         self._settings = settings
+        self._is_auto_ack = settings.get("ack_mode") == "auto"
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._is_stopped = False
@@ -179,16 +199,25 @@ class Worker(HandlerCounts, BackgroundRun):
             await asyncio.wait((taking, waiting), return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
-            taking.cancel()
-            await asyncio.wait((taking, waiting))
-            await self._drain(consumer)
+            await self._drain(consumer, taking)
         if not taking.cancelled():
-            # The task ends by itself only with an error.
+            # The task ends by itself only with an error, or after the last message.
             taking.result()
 
-    async def _drain(self, consumer: AsyncQueueConsumer) -> None:
+    async def _drain(self, consumer: AsyncQueueConsumer, taking: asyncio.Task[None]) -> None:
+        limit = TimeLimit(self._drain_ms)
+        self._is_stopped = True
+        if not self._is_auto_ack:
+            taking.cancel()
+        closing = asyncio.get_running_loop().create_task(consumer.close(drain_ms=self._drain_ms))
+        # With messages that are acknowledged on delivery it goes on until it has taken the last one that was sent.
+        await asyncio.wait((taking,), timeout=limit.left_seconds)
+        taking.cancel()
+        await asyncio.wait((taking,))
+        if self._running:
+            await asyncio.wait(self._running, timeout=limit.left_seconds)
         try:
-            await consumer.close(drain_ms=self._drain_ms)
+            await closing
         except FlotillaError as error:
             self._note(error)
         left = list(self._running)
@@ -209,7 +238,12 @@ class Worker(HandlerCounts, BackgroundRun):
 
         while True:
             await free.acquire()
-            message = await self._next(consumer)
+            try:
+                message = await self._next(consumer)
+            except ConnectionClosedError:
+                if self._is_stopped:
+                    return
+                raise
             work = self._await(message) if threads is None else self._call(message, bridge, threads)
             task = loop.create_task(self._handle(message, work))
             self._running[task] = None

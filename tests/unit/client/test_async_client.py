@@ -12,10 +12,11 @@ import uvloop
 from flotilla import AsyncClient, ConnectionClosedError, OutcomeUnknownError, Receipt
 from flotilla.client._options import TIMEOUT_MS_DEFAULT
 from flotilla.types.operations import Fetch, GetMetadata, Produce
-from tests.unit.client.test_client import UnansweredRequests
+from flotilla.types.operations.queue import Settle
+from tests.unit.client.test_client import HeldBrokers, UnansweredRequests
 
 
-async def seen(held: UnansweredRequests) -> None:
+async def seen(held: UnansweredRequests | HeldBrokers) -> None:
     await asyncio.to_thread(held.seen.wait, 10)
 
 
@@ -81,6 +82,53 @@ def test_closing_ends_the_waits_of_other_tasks(servers, kind, action, error):
         with pytest.raises(error):
             await task
         assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(work())
+
+
+@pytest.mark.parametrize("kind", [Settle, Produce])
+def test_every_close_returns_when_the_first_is_done(servers, kind):
+    servers.cluster.create("orders")
+
+    async def work() -> None:
+        client = AsyncClient(servers.addresses)
+        await client.produce("orders", b"a")
+        consumer = client.queue("orders", group="workers")
+        (message,) = await consumer.poll()
+        held = HeldBrokers(servers, kind)
+        if kind is Settle:
+            await message.ack(wait=False)
+            tasks = [asyncio.ensure_future(consumer.close())]
+        else:
+            producer = client.producer("orders")
+            delivery = await producer.send(b"b")
+            tasks = [asyncio.ensure_future(producer.close())]
+        await seen(held)
+        tasks += [asyncio.ensure_future(client.close()) for _ in range(2)]
+        done, _ = await asyncio.wait(tasks, timeout=0.05)
+        held.go_on.set()
+        assert not done
+        await asyncio.gather(*tasks)
+        if kind is Produce:
+            assert (await delivery).offset == 1
+        async with AsyncClient(servers.addresses) as other:
+            assert (await other.describe_group("orders", "workers")).acked_total == (kind is Settle)
+
+    run(work())
+
+
+def test_closing_a_consumer_ends_its_iteration(servers):
+    servers.cluster.create("orders")
+
+    async def work() -> None:
+        async with AsyncClient(servers.addresses) as client:
+            consumer = client.queue("orders", group="workers")
+            task = asyncio.ensure_future(anext(consumer))
+            while not consumer._feed.reader.is_flowing:
+                await asyncio.sleep(0.001)
+            await consumer.close()
+            with pytest.raises(ConnectionClosedError):
+                await asyncio.wait_for(task, 10)
 
     run(work())
 

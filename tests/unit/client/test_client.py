@@ -16,6 +16,7 @@ import pytest
 from flotilla import Client, ConnectionClosedError, OutcomeUnknownError
 from flotilla.client._options import TIMEOUT_MS_DEFAULT
 from flotilla.types.operations import Fetch, GetMetadata, Produce
+from flotilla.types.operations.queue import Settle
 from tests.unit.client.brokers import HELD
 
 
@@ -30,6 +31,21 @@ class UnansweredRequests:
                 return None
             self.seen.set()
             return HELD
+
+        servers.cluster.fault = hold
+
+
+class HeldBrokers:
+    """The brokers stand still at the first request of one kind, until they may go on."""
+
+    def __init__(self, servers, kind) -> None:
+        self.seen = threading.Event()
+        self.go_on = threading.Event()
+
+        def hold(node, request):
+            if isinstance(request, kind):
+                self.seen.set()
+                assert self.go_on.wait(20)
 
         servers.cluster.fault = hold
 
@@ -102,6 +118,42 @@ def test_an_interrupt_in_a_with_block_ends_in_time(servers, caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "a producer of orders was closed before 3 of its records had an answer"
     ]
+
+
+@pytest.mark.parametrize("kind", [Settle, Produce])
+def test_every_close_returns_when_the_first_is_done(servers, kind):
+    servers.cluster.create("orders")
+    client = Client(servers.addresses)
+    client.produce("orders", b"a")
+    consumer = client.queue("orders", group="workers")
+    (message,) = consumer.poll()
+    held = HeldBrokers(servers, kind)
+    if kind is Settle:
+        closed = consumer
+        message.ack(wait=False)
+    else:
+        closed = client.producer("orders")
+        delivery = closed.send(b"b")
+    returned = []
+
+    def close(each) -> None:
+        each.close()
+        returned.append(held.go_on.is_set())
+
+    threads = [threading.Thread(target=close, args=(each,)) for each in (closed, client, client)]
+    threads[0].start()
+    assert held.seen.wait(10)
+    for thread in threads[1:]:
+        thread.start()
+        thread.join(0.05)
+    held.go_on.set()
+    for thread in threads:
+        thread.join(20)
+    assert returned == [True, True, True]
+    if kind is Produce:
+        assert delivery.result().offset == 1
+    with Client(servers.addresses) as other:
+        assert other.describe_group("orders", "workers").acked_total == (kind is Settle)
 
 
 @pytest.mark.parametrize(

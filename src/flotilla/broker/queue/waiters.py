@@ -143,7 +143,7 @@ class QueueWaiter(ABC):
 
 
 class WaitingPoll(QueueWaiter):
-    __slots__ = ("_is_reading", "_max_bytes", "_max_messages", "_stop_timer", "_wait_ms")
+    __slots__ = ("_is_committing", "_is_reading", "_max_bytes", "_max_messages", "_stop_timer", "_wait_ms")
 
     def __init__(self, owner: WaiterOwner, request: Poll, topic_id: int, taker: Taker, done: Done) -> None:
         super().__init__(owner, request, topic_id, taker, done)
@@ -151,6 +151,8 @@ class WaitingPoll(QueueWaiter):
         self._max_bytes = min(request.max_bytes, POLL_BYTES_MAX)
         self._wait_ms = min(request.wait_ms, POLL_WAIT_MS_MAX)
         self._stop_timer: Cancel | None = None
+        #: It has taken messages at most once, and their ack has no answer yet: nobody else gets them.
+        self._is_committing = False
         #: Messages are ready, and are being loaded from disk: it waits for them, however short it would wait for new
         #: ones.
         self._is_reading = False
@@ -199,6 +201,7 @@ class WaitingPoll(QueueWaiter):
         except NotLoadedError:
             self._is_reading = True
             return False
+        self._is_committing = True
         self._unpark()
         self._disarm()
         return True
@@ -218,7 +221,8 @@ class WaitingPoll(QueueWaiter):
         self._answer(Polled([], retry_after_ms=min(waits, default=0)))
 
     def dismiss(self) -> None:
-        self._answer(Polled([]))
+        if not self._is_committing:
+            self._answer(Polled([]))
 
     def _answer(self, answer: Polled) -> None:
         if self._leave():

@@ -33,6 +33,11 @@ class TimeLimit:
     def left_ms(self) -> int | None:
         return None if self._deadline_ms is None else max(self._deadline_ms - steady_ms(), 0)
 
+    @property
+    def left_seconds(self) -> float | None:
+        left_ms = self.left_ms
+        return None if left_ms is None else left_ms / 1000
+
 
 def limit_after(error: BaseException | None) -> int | None:
     """How long closing may take when a block is left by `error`; None: no limit of its own."""

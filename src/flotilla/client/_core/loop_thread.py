@@ -160,6 +160,11 @@ class LoopThread:
         return not self._is_stopped and self._born == _Forks.count
 
     @property
+    def is_current(self) -> bool:
+        """The caller is a callback of the client, which cannot wait for the client."""
+        return threading.current_thread() is self._thread
+
+    @property
     def is_foreign(self) -> bool:
         """It belongs to the parent process."""
         return self._born != _Forks.count
@@ -173,7 +178,7 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Runs a coroutine on the loop and waits for it. An interrupt of the caller cancels it."""
-        if threading.current_thread() is self._thread:
+        if self.is_current:
             work.close()
             raise RuntimeError("a callback of the client cannot wait for the client")
         running = _Running(self._loop, work)
@@ -193,7 +198,7 @@ class LoopThread:
 
     def wait(self, gate: Gate) -> None:
         """Waits until the loop opens the gate. Raises ConnectionClosedError when the loop has ended."""
-        if threading.current_thread() is self._thread:
+        if self.is_current:
             raise RuntimeError("a callback of the client cannot wait for the client")
         while not gate.wait(WAIT_MS_MAX):
             if not self._thread.is_alive():
@@ -213,5 +218,5 @@ class LoopThread:
 
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(finish)
-        if threading.current_thread() is not self._thread:
+        if not self.is_current:
             self._thread.join()

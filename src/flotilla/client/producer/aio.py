@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -99,8 +99,7 @@ class AsyncProducer:
         """
         self._core.flush(steady_ms())
         self._network.wake()
-        async with asyncio.timeout(None if timeout_ms is None else milliseconds(timeout_ms) / 1000):
-            await wait_for(self.unresolved())
+        await self._wait_for_all(timeout_ms)
         failure, self._failure = self._failure, None
         if failure is not None and failure.error is not None and not failure.is_observed:
             failure.is_observed = True
@@ -109,6 +108,9 @@ class AsyncProducer:
     async def close(self, *, timeout_ms: Duration | None = None) -> None:
         """Flushes, and takes no more records. What has no answer by the time limit fails."""
         if self._is_closed:
+            # Another task closes it, and tells what becomes of the records.
+            with suppress(TimeoutError):
+                await self._wait_for_all(timeout_ms)
             return
         self._is_closed = True
         self._wake_waiters()
@@ -132,6 +134,10 @@ class AsyncProducer:
     ) -> None:
         with leaving(error, f"a producer of {self.topic}") as limit_ms:
             await self.close(timeout_ms=limit_ms)
+
+    async def _wait_for_all(self, timeout_ms: Duration | None) -> None:
+        async with asyncio.timeout(None if timeout_ms is None else milliseconds(timeout_ms) / 1000):
+            await wait_for(self.unresolved())
 
     # What the client uses too.
 

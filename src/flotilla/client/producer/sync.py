@@ -129,10 +129,14 @@ class Producer:
             self._is_closed = True
             return
         with self._lock:
-            if self._is_closed:
-                return
+            is_first = not self._is_closed
             self._is_closed = True
             self._open_gates()
+        if not is_first:
+            # Another thread closes it, and tells what becomes of the records.
+            if not self._thread.is_current:
+                wait_for_batches(self.unresolved(), timeout_ms)
+            return
         try:
             self.flush(timeout_ms=timeout_ms)
         except FlotillaError:

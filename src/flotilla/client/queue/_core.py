@@ -257,13 +257,19 @@ class QueueCore(Generic[Message]):
             self._session.timers.at(self._session.now_ms, self._pump)
             self.notify()
 
+    @property
+    def is_over(self) -> bool:
+        """No message comes any more. What is acknowledged on delivery cannot be released, and is still taken."""
+        return self.is_closed and (not self._options.is_auto_ack or self._polls.is_idle)
+
     def stop(self, now_ms: int) -> None:
         """Stops polling, and releases messages that were not taken."""
         self._session.now_ms = now_ms
         self._wanted = 0
         self.is_flowing = False
         self.is_closed = True
-        self._release(self._drain(len(self.ready)))
+        if not self._options.is_auto_ack:
+            self._release(self._drain(len(self.ready)))
         self._settlements.hurry()
 
     def abandon(self, now_ms: int) -> None:
@@ -285,6 +291,9 @@ class QueueCore(Generic[Message]):
     def leave(self, now_ms: int) -> None:
         """Tells the brokers that this consumer is no member any more: after everything is settled."""
         self._session.now_ms = now_ms
+        if self._options.is_auto_ack:
+            # What no broker has is not sent. The others are answered by that, with what they have taken.
+            self._polls.withdraw()
         self._polls.leave(self._group, self._member, self.notify)
 
     @property
@@ -407,7 +416,7 @@ class QueueCore(Generic[Message]):
         lease.dropped = self._dropped.append
         if lease.unsettled:
             self._renewal.add(lease)
-        if self.is_closed:
+        if self.is_closed and lease.unsettled:
             self.settle({lease: lease.unsettled}, RELEASED, PendingSettlement(self))
             return
         try:

@@ -45,6 +45,9 @@ class QueueLoop(Generic[Message]):
         self._is_prepared = False
         #: Held while preparing: concurrent callers wait for the same answers.
         self._preparing = asyncio.Lock()
+        #: Held while closing: another call of `close` waits, and goes on if the first one was cancelled.
+        self._closing = asyncio.Lock()
+        self._has_left = False
         #: It has no partitions before `prepare`.
         self.reader: QueueCore[Message] = QueueCore(
             network.session, topic, group, self.member, options, kind=kind, owner=owner, news=self._notify
@@ -92,10 +95,12 @@ class QueueLoop(Generic[Message]):
 
     async def flow(self) -> None:
         """Starts iterating, and returns when a message or an error is ready."""
-        await self.prepare()
-        self.reader.flow()
-        self.schedule()
+        if not self.reader.is_closed:
+            await self.prepare()
+            self.reader.flow()
+            self.schedule()
         while not self.reader.ready and not self.reader.errors:
+            self.check_more()
             await self._wait(None)
 
     # Settlements.
@@ -142,7 +147,27 @@ class QueueLoop(Generic[Message]):
         self.raise_error()
 
     async def close(self, drain_ms: int, timeout_ms: int | None) -> None:
-        """Stops polling, waits for messages in handlers, releases the rest, and raises the first error."""
+        """Stops polling, waits for messages in handlers, releases the rest, and raises the first error.
+
+        A call beside another one waits for that, up to its own limits.
+        """
+        limit_ms = self._options.timeout_ms if timeout_ms is None else timeout_ms
+        try:
+            async with asyncio.timeout((drain_ms + limit_ms) / 1000):
+                await self._closing.acquire()
+        except TimeoutError:
+            return
+        try:
+            if not self._has_left:
+                await self._leave(drain_ms, limit_ms)
+        finally:
+            self._closing.release()
+
+    def has_left(self) -> bool:
+        """`close` is done."""
+        return self._has_left
+
+    async def _leave(self, drain_ms: int, limit_ms: int) -> None:
         reader = self.reader
         reader.stop(steady_ms())
         self._network.perform()
@@ -150,12 +175,13 @@ class QueueLoop(Generic[Message]):
         await self._wait_while(lambda: bool(reader.leases.unsettled_count), drain_ms)
         reader.abandon(steady_ms())
         self._network.perform()
-        limit_ms = self._options.timeout_ms if timeout_ms is None else timeout_ms
         await self._wait_while(lambda: bool(reader.unconfirmed), limit_ms)
         if not self._network.session.is_closed:
             reader.leave(steady_ms())
             self._network.perform()
-            await self._wait_while(lambda: reader.is_leaving, min(limit_ms, LEAVE_MS_MAX))
+            await self._wait_while(lambda: reader.is_leaving or not reader.is_over, min(limit_ms, LEAVE_MS_MAX))
+        self._has_left = True
+        self._notify()
         if reader.unconfirmed and not reader.errors:
             text = f"{reader.unconfirmed} messages were settled without an answer within {limit_ms} ms"
             raise OutcomeUnknownError(text)
@@ -170,6 +196,11 @@ class QueueLoop(Generic[Message]):
 
     def check_open(self) -> None:
         if self.reader.is_closed:
+            raise consumer_closed()
+
+    def check_more(self) -> None:
+        """As `check_open`, and messages that are acknowledged on delivery have all come."""
+        if self._has_left or self.reader.is_over:
             raise consumer_closed()
 
     def raise_error(self) -> None:

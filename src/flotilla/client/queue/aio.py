@@ -114,7 +114,8 @@ class AsyncQueueConsumer:
     async def poll(self, max_messages: int = 16, *, wait_ms: Duration = 20_000) -> list[AsyncQueueMessage]:
         """Leases up to `max_messages` messages; waits up to `wait_ms` for the first one. Returns [] if none comes."""
         feed = self._feed
-        feed.check_open()
+        if not self._ready:
+            feed.check_open()
         feed.raise_error()
         if not self._ready:
             await feed.fetch(max_messages, milliseconds(wait_ms))
@@ -148,14 +149,17 @@ class AsyncQueueConsumer:
     async def close(self, *, drain_ms: Duration = 0, timeout_ms: Duration | None = None) -> None:
         """Leases nothing more, waits up to `drain_ms` for unsettled messages, and gives the rest back.
 
+        With `ack_mode="auto"` nothing can be given back: an iteration gets what the brokers have sent before it ends.
         Raises the first error of messages settled with `wait=False`, and OutcomeUnknownError when answers are missing
         after `timeout_ms`.
         """
-        if not self._feed.reader.is_closed:
+        if not self._feed.has_left():
             try:
                 await self._feed.close(milliseconds(drain_ms), TimeLimit(timeout_ms).left_ms)
             finally:
-                self._closed(self)
+                # Not if it was cancelled: closing the client sends what is left.
+                if self._feed.has_left():
+                    self._closed(self)
 
     def __aiter__(self) -> Self:
         return self
@@ -165,7 +169,7 @@ class AsyncQueueConsumer:
         if self._errors:
             feed.raise_error()
         while not self._ready:
-            feed.check_open()
+            feed.check_more()
             await feed.flow()
             feed.raise_error()
         message = self._ready.popleft()

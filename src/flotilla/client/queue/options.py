@@ -102,7 +102,8 @@ def queue_parameters(
     prefetch: unsettled messages that an iteration may hold, those in handlers included. None: adapts to the speed of
         the handler, from 16 on.
     push: False: an iteration asks for messages only when it has none left, not ahead of that.
-    ack_mode: "auto": the broker acknowledges a message before it sends it, and never delivers it twice.
+    ack_mode: "auto": the broker acknowledges a message before it sends it, and never delivers it twice. Messages that
+        were sent ahead and are not taken before the process ends are lost.
     ordered: "key": messages of one key go to one member at a time, in their order. That is a setting of the group, for
         all its members: this sets it, or raises GroupModeError if it was set to 0. "none": as the group is set.
     lease_ms_max: for how long unsettled messages are renewed by themselves; one hour.

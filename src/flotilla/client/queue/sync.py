@@ -134,7 +134,8 @@ class QueueConsumer:
     @documented_by(AsyncQueueConsumer.poll)
     def poll(self, max_messages: int = 16, *, wait_ms: Duration = 20_000) -> list[QueueMessage]:
         feed = self._feed
-        self._check_open()
+        if not self._ready:
+            self._check_open()
         feed.raise_error()
         if not self._ready:
             self._thread.run(feed.fetch(max_messages, milliseconds(wait_ms)))
@@ -168,13 +169,15 @@ class QueueConsumer:
 
     @documented_by(AsyncQueueConsumer.close)
     def close(self, *, drain_ms: Duration = 0, timeout_ms: Duration | None = None) -> None:
-        if self._feed.reader.is_closed:
+        if self._feed.has_left():
             return
         try:
             if self._thread.is_usable:
                 self._thread.run(self._close(milliseconds(drain_ms), TimeLimit(timeout_ms).left_ms))
         finally:
-            self._closed(self)
+            # Not if it was interrupted: closing the client sends what is left.
+            if self._feed.has_left() or not self._thread.is_usable:
+                self._closed(self)
 
     def __iter__(self) -> Self:
         return self
@@ -190,7 +193,8 @@ class QueueConsumer:
                 feed.reader.take_into(taken, 1)
                 if taken:
                     break
-                self._check_open()
+                feed.check_more()
+                self._thread.check()
                 self._wait_for_news()
             if feed.reader.is_sated and not ready:
                 self._thread.post(feed.pump)

@@ -17,6 +17,7 @@ from flotilla.types.operations.queue import (
     CancelRecords,
     Extend,
     LeaseRange,
+    LeaveQueue,
     Pushed,
     Settle,
     Settled,
@@ -188,6 +189,18 @@ def test_at_most_once_is_committed_before_it_leaves(node: Node) -> None:
     assert (describe(node).acked_total, describe(node).leased) == (1, 1)
     node.fleet.advance(5_000)
     node.fleet.check_answers()
+
+
+def test_at_most_once_reaches_a_consumer_that_leaves_meanwhile(node: Node) -> None:
+    polled(node)
+    store(node, b"a")
+    node.is_disk_stuck = True
+    answer = node.ask(poll(is_auto_ack=True, wait_ms=1_000))
+    left = node.ask(LeaveQueue(TOPIC, GROUP, "a", 0))
+    node.is_disk_stuck = False
+    node.fleet.settle()
+    assert left.code == "Done"
+    assert values(deliveries(answer)) == [b"a"]
 
 
 def test_at_most_once_that_cannot_be_committed_is_not_delivered_and_comes_again(node: Node) -> None:

@@ -7,7 +7,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flotilla import AsyncClient, InvalidArgumentError, LeaseExpiredError, NotFoundError, Receipt, Reject, Retry
+from flotilla import (
+    AsyncClient,
+    ConnectionClosedError,
+    InvalidArgumentError,
+    LeaseExpiredError,
+    NotFoundError,
+    Receipt,
+    Reject,
+    Retry,
+)
 from flotilla.types.errors import OutcomeUnknownError, UnavailableError
 from flotilla.types.operations.queue import Extend, Poll, Settle
 from tests.unit.client.shells import Shell, TcpServers
@@ -201,6 +210,20 @@ def test_at_most_once(client):
             pass
         messages[1].ack()
     assert client.describe_group("orders", "workers").acked_total == 3
+
+
+def test_at_most_once_an_iteration_gets_what_was_sent_before_the_close(client):
+    client.produce_many("orders", many(100))
+    consumer = client.queue("orders", group="workers", ack_mode="auto", prefetch=8)
+    found = consumer.take(1)
+    consumer.close()
+    info = client.describe_group("orders", "workers")
+    found += consumer.take(info.acked_total - 1)
+    assert payloads(found) == many(info.acked_total)
+    assert 8 <= info.acked_total < 100
+    assert info.members == []
+    with pytest.raises(ConnectionClosedError):
+        consumer.take(1)
 
 
 def test_a_consumer_that_is_closed_says_so(client):

@@ -1,5 +1,6 @@
 """A worker: handlers in threads and on the loop, what becomes of their messages, and how it ends."""
 
+import asyncio
 import pickle
 import threading
 from collections.abc import Callable, Iterator
@@ -9,8 +10,10 @@ import pytest
 
 from flotilla import (
     AnyMessage,
+    AsyncClient,
     AsyncQueueMessage,
     Client,
+    ConnectionClosedError,
     ContentType,
     DetachedMessage,
     InvalidArgumentError,
@@ -220,8 +223,6 @@ def test_stopping_lets_handlers_finish_and_gives_the_rest_back(client, servers, 
         go_on.wait(30)
 
     async def handle_async(message: AsyncQueueMessage) -> None:
-        import asyncio
-
         begun.append(message.payload)
         while not go_on.is_set():
             await asyncio.sleep(0.005)
@@ -236,13 +237,53 @@ def test_stopping_lets_handlers_finish_and_gives_the_rest_back(client, servers, 
     assert len(begun) == 3
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_stopping_handles_what_is_acknowledged_already(client, servers, is_async):
+    client.produce_many("orders", many(100), partition=0)
+    begun: list[bytes] = []
+    ended: list[bytes] = []
+    go_on = threading.Event()
+
+    def handle(message: QueueMessage) -> None:
+        begun.append(message.payload)
+        go_on.wait(30)
+        ended.append(message.payload)
+
+    async def handle_async(message: AsyncQueueMessage) -> None:
+        begun.append(message.payload)
+        while not go_on.is_set():
+            await asyncio.sleep(0.005)
+        ended.append(message.payload)
+
+    handler = handle_async if is_async else handle
+    with Running(servers.addresses, handler, concurrency=3, prefetch=10, ack_mode="auto") as running:
+        until(lambda: len(begun) == 3 and client.describe_group("orders", GROUP).acked_total > 3)
+        running.worker.stop()
+        go_on.set()
+    acked = client.describe_group("orders", GROUP).acked_total
+    assert 3 < acked < 100
+    assert sorted(ended, key=int) == many(acked)
+
+
+def test_a_closed_client_ends_the_worker(client, servers):
+    async def serve() -> None:
+        connection = AsyncClient(servers.addresses)
+        worker = Worker(connection, "orders", GROUP, lambda message: None)
+        serving = asyncio.ensure_future(worker.serve())
+        while client.groups("orders") == {}:
+            await asyncio.sleep(0.005)
+        await connection.close()
+        with pytest.raises(ConnectionClosedError):
+            await asyncio.wait_for(serving, 20)
+
+    asyncio.run(serve())
+
+
 def test_a_handler_that_does_not_end_loses_its_message_uncounted(client, servers):
     client.produce("orders", b"stuck")
     begun = threading.Event()
 
     async def handle(message: AsyncQueueMessage) -> None:
-        import asyncio
-
         begun.set()
         await asyncio.sleep(3_600)
 
