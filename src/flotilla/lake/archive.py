@@ -26,6 +26,7 @@ from flotilla.lake.data_file import DataFile, write_days
 from flotilla.lake.decoded_columns import Decoding, Decodings
 from flotilla.lake.lake import Lake
 from flotilla.lake.offset_range import OffsetRange, Partition, Position, limit_records, split
+from flotilla.lake.report import ArchivePipeline, LakeReport
 from flotilla.lake.retention_hold import RetentionHold
 from flotilla.lake.runs import Span
 from flotilla.lake.table import TopicTable
@@ -90,6 +91,7 @@ class Archiver:
         self._progress = progress
         lake = Lake(options.lake)
         self.tables: dict[str, TopicTable] = {topic: lake.table(topic) for topic in options.topics}
+        self.lake_report = LakeReport(lake, self.tables, options.group)
         self._hold = RetentionHold(client, options.group, options.topics)
         self._planned = Decodings(client, options.schemas, progress)
         self._rows = self._files = self._compacted = self._removed = self._batches = 0
@@ -112,8 +114,8 @@ class Archiver:
         """How values of the next batch are decoded, by topic. Raises NotFoundError."""
         return self._planned.of(self.tables)
 
-    def commit(self, files: Sequence[DataFile]) -> None:
-        """Takes the files of one batch: reads them back, commits them, moves the hold.
+    def commit(self, files: Sequence[DataFile]) -> int:
+        """Takes the files of one batch: reads them back, commits them, moves the hold. Returns their rows.
 
         Raises CorruptionError, and AlreadyExistsError when another archive was faster.
         """
@@ -131,6 +133,7 @@ class Archiver:
         self._progress(f"batch {self._batches}: {self._rows:,} rows in {self._files:,} files are archived")
         if not self._options.is_once and self._batches % self._options.compaction.every_batches == 0:
             self.tidy()
+        return sum(file.rows for file in files)
 
     def _check_topics(self, topics: Iterable[str]) -> None:
         for topic in topics:
@@ -142,6 +145,8 @@ class Archiver:
             try:
                 self._compacted += compact(table, self._options.compaction, self._run_jobs)
                 self._removed += len(vacuum(table, self._options.grace_hours))
+                # The next report has the size of the compacted table.
+                table.spans()
             except (FlotillaError, OSError, MemoryError, pa.ArrowException) as error:
                 self._progress(f"files of {topic} are not compacted: {error}")
 
@@ -177,24 +182,42 @@ def run_archive(
     ) as client:
         archiver = Archiver(options, client, run_here, progress)
         archiver.begin()
+        pipeline = ArchivePipeline(client, archiver.lake_report, options.topics, options.group)
         try:
-            copy_here(archiver, options, client, wait)
+            copy_here(archiver, options, client, wait, pipeline)
         except KeyboardInterrupt:
             progress("stopping")
         else:
             archiver.tidy()
+        finally:
+            pipeline.over()
         return archiver.done()
 
 
 def copy_here(
-    archiver: Archiver, options: ArchiveOptions, client: Client, wait: Callable[[float], object] = time.sleep
+    archiver: Archiver,
+    options: ArchiveOptions,
+    client: Client,
+    wait: Callable[[float], object] = time.sleep,
+    pipeline: ArchivePipeline | None = None,
 ) -> None:
-    """Archives in this process what the tables do not have."""
+    """Archives in this process what the tables do not have, and reports the pipeline if there is one.
+
+    Raises OffsetOutOfRangeError when records to archive are gone.
+    """
     target = _ends(client, options.topics) if options.is_once else None
     while True:
-        ranges = _plan(client, archiver.spans(), _ends(client, options.topics), target, options.batch_rows)
+        # First of all: another archive may be writing.
+        spans = archiver.spans()
+        ends = _ends(client, options.topics)
+        start = next_offsets(spans, list_all(client, list(ends), "earliest", timeout_ms=_TIMEOUT_MS), ends)
+        if pipeline is not None:
+            pipeline.planned(start, ends)
+        ranges = _plan(start, ends, target, options.batch_rows)
         if ranges:
-            archiver.commit(write_ranges(archiver.tables, client, ranges, archiver.decodings()))
+            rows = archiver.commit(write_ranges(archiver.tables, client, ranges, archiver.decodings()))
+            if pipeline is not None:
+                pipeline.batch_done(rows)
         elif target is not None:
             return
         else:
@@ -206,12 +229,8 @@ def _ends(client: Client, topics: Sequence[str]) -> Position:
     return list_all(client, places, "latest", timeout_ms=_TIMEOUT_MS)
 
 
-def _plan(
-    client: Client, spans: dict[Partition, Span], ends: Position, target: Position | None, batch_rows: int
-) -> list[OffsetRange]:
-    """The ranges of the next batch. Raises OffsetOutOfRangeError when records to archive are gone."""
-    oldest = list_all(client, list(ends), "earliest", timeout_ms=_TIMEOUT_MS)
-    start = next_offsets(spans, oldest, ends)
+def _plan(start: Position, ends: Position, target: Position | None, batch_rows: int) -> list[OffsetRange]:
+    """The ranges of the next batch."""
     wanted = ends if target is None else {place: min(offset, target.get(place, 0)) for place, offset in ends.items()}
     # Another archive may have passed the target.
     end = limit_records(start, {place: max(offset, start[place]) for place, offset in wanted.items()}, batch_rows)

@@ -34,6 +34,7 @@ from flotilla.lake.data_file import DataFile
 from flotilla.lake.decoded_columns import CORRUPT, DECODED, joined_types, stored_schema
 from flotilla.lake.delta_log import (
     LOG_FOLDER,
+    Content,
     DeltaLog,
     changed_columns,
     last_checkpoint,
@@ -131,6 +132,12 @@ class TopicTable(Store):
         """The offsets in the newest version, by partition; without the list of files, and so at once."""
         log = self._followed()
         return {} if log is None else self._spans_of(log)
+
+    @property
+    def content(self) -> Content:
+        """How much the table held when this object last looked at its log; nothing is read, so any thread may ask."""
+        log = self._log
+        return Content() if log is None else log.content
 
     def decoded(self) -> str:
         """The type of the column `decoded` in the newest version, in SQL; empty: there is none."""
@@ -315,15 +322,17 @@ class TopicTable(Store):
                 "that the archive does not know"
             )
         found: dict[str, int] = {}
-        partitions = _partitions(_files_of(delta))
-        ids = [made(number) for number in partitions for made in (self._next_id, self._first_id)]
+        files = _files_of(delta)
+        ids = [made(number) for number in _partitions(files) for made in (self._next_id, self._first_id)]
         for each in (self._topic_key(), *ids):
             version = delta.transaction_version(each)
             if version is not None:
                 found[each] = version
         columns = pa.schema(delta.schema().to_arrow())
         decoded = write_type(columns.field(DECODED).type) if DECODED in columns.names else ""
-        return DeltaLog(self, delta.version(), found, decoded, delta.metadata().configuration.get(_SCHEMA) or "")
+        content = Content(sum(file.size_bytes for file in files), sum(file.rows for file in files), len(files))
+        schema = delta.metadata().configuration.get(_SCHEMA) or ""
+        return DeltaLog(self, delta.version(), found, content, decoded, schema)
 
     def _spans_of(self, log: DeltaLog) -> dict[int, Span]:
         begin, end = f"flotilla/{self.topic}/", "/next"

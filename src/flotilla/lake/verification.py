@@ -1,8 +1,15 @@
-"""The check of a whole table: every file by its checksums, rows and offsets, and all of them together."""
+"""The check of a whole table: every file by its checksums, rows and offsets, and all of them together.
+
+A table that passes gets a mark with the time, a file beside its folders. Readers of Delta read no file that the log
+does not name, and other programs leave out names that begin with an underscore.
+"""
 
 import json
+import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from flotilla.lake.compaction import RunJobs
 from flotilla.lake.data_file import DataFile, read_description, verify
@@ -11,6 +18,11 @@ from flotilla.lake.runs import Run, join_runs, shown
 from flotilla.lake.store import Store
 from flotilla.lake.table import Snapshot, TopicTable
 from flotilla.types.errors import CorruptionError
+
+MARK: Final = "_verified.json"
+MARK_VERSION: Final = 1
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +39,8 @@ def verify_files(store: Store, files: Sequence[DataFile], run_jobs: RunJobs) -> 
 
 
 def verify_table(table: TopicTable, run_jobs: RunJobs) -> Snapshot:
-    """Reads every file of the newest version back, all pages of it, and checks that offsets are one dense range.
+    """Reads every file of the newest version back, all pages of it, and checks that offsets are one dense range. Marks
+    the table then.
 
     Raises CorruptionError.
     """
@@ -40,13 +53,34 @@ def verify_table(table: TopicTable, run_jobs: RunJobs) -> Snapshot:
         raise CorruptionError(
             f"the files have {shown(table.topic, joined)}, and the table says {shown(table.topic, expected)}"
         )
+    if snapshot.version >= 0:
+        _mark(table, snapshot)
     return snapshot
+
+
+def last_verified_ms(table: TopicTable) -> int:
+    """When the whole table was last found intact; 0: never, or its mark is of another version. Raises OSError."""
+    try:
+        mark = json.loads(table.read(MARK) or b"")
+        return int(mark["verified_ms"]) if mark["version"] == MARK_VERSION else 0
+    except (ValueError, KeyError, TypeError):
+        return 0
 
 
 def verify_lake(lake: Lake, run_jobs: RunJobs) -> Verified:
     """All tables of a lake. Raises CorruptionError."""
     snapshots = [verify_table(lake.table(topic), run_jobs) for topic in lake.topics()]
     return Verified(len(snapshots), sum(len(each.files) for each in snapshots), sum(each.rows for each in snapshots))
+
+
+def _mark(table: TopicTable, snapshot: Snapshot) -> None:
+    """A verification that may only read is a good one, too."""
+    now_ms = time.time_ns() // 1_000_000
+    mark = {"version": MARK_VERSION, "verified_ms": now_ms, "table_version": snapshot.version}
+    try:
+        table.put(MARK, json.dumps(mark).encode())
+    except OSError as error:
+        _log.warning("the table of %s is intact, but cannot be marked as verified: %s", table.topic, error)
 
 
 def _raise_first(problems: Sequence[str], count: int) -> None:

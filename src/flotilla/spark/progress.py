@@ -6,15 +6,16 @@ offsets that the source reports, under names that no topic can have; so it knows
 remote session. Spark stores the latest offsets nowhere: a checkpoint has offsets only, and servers may move.
 
 Spark gives a Python source no place for lag in its progress. So the listener reports it to the cluster, which shows it
-in `/v1/pipelines`, in its metrics and in the console.
+in `/v1/pipelines`, in its metrics and in the console. The archive tells it what to add: the state of its lake.
 """
 
 import json
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -26,16 +27,15 @@ from pyspark.sql.streaming.listener import (
 
 from flotilla.client.app.environment import LogInFiles, environment_log_in
 from flotilla.client.bulk.offsets import commit_all
-from flotilla.client.bulk.stored_batches import StoredBatches
 from flotilla.client.client import Client
-from flotilla.codec.batch.header import parse_header
+from flotilla.lake.backlog import bytes_behind, records_behind
 from flotilla.lake.offset_range import Position, from_json
 from flotilla.security.client_tls import Tls, read_tls, tls_of_environment
 from flotilla.spark.client_cache import borrowed_client
 from flotilla.spark.options import Options
 from flotilla.types.errors import FlotillaError
 from flotilla.types.limits import PIPELINE_TOPICS_MAX
-from flotilla.types.operations.pipelines import Pipeline
+from flotilla.types.operations.pipelines import TEXT_CHARACTERS_MAX, Pipeline
 
 _GROUP: Final = "@group"
 _SERVERS: Final = "@servers"
@@ -43,9 +43,11 @@ _SERVERS: Final = "@servers"
 _TLS: Final = "@tls"
 _LOG_IN: Final = "@log-in"
 _TIMEOUT_MS: Final = 10_000
-#: Partitions whose next record is measured, to estimate bytes; those with the longest backlog.
-_MEASURED_MAX: Final = 8
-_NAME_CHARACTERS_MAX: Final = 200
+
+#: Adds the state of a lake to a report. Raises OSError.
+AddLake: TypeAlias = Callable[[Pipeline], Pipeline]
+#: By the name of the query, which no other one of the session has while it runs.
+_lakes: dict[str, AddLake] = {}
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +62,17 @@ def with_servers(position: Mapping[str, Any], options: Options) -> dict[str, Any
     if options.user or options.token_file:
         found[_LOG_IN] = [options.user, options.password_file, options.token_file]
     return found
+
+
+@contextmanager
+def reporting_lake(query: str, add: AddLake) -> Iterator[None]:
+    """Reports of the query of this name, in this process, have the state of the lake that it writes."""
+    name = query[:TEXT_CHARACTERS_MAX]
+    _lakes[name] = add
+    try:
+        yield
+    finally:
+        _lakes.pop(name, None)
 
 
 def commit_position(client: Client, group: str, position: Position) -> None:
@@ -112,20 +125,21 @@ class ProgressListener(StreamingQueryListener):
         group = str(latest.get(_GROUP, ""))
         if group:
             commit_position(client, group, end)
-        behind = {place: max(offset - end.get(place, 0), 0) for place, offset in from_json(latest).items()}
+        behind = records_behind(end, from_json(latest))
         pipeline = Pipeline(
             str(progress.id),
-            (progress.name or "")[:_NAME_CHARACTERS_MAX],
+            (progress.name or "")[:TEXT_CHARACTERS_MAX],
             sorted({topic for topic, _ in behind})[:PIPELINE_TOPICS_MAX],
             group,
             sum(behind.values()),
-            bytes_behind(client, end, behind),
+            bytes_behind(client, end, behind, timeout_ms=_TIMEOUT_MS),
             _whole(progress.processedRowsPerSecond),
             progress.batchId,
             progress.numInputRows,
             progress.durationMs.get("triggerExecution", 0),
         )
         if pipeline.topics:
+            pipeline = _with_lake(pipeline)
             client.admin.report_pipeline(pipeline)
             self._reported[pipeline.id, cluster] = pipeline
 
@@ -134,7 +148,7 @@ class ProgressListener(StreamingQueryListener):
         for (query, cluster), pipeline in list(self._reported.items()):
             if query == str(event.id):
                 still = replace(pipeline, records_behind=0, bytes_behind=0, records_per_second=0, batch_records=0)
-                self._repeat(cluster, still, is_over=False)
+                self._repeat(cluster, _with_lake(still), is_over=False)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """Everything is committed already."""
@@ -149,21 +163,15 @@ class ProgressListener(StreamingQueryListener):
             _log.warning("the state of query %s was not reported: %s", pipeline.id, error)
 
 
-def bytes_behind(client: Client, end: Position, behind: Mapping[tuple[str, int], int]) -> int:
-    """An estimate by the next batch of some partitions."""
-    longest = sorted((place for place in behind if behind[place]), key=lambda place: -behind[place])[:_MEASURED_MAX]
-    size_bytes = records = 0
-    for topic, number in longest:
-        first = end.get((topic, number), 0)
-        stored = StoredBatches(client, topic, number, first, first + 1, fetch_bytes=1, timeout_ms=_TIMEOUT_MS)
-        try:
-            header = parse_header(next(iter(stored)))
-        except FlotillaError:
-            # Retention was faster, or the records are in a lake.
-            continue
-        size_bytes += header.length
-        records += header.count
-    return sum(behind.values()) * size_bytes // records if records else 0
+def _with_lake(pipeline: Pipeline) -> Pipeline:
+    add = _lakes.get(pipeline.name)
+    if add is None:
+        return pipeline
+    try:
+        return add(pipeline)
+    except OSError as error:
+        _log.warning("the lake of query %s cannot be read: %s", pipeline.id, error)
+        return pipeline
 
 
 def _whole(rate: float | None) -> int:

@@ -4,13 +4,17 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
+from flotilla import Client
 from flotilla.cli.local_cluster import LocalCluster
+from flotilla.types.operations.pipelines import Pipeline
 from tests.integration.console.conftest import Console
 
 # One worker runs all of them: they share the nodes.
@@ -352,6 +356,28 @@ def test_a_task_is_enqueued_and_cancelled(console: Console) -> None:
     console.row("crop").wait_for()
     console.act("Cancel", "crop")
     console.gone("crop")
+
+
+# Pipelines.
+
+
+def test_a_pipeline_shows_its_progress_and_its_lake(console: Console, cluster: LocalCluster) -> None:
+    console.page.set_viewport_size({"width": 420, "height": 900})
+    lake = "s3://bucket/" + "a_long_path_" * 15
+    archive = Pipeline(
+        "7a", "archive orders", ["orders"], "archive", 1_200, 0, 400, 3, 500, 1_250, 0, lake, 3 << 20, 9, 2
+    )
+    with Client(cluster.servers) as client:
+        client.admin.report_pipeline(archive)
+        console.open("pipelines")
+        console.see("3.0 MiB in 2 files, 9 rows")
+        assert "never" in console.row("archive orders").text_content()
+        assert lake in console.row("archive orders").text_content()
+        assert console.page.evaluate("document.querySelector('.scroll').scrollWidth") <= 421
+        assert console.violations() == []
+        client.admin.report_pipeline(replace(archive, lake_verified_ms=int(time.time() * 1_000) - 3_600_000 * 5))
+        console.see("5 h ago")
+        client.admin.report_pipeline(archive, is_over=True)
 
 
 # Cluster.

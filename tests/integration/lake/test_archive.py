@@ -21,9 +21,10 @@ from flotilla.lake.compaction import CompactionRules
 from flotilla.lake.lake import Lake
 from flotilla.lake.runs import Span
 from flotilla.lake.table import TopicTable
-from flotilla.lake.verification import verify_table
+from flotilla.lake.verification import last_verified_ms, verify_lake, verify_table
 from flotilla.testing import LocalBroker
 from flotilla.types.errors import AlreadyExistsError, CorruptionError, InvalidArgumentError, OffsetOutOfRangeError
+from flotilla.types.operations.pipelines import Pipeline
 from tests.integration.lake.archived import expected, produce, stored
 
 #: Every step of a batch, of a compaction and of a vacuum: whose function it is, and the name.
@@ -137,7 +138,9 @@ def test_on_s3_one_process_after_another_dies_at_every_step(
     table = Lake(said.lake).table(name)
     assert done.rows_total == count
     assert stored(said.lake, name) == expected(count)
+    assert last_verified_ms(table) == 0
     assert verify_table(table, run_here).spans == {0: Span(0, count // 2), 1: Span(0, count // 2)}
+    assert last_verified_ms(table) > 0
     assert table.paths(suffix=".parquet") == sorted(file.path for file in table.snapshot().files)
 
 
@@ -258,8 +261,18 @@ def test_a_continuous_archive_follows_compacts_and_stops(
     said = options(is_once=False, compaction=CompactionRules(files_min=2, every_batches=2))
     name = said.topics[0]
     waits = iter(range(100, 300, 100))
+    reports: list[Pipeline] = []
+    lines: list[str] = []
+
+    def reported() -> list[Pipeline]:
+        return [each for each in client.admin.pipelines() if each.topics == [name]]
 
     def produce_more(_: float) -> None:
+        reports.extend(reported())
+        shown = CliRunner().invoke(app, ["pipeline", "list", "--servers", said.servers]).stdout
+        lines.extend(line for line in shown.splitlines() if name in line)
+        if len(reports) == 2:
+            verify_lake(Lake(said.lake), run_here)
         first = next(waits, None)
         if first is None:
             raise KeyboardInterrupt
@@ -270,6 +283,21 @@ def test_a_continuous_archive_follows_compacts_and_stops(
     assert (done.rows, done.rows_total) == (300, 300)
     assert done.compacted > 0
     assert stored(said.lake, name) == expected(300)
+    # Its reports: rows as they come, also after a compaction, and a verification.
+    assert [(each.batch, each.batch_records, each.lake_rows) for each in reports] == [
+        (1, 100, 100),
+        (2, 100, 200),
+        (3, 100, 300),
+    ]
+    assert {(each.name, each.group, each.lake, each.records_behind) for each in reports} == {
+        (f"archive {name}", "archive", said.lake, 0)
+    }
+    files = Lake(said.lake).table(name).snapshot().files
+    assert (reports[-1].lake_bytes, reports[-1].lake_files) == (sum(file.size_bytes for file in files), len(files))
+    assert [each.lake_verified_ms > 0 for each in reports] == [False, False, True]
+    assert ["never" in line for line in lines] == [True, True, False]
+    assert " MiB" in lines[0]
+    assert reported() == [], "it has ended"
 
 
 def test_records_that_are_gone_are_named() -> None:

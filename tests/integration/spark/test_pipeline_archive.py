@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from flotilla import Client
+from flotilla.client.admin.cluster import Admin
 from flotilla.lake import archive as archive_module
 from flotilla.lake.archive import ArchiveOptions, run_archive, run_here
 from flotilla.lake.compaction import CompactionRules
@@ -23,7 +24,9 @@ from flotilla.spark.pipelines.ranges import rows_in
 from flotilla.spark.pipelines.session import prepare
 from flotilla.spark.topic_read import topic_read
 from flotilla.types.errors import FlotillaError
+from flotilla.types.operations.pipelines import Pipeline
 from tests.integration.spark.pipeline_ledger import PANDAS, Ledger, lake_places, places
+from tests.integration.spark.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(PANDAS)]
 
@@ -43,9 +46,21 @@ def interrupted(_: float) -> None:
 
 
 def test_spark_and_a_light_process_take_over_from_each_other(
-    spark: Any, client: Client, options: Callable[..., ArchiveOptions], tmp_path: Path
+    spark: Any,
+    client: Client,
+    options: Callable[..., ArchiveOptions],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said = options(batch_rows=1_200)
+    reports: list[Pipeline] = []
+    send = Admin.report_pipeline
+
+    def report(self: Admin, pipeline: Pipeline, **more: Any) -> None:
+        reports.append(pipeline)
+        send(self, pipeline, **more)
+
+    monkeypatch.setattr(Admin, "report_pipeline", report)
     name, checkpoint = said.topics[0], str(tmp_path / "checkpoint")
     table = Lake(said.lake).table(name)
     ledger = Ledger(name)
@@ -53,6 +68,11 @@ def test_spark_and_a_light_process_take_over_from_each_other(
     first = archive(spark, said, checkpoint)
     assert (first.rows, first.rows_total) == (2_000, 2_000)
     assert table.snapshot().version >= 2, "1,200 rows at a time are two versions at least"
+    # The listener of its query reports the lake, too, as of each batch.
+    wait_until(lambda: reports != [], "the report of the first micro-batch")
+    assert (reports[0].name, reports[0].lake, reports[0].group) == (f"archive {name}", said.lake, "archive")
+    assert 1_200 <= reports[0].lake_rows <= 2_000
+    assert reports[0].lake_bytes > 0
     days = {file.day for file in table.snapshot().files}
     assert days == {"2023-11-14", "2023-11-15"}
 

@@ -111,7 +111,7 @@ class SingleNode:
             lambda: self.is_registered,
             expires_s=lambda: 2_000_000_000,
             meters=lambda: [Meter(Quota(namespace="shop", stored_bytes=1), lambda: 0)],
-            pipelines=lambda: [Pipeline("7a", "sums", ["orders"], "g", 1_200, 60_000, 400, 3, 500, 1_250)],
+            pipelines=lambda: [Pipeline("7a", "sums", ["orders"], "g", 1_200, 60_000, 400, 3, 500, 1_250, 0, "/lake")],
         )
 
     def _machine(self, group: GroupId) -> Any:

@@ -76,7 +76,10 @@ verifiers = st.builds(
 grants = st.builds(access.Grant, user=text, action=text, topic=text, group=text)
 roles = st.builds(security.RoleOfUser, user=text, role=text)
 quotas = st.builds(quota.Quota, text, text, u64, u64, u64, u64, u64, u64)
-reports = st.builds(pipelines.Pipeline, text, text, st.lists(text, max_size=2), text, u64, u64, u64, u64, u64, u64, u64)
+reports = st.builds(
+    pipelines.Pipeline, text, text, st.lists(text, max_size=2), text, *[u64] * 7, lake=text, lake_bytes=u64,
+    lake_rows=u64, lake_files=u64, lake_verified_ms=u64,
+)  # fmt: skip
 users = st.builds(security.UserInfo, name=text, created_ms=u64, password_ms=u64)
 polls = {
     "topic": text,

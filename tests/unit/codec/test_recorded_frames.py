@@ -19,6 +19,7 @@ from flotilla.codec.client.frames import (
 )
 from flotilla.codec.grpc import calls
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.operations.pipelines import ReportPipeline
 from flotilla.types.operations.queue import (
     GroupDescription,
     GroupList,
@@ -96,6 +97,18 @@ def test_subscriptions_of_earlier_programs_are_read() -> None:
     asked = decode_request(bytes.fromhex("000000150000001108019a010c200330054a04081010125009")[4:])[1]
     assert asked == Subscribe("", "", "", 3, visibility_ms=5, start=Start(8, 9), topic_id=9)
     assert (asked.presents, asked.max_bytes) == (False, 0)
+
+
+def test_reports_of_earlier_programs_are_read() -> None:
+    """They know nothing of lakes."""
+    report = bytes.fromhex(
+        "0000004b0000004708028208420a3e0a0669642d31c3a912086e616d652d32c3a91a0a746f706963732d33c3a9220967726f75702d34c3a9"
+        "28c10d30961038f31240bd15489c1850ee1a58c81d1001"
+    )
+    asked = decode_request(report[4:])[1]
+    assert isinstance(asked, ReportPipeline)
+    assert (asked.pipeline.id, asked.pipeline.batch_ms, asked.is_over) == ("id-1\u00e9", 3_438, True)
+    assert (asked.pipeline.lake, asked.pipeline.lake_bytes, asked.pipeline.lake_verified_ms) == ("", 0, 0)
 
 
 if __name__ == "__main__":

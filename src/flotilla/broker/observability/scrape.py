@@ -325,6 +325,10 @@ class Measurements:
             out.add(metrics.PIPELINE_BYTES_BEHIND, each.bytes_behind, labels)
             out.add(metrics.PIPELINE_RECORDS_PER_SECOND, each.records_per_second, labels)
             out.add(metrics.PIPELINE_BATCH_SECONDS, each.batch_ms / 1000, labels)
+            if each.lake:
+                out.add(metrics.PIPELINE_LAKE_BYTES, each.lake_bytes, labels)
+                out.add(metrics.PIPELINE_LAKE_ROWS, each.lake_rows, labels)
+                out.add(metrics.PIPELINE_LAKE_VERIFIED, each.lake_verified_ms / 1000, labels)
 
     def _add_process(self, out: Exposition) -> None:
         build = self._build

@@ -19,6 +19,8 @@ from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.output import age, ago, console, note, print_json, print_table
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, AsJson, Cluster, Servers, read_duration, takes_cluster
 from flotilla.cli.terminal.start_point import now_ms, read_time
+from flotilla.types.limits import MIB
+from flotilla.types.operations.pipelines import Pipeline
 from flotilla.types.topics import check_topic_name
 
 pipeline_app = typer.Typer(
@@ -80,7 +82,7 @@ def _pipeline(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]
 @pipeline_app.command("list")
 @takes_cluster
 def list_pipelines(cluster: Cluster, as_json: AsJson = False) -> None:
-    """List streaming queries that report their progress, and how far behind they are.
+    """List archives and streaming queries that report their progress: how far behind they are, and their lakes.
 
     Example: `flotilla pipeline list`
     """
@@ -89,11 +91,14 @@ def list_pipelines(cluster: Cluster, as_json: AsJson = False) -> None:
     if as_json:
         print_json([asdict(each) for each in found])
     elif not found:
-        note("no pipeline reports its progress; a streaming query of Spark does after `import flotilla.spark`")
+        note(
+            "no pipeline reports its progress; `flotilla archive run` does, and a streaming query of Spark after "
+            "`import flotilla.spark`"
+        )
     else:
-        columns = ("pipeline", "topics", "group", "behind", "per second", "batch", "last batch", "reported")
+        shown = ("pipeline", "topics", "group", "behind", "per second", "batch", "last batch", "lake", "verified")
         print_table(
-            columns,
+            (*shown, "reported"),
             [
                 (
                     each.name or each.id,
@@ -103,11 +108,19 @@ def list_pipelines(cluster: Cluster, as_json: AsJson = False) -> None:
                     each.records_per_second,
                     each.batch,
                     f"{each.batch_records} in {age(each.batch_ms)}",
+                    f"{each.lake_bytes / MIB:,.1f} MiB" if each.lake else "-",
+                    _verified(each),
                     ago(max(now_ms() - each.reported_ms, 0)),
                 )
                 for each in found
             ],
         )
+
+
+def _verified(pipeline: Pipeline) -> str:
+    if not pipeline.lake:
+        return "-"
+    return ago(max(now_ms() - pipeline.lake_verified_ms, 0)) if pipeline.lake_verified_ms else "never"
 
 
 @_pipeline("archive")

@@ -2211,7 +2211,7 @@ class SettlementsHeld(_message.Message):
     def __init__(self, node: _Optional[int] = ..., is_held: _Optional[bool] = ...) -> None: ...
 
 class Pipeline(_message.Message):
-    __slots__ = ("id", "name", "topics", "group", "records_behind", "bytes_behind", "records_per_second", "batch", "batch_records", "batch_ms", "reported_ms")
+    __slots__ = ("id", "name", "topics", "group", "records_behind", "bytes_behind", "records_per_second", "batch", "batch_records", "batch_ms", "reported_ms", "lake", "lake_bytes", "lake_rows", "lake_files", "lake_verified_ms")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
@@ -2223,6 +2223,11 @@ class Pipeline(_message.Message):
     BATCH_RECORDS_FIELD_NUMBER: _ClassVar[int]
     BATCH_MS_FIELD_NUMBER: _ClassVar[int]
     REPORTED_MS_FIELD_NUMBER: _ClassVar[int]
+    LAKE_FIELD_NUMBER: _ClassVar[int]
+    LAKE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LAKE_ROWS_FIELD_NUMBER: _ClassVar[int]
+    LAKE_FILES_FIELD_NUMBER: _ClassVar[int]
+    LAKE_VERIFIED_MS_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     topics: _containers.RepeatedScalarFieldContainer[str]
@@ -2234,7 +2239,12 @@ class Pipeline(_message.Message):
     batch_records: int
     batch_ms: int
     reported_ms: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., group: _Optional[str] = ..., records_behind: _Optional[int] = ..., bytes_behind: _Optional[int] = ..., records_per_second: _Optional[int] = ..., batch: _Optional[int] = ..., batch_records: _Optional[int] = ..., batch_ms: _Optional[int] = ..., reported_ms: _Optional[int] = ...) -> None: ...
+    lake: str
+    lake_bytes: int
+    lake_rows: int
+    lake_files: int
+    lake_verified_ms: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., group: _Optional[str] = ..., records_behind: _Optional[int] = ..., bytes_behind: _Optional[int] = ..., records_per_second: _Optional[int] = ..., batch: _Optional[int] = ..., batch_records: _Optional[int] = ..., batch_ms: _Optional[int] = ..., reported_ms: _Optional[int] = ..., lake: _Optional[str] = ..., lake_bytes: _Optional[int] = ..., lake_rows: _Optional[int] = ..., lake_files: _Optional[int] = ..., lake_verified_ms: _Optional[int] = ...) -> None: ...
 
 class ReportPipeline(_message.Message):
     __slots__ = ("pipeline", "is_over")

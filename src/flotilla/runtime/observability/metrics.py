@@ -303,7 +303,7 @@ QUOTA_STORED_BYTES = _network(
 )
 
 PIPELINE_RECORDS_BEHIND = _network(
-    GAUGE, "flotilla_pipeline_records_behind", "Records that a streaming query has yet to read; at the controller.",
+    GAUGE, "flotilla_pipeline_records_behind", "Records that a pipeline has yet to read; at the controller.",
     "pipeline", "id",
 )  # fmt: skip
 PIPELINE_BYTES_BEHIND = _network(
@@ -315,6 +315,16 @@ PIPELINE_RECORDS_PER_SECOND = _network(
 PIPELINE_BATCH_SECONDS = _network(
     GAUGE, "flotilla_pipeline_batch_seconds", "How long its last batch took.", "pipeline", "id"
 )
+PIPELINE_LAKE_BYTES = _network(
+    GAUGE, "flotilla_pipeline_lake_bytes", "Stored in the tables of its topics, if it writes a lake.", "pipeline", "id"
+)
+PIPELINE_LAKE_ROWS = _network(GAUGE, "flotilla_pipeline_lake_rows", "Rows of these tables.", "pipeline", "id")
+PIPELINE_LAKE_VERIFIED = _network(
+    GAUGE,
+    "flotilla_pipeline_lake_verified_timestamp_seconds",
+    "When the one of these tables that was verified longest ago was found intact; 0: one never was.",
+    "pipeline", "id",
+)  # fmt: skip
 
 CLOCK_OFFSET_SECONDS = _process(
     GAUGE,

@@ -15,12 +15,14 @@ from flotilla.client.client import Client
 from flotilla.lake.archive import BATCH_BYTES, Archived, ArchiveOptions, Archiver, ReportProgress, copy_here
 from flotilla.lake.data_file import DataFile
 from flotilla.lake.offset_range import Partition
+from flotilla.lake.report import archive_name
 from flotilla.lake.runs import Span
 from flotilla.lake.store import Store
 from flotilla.security.client_tls import tls_of_environment
 from flotilla.spark.pipelines.archive_source import NAME
 from flotilla.spark.pipelines.executor_jobs import run_executor_jobs
 from flotilla.spark.pipelines.streaming_run import RunOptions, run_query
+from flotilla.spark.progress import reporting_lake
 
 
 def archive(
@@ -39,7 +41,9 @@ def archive(
         rows = _source(spark, options, starting_offsets(client, options.topics, archiver.spans()))
         query = rows.writeStream.foreachBatch(partial(_take, archiver))
         run = RunOptions(checkpoint, options.is_once, f"{options.every_ms} milliseconds")
-        run_query(query.queryName(f"archive {', '.join(options.topics)}"), run, progress)
+        name = archive_name(options.topics)
+        with reporting_lake(name, archiver.lake_report.added_to):
+            run_query(query.queryName(name), run, progress)
         if options.is_once:
             # A checkpoint that was used with another lake is ahead of this one.
             copy_here(archiver, options, client)

@@ -13,7 +13,9 @@ from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import PIPELINE_TOPICS_MAX
 from flotilla.types.operations.request import CONTROLLER, READ, REPEATABLE, Done, May, Reply, Request
 
-_TEXT_MAX: Final = 200
+TEXT_CHARACTERS_MAX: Final = 200
+#: Paths are longer than names.
+LAKE_CHARACTERS_MAX: Final = 1_000
 #: What JavaScript's numbers can hold.
 _NUMBER_MAX: Final = 2**53 - 1
 
@@ -37,10 +39,18 @@ class Pipeline:
     batch_ms: int = 0
     #: The controller's time of the report.
     reported_ms: int = 0
+    #: The address of the lake that it writes; empty: it writes none.
+    lake: str = ""
+    #: Of the tables of its topics there: stored bytes, rows and files.
+    lake_bytes: int = 0
+    lake_rows: int = 0
+    lake_files: int = 0
+    #: When the one of them that was verified longest ago was found intact; 0: one never was.
+    lake_verified_ms: int = 0
 
 
 _NUMBERS: Final = tuple(each.name for each in fields(Pipeline) if each.type == "int" or each.type is int)
-assert len(_NUMBERS) == 7
+assert len(_NUMBERS) == 11
 
 
 def check_pipeline(pipeline: Pipeline) -> None:
@@ -52,8 +62,12 @@ def check_pipeline(pipeline: Pipeline) -> None:
             f"a pipeline has 1 to {PIPELINE_TOPICS_MAX} topics in its report, not {len(pipeline.topics)}"
         )
     for text in (pipeline.id, pipeline.name, pipeline.group, *pipeline.topics):
-        if len(text) > _TEXT_MAX:
-            raise InvalidArgumentError(f"a text of a pipeline has at most {_TEXT_MAX} characters: {text[:80]!r}...")
+        if len(text) > TEXT_CHARACTERS_MAX:
+            raise InvalidArgumentError(
+                f"a text of a pipeline has at most {TEXT_CHARACTERS_MAX} characters: {text[:80]!r}..."
+            )
+    if len(pipeline.lake) > LAKE_CHARACTERS_MAX:
+        raise InvalidArgumentError(f"the address of a lake has at most {LAKE_CHARACTERS_MAX} characters in a report")
     for name in _NUMBERS:
         if not 0 <= getattr(pipeline, name) <= _NUMBER_MAX:
             raise InvalidArgumentError(f"{name} of a pipeline is 0 to {_NUMBER_MAX}, not {getattr(pipeline, name)}")

@@ -11,7 +11,7 @@ from flotilla.types.errors import InvalidArgumentError, NotLeaderError
 from flotilla.types.limits import PIPELINE_COUNT_MAX, PIPELINE_SILENT_MS_MAX, PIPELINE_TOPICS_MAX
 from flotilla.types.operations.pipelines import ListPipelines, Pipeline, PipelineList, ReportPipeline
 
-SUMS = Pipeline("7a", "sums", ["orders"], "g", 1_200, 60_000, 400, 3, 500, 1_250)
+SUMS = Pipeline("7a", "sums", ["orders"], "g", 1_200, 60_000, 400, 3, 500, 1_250, 0, "s3://" + "x" * 995, 9, 8, 7, 6)
 
 
 class Cluster:
@@ -96,7 +96,16 @@ def test_only_the_controller_has_them(pipelines: Pipelines, cluster: Cluster) ->
 
 @pytest.mark.parametrize(
     "change",
-    [{"id": ""}, {"name": "x" * 201}, {"topics": []}, {"topics": ["t"] * (PIPELINE_TOPICS_MAX + 1)}, {"batch": 2**53}],
+    [
+        {"id": ""},
+        {"name": "x" * 201},
+        {"topics": []},
+        {"topics": ["t"] * (PIPELINE_TOPICS_MAX + 1)},
+        {"batch": 2**53},
+        {"lake": "x" * 1_001},
+        {"lake_bytes": 2**53},
+        {"lake_verified_ms": -1},
+    ],
 )
 def test_a_report_that_makes_no_sense(pipelines: Pipelines, change: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError):

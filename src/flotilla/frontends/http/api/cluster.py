@@ -117,7 +117,7 @@ _HISTORY = obj(
 )
 _PIPELINE = obj(
     ("id", "name", "topics", "group", "records_behind", "bytes_behind", "records_per_second", "batch",
-     "batch_records", "batch_ms", "reported_ms"),
+     "batch_records", "batch_ms", "reported_ms", "lake", "lake_bytes", "lake_rows", "lake_files", "lake_verified_ms"),
     id={"type": "string", "description": "Of a query, the same after it is restarted."},
     name=TEXT,
     topics={"type": "array", "items": TEXT},
@@ -129,6 +129,14 @@ _PIPELINE = obj(
     batch_records=INTEGER,
     batch_ms={"type": "integer", "description": "How long the last batch took."},
     reported_ms={"type": "integer", "description": "When it reported this."},
+    lake={"type": "string", "description": "The address of the lake that it writes; empty: it writes none."},
+    lake_bytes={"type": "integer", "description": "Stored in the tables of its topics."},
+    lake_rows=INTEGER,
+    lake_files=INTEGER,
+    lake_verified_ms={
+        "type": "integer",
+        "description": "When the one of these tables that was verified longest ago was found intact; 0: one never was.",
+    },
 )  # fmt: skip
 _TOPICS: Final = array(TOPIC, 0, 1_000, "By default all of them.")
 _UPGRADED = obj(
@@ -174,7 +182,8 @@ class ClusterApi:
             Operation("readHistory", "GET", "/v1/metrics/history", tag, "Rates of the last hour, in steps.",
                       self.history, query=(one,), answers={200: _HISTORY}, errors=(404,)),
             Operation("listPipelines", "GET", "/v1/pipelines", tag,
-                      "Streaming queries that report their progress, and how far behind they are.", self.pipelines,
+                      "Archives and streaming queries that report their progress, and how far behind they are.",
+                      self.pipelines,
                       answers={200: obj(("pipelines",), pipelines={"type": "array", "items": _PIPELINE})}),
         ]  # fmt: skip
 
