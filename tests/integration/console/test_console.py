@@ -377,6 +377,8 @@ def test_a_pipeline_shows_its_progress_and_its_lake(console: Console, cluster: L
         assert console.violations() == []
         client.admin.report_pipeline(replace(archive, lake_verified_ms=int(time.time() * 1_000) - 3_600_000 * 5))
         console.see("5 h ago")
+        console.row("archive orders").get_by_role("link", name="archive").click()
+        console.page.get_by_role("heading", name="archive").first.wait_for()
         client.admin.report_pipeline(archive, is_over=True)
 
 

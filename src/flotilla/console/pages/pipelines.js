@@ -14,7 +14,7 @@ export default function Pipelines() {
       columns=${[
         ["Pipeline", (row) => html`<strong>${row.name || row.id}</strong>`],
         ["Topics", (row) => row.topics.map((topic, at) => html`${at > 0 && ", "}<a href=${link("topics", topic)}>${topic}</a>`)],
-        ["Group", (row) => row.group || "–"],
+        ["Group", (row) => (row.group && row.topics.length === 1 ? html`<a href=${link("topics", row.topics[0], "groups", row.group)}>${row.group}</a>` : row.group || "–")],
         ["Behind", (row) => `${number(row.records_behind)} (${bytes(row.bytes_behind)})`, "right"],
         ["Records a second", (row) => number(row.records_per_second), "right"],
         ["Batch", (row) => number(row.batch), "right"],

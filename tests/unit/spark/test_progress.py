@@ -1,0 +1,77 @@
+"""The listener of streaming queries: it reports each micro-batch, and the lake that a query writes."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the spark extra")
+
+from flotilla.spark import progress as progress_module
+from flotilla.spark.progress import ProgressListener, reporting_lake
+from flotilla.types.operations.pipelines import Pipeline
+
+NAME = "archive orders " + "x" * 300
+END = json.dumps({"orders": {"0": 700}})
+LATEST = json.dumps({"orders": {"0": 700}, "@servers": "localhost:7600"})
+
+
+def batch(number: int, name: str = NAME) -> Any:
+    return SimpleNamespace(
+        progress=SimpleNamespace(
+            id="7a",
+            name=name,
+            batchId=number,
+            numInputRows=700,
+            processedRowsPerSecond=350.0,
+            durationMs={"triggerExecution": 2_000},
+            sources=[SimpleNamespace(latestOffset=LATEST, endOffset=END)],
+        )
+    )
+
+
+@pytest.fixture
+def reports(monkeypatch: pytest.MonkeyPatch) -> list[Pipeline]:
+    found: list[Pipeline] = []
+
+    class Cluster:
+        def report_pipeline(self, pipeline: Pipeline, *, is_over: bool = False) -> None:
+            found.append(pipeline)
+
+    @contextmanager
+    def borrowed(*_: Any) -> Iterator[Any]:
+        yield SimpleNamespace(admin=Cluster())
+
+    monkeypatch.setattr(progress_module, "borrowed_client", borrowed)
+    return found
+
+
+def test_reports_have_the_state_of_the_lake_as_it_is_then(reports: list[Pipeline]) -> None:
+    listener, sizes = ProgressListener(), iter((10, 20))
+    idle: Any = SimpleNamespace(id="7a")
+    with reporting_lake(NAME, lambda pipeline: replace(pipeline, lake="/lake", lake_bytes=next(sizes))):
+        listener.onQueryProgress(batch(0))
+        listener.onQueryProgress(batch(0, "sums"))
+        listener.onQueryProgress(batch(1))
+    assert [(each.lake, each.lake_bytes) for each in reports] == [("/lake", 10), ("", 0), ("/lake", 20)]
+    assert (reports[0].name, reports[0].batch_records, reports[0].records_per_second) == (NAME[:200], 700, 350)
+    with reporting_lake(NAME, lambda pipeline: replace(pipeline, lake="/lake", lake_bytes=30)):
+        listener.onQueryIdle(idle)
+    listener.onQueryProgress(batch(2))
+    assert [(each.lake_bytes, each.batch_records) for each in reports[3:]] == [(30, 0), (0, 700)]
+
+
+def test_a_lake_that_cannot_be_read_does_not_hide_the_query(
+    reports: list[Pipeline], caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: Pipeline) -> Pipeline:
+        raise OSError("no route to the store")
+
+    with reporting_lake(NAME, fail):
+        ProgressListener().onQueryProgress(batch(0))
+    assert [(each.batch_records, each.lake) for each in reports] == [(700, "")]
+    assert "no route to the store" in caplog.text
