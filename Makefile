@@ -48,7 +48,7 @@ check: $(STAMP) ## lint, format, types; the tidy tests are part of quick and tes
 quick: $(STAMP) ## unit, paper, scenario and tidy tests without the slow ones: under two minutes
 	@$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow" tests/unit tests/paper tests/scenarios tests/tidy
 
-test: $(STAMP) ## all tests, to the end even when some fail; Spark's first and alone
+test: $(STAMP) ## all tests, to the end even when some fail; Spark's beside the others
 	@$(BIN)/python -m tests
 
 sim: $(STAMP) ## simulate: SEED=n for one seed, SEEDS=n for a swarm of n

@@ -1,20 +1,21 @@
-"""The complete run of the tests in two parts: `make test`.
+"""The complete run of the tests in two parts, side by side: `make test`.
 
-Spark's tests run first and alone, because a Spark session uses both processors. Both parts run, also when the first one
-fails. The output ends with the tests that failed and with one closing line for both parts, in pytest's own form.
+Spark's tests share one session and so one process, which waits for most of its time; the others fill the processors
+meanwhile. The first part's output is copied as it comes, the second part's after it. The output ends with the tests
+that failed and with one closing line for both parts, in pytest's own form.
 """
 
 import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
 
 PARTS = {
-    "Spark": ["-n", "0", "--timeout", "300", "tests/integration/spark"],
-    "all others": ["-n", "2", "--dist", "loadgroup", "--ignore", "tests/integration/spark"],
+    "all but Spark": ["-n", "2", "--dist", "loadgroup", "--ignore", "tests/integration/spark"],
+    "Spark": ["-n", "0", "tests/integration/spark"],
 }
 
 #: The outcomes of pytest's closing line, in its order.
@@ -44,31 +45,42 @@ def closing_line(counts: Counter[str], seconds: float) -> str:
     return f"{', '.join(shown) or 'no tests ran'} in {seconds:.2f}s"
 
 
-def run_part(arguments: Iterable[str]) -> tuple[int, str]:
-    """Runs pytest, copies its output to ours as it comes, and returns its exit code and its output."""
+def start_part(name: str, output: int) -> subprocess.Popen[bytes]:
+    print(f"--- {name}: pytest {' '.join(PARTS[name])}", flush=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-q", *PARTS[name]], stdout=output, stderr=subprocess.STDOUT
+    )
+
+
+def copy_output(process: subprocess.Popen[bytes], source: int) -> str:
+    """Copies the output of a part to ours, to its end, and returns it."""
     output = bytearray()
-    with subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-q", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as process:
-        assert process.stdout
-        while chunk := os.read(process.stdout.fileno(), 65536):
-            output += chunk
-            sys.stdout.buffer.write(chunk)
-            sys.stdout.flush()
-    return process.returncode, output.decode(errors="replace")
+    while chunk := os.read(source, 65536):
+        output += chunk
+        sys.stdout.buffer.write(chunk)
+        sys.stdout.flush()
+    process.wait()
+    return output.decode(errors="replace")
 
 
 def main() -> int:
     started = time.monotonic()
-    total = Counter[str]()
+    first, second = PARTS
+    with tempfile.TemporaryFile() as kept:
+        later = start_part(second, kept.fileno())
+        now = start_part(first, subprocess.PIPE)
+        assert now.stdout
+        outputs = {first: copy_output(now, now.stdout.fileno())}
+        later.wait()
+        kept.seek(0)
+        print(f"--- {second}", flush=True)
+        outputs[second] = copy_output(later, kept.fileno())
     failed = []
-    for name, arguments in PARTS.items():
-        print(f"--- {name}: pytest {' '.join(arguments)}", flush=True)
-        code, output = run_part(arguments)
-        total += outcomes(output)
-        if code:
-            failed += [f"{name}: exit code {code}", *NOT_PASSED.findall(output)]
+    for name, process in ((first, now), (second, later)):
+        if process.returncode:
+            failed += [f"{name}: exit code {process.returncode}", *NOT_PASSED.findall(outputs[name])]
     print("--- all parts", *failed, sep="\n")
+    total = sum((outcomes(output) for output in outputs.values()), Counter[str]())
     print(closing_line(total, time.monotonic() - started))
     return 1 if failed else 0
 

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import IO, TYPE_CHECKING, Self, TypeVar
 
 import typer
 
@@ -207,17 +207,9 @@ class LocalCluster:
         chosen = self.nodes[node]
         assert not chosen.is_running
         chosen.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        arguments = self._arguments(chosen, is_detached=is_detached)
         with chosen.log.open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "flotilla.cli", *self._arguments(chosen, is_detached=is_detached)],
-                env=self._environment(chosen),
-                # An attached node stops when its input closes, which happens even when this process is killed.
-                stdin=subprocess.DEVNULL if is_detached else subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                # Ctrl-C reaches this process only, which then stops its nodes in order.
-                start_new_session=True,
-            )
+            process = start_process(arguments, self._environment(chosen), log, is_detached=is_detached)
         chosen.process = process
         chosen.pid = process.pid
         chosen.is_detached = is_detached
@@ -349,6 +341,21 @@ def _alive_count(client: "Client") -> int:
     except FlotillaError:
         return 0
     return sum(broker.is_alive for broker in metadata.brokers) if metadata.controller != NO_NODE else 0
+
+
+def start_process(
+    arguments: list[str], environment: dict[str, str], log: IO[bytes], *, is_detached: bool
+) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "flotilla.cli", *arguments],
+        env=environment,
+        # An attached node stops when its input closes, which happens even when this process is killed.
+        stdin=subprocess.DEVNULL if is_detached else subprocess.PIPE,
+        stdout=log,
+        stderr=log,
+        # Ctrl-C reaches this process only, which then stops its nodes in order.
+        start_new_session=True,
+    )
 
 
 def _environment() -> dict[str, str]:

@@ -27,7 +27,10 @@ from flotilla.cli.chaos.machine.relay import CLIENTS, Network
 from flotilla.cli.local_cluster import HOST, LocalCluster, LocalNode
 from flotilla.security.authority import Authority
 from flotilla.types.errors import FlotillaError
+from tests.integration.fork_server import fork_local_clusters
 from tests.unit.security.issuing import files_in, years_ago
+
+fork_local_clusters()
 
 FAULTS = ("mute", "heal", "cut", "wait_stored", "move_leader", "kill_leader")
 USER = "ann"

@@ -17,6 +17,7 @@ from flotilla.cli.chaos.workload.direct_connection import DirectConnection
 from flotilla.client.async_client import AsyncClient
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import GetMetadata, Metadata
+from tests.integration.fork_server import ForkedBroker, fork_broker
 from tests.integration.ports import LOOPBACK, free_ports
 
 ROOT = Path(__file__).parents[3]
@@ -58,7 +59,7 @@ class Broker:
             "segment_file_bytes": "1MiB",
             **flags,
         }
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedBroker | None = None
 
     @property
     def is_running(self) -> bool:
@@ -70,9 +71,13 @@ class Broker:
             f"--{name.replace('_', '-')}" + ("" if value == "true" else f"={value}")
             for name, value in self.flags.items()
         ]
+        arguments = ["serve", "--stop-with-stdin", *flags]
         with self.log.open("ab") as log:
+            if not self.prefix and self.source == ROOT / "src":
+                self._process = fork_broker(arguments, {**os.environ}, log)
+                return
             self._process = subprocess.Popen(
-                [*self.prefix, sys.executable, "-m", "flotilla.cli", "serve", "--stop-with-stdin", *flags],
+                [*self.prefix, sys.executable, "-m", "flotilla.cli", *arguments],
                 cwd=ROOT,
                 env={**os.environ, "PYTHONPATH": str(self.source)},
                 stdin=subprocess.PIPE,
