@@ -97,6 +97,8 @@ def measured(node: Node, name: str, seconds: float, turn_count: int) -> bool:
             ready.wait()
             attacked.append(honest(node, client, seconds))
             attacker.join(seconds)
+            if attacker.exitcode:
+                raise AssertionError(f"the attack was not made: {name}")
             attacker.kill()
             attacker.join()
             time.sleep(_REST_S)

@@ -153,6 +153,7 @@ OUTSIDE_MODULES = (
     "sim.swarm",
     "sim.whole.swarm",
     "codec.checksum",
+    "codec.batch.lz4_blocks",
     "types.slotted",
 )
 

@@ -63,11 +63,12 @@ def decompress(compression: int, packed: memoryview, body_bytes: int, body_bytes
 def _lz4(packed: memoryview, body_bytes: int) -> bytes:
     import lz4.block
 
+    from flotilla.codec.batch.lz4_blocks import open_block
+
     try:
-        body: bytes = lz4.block.decompress(packed, uncompressed_size=body_bytes)
+        return open_block(packed, body_bytes)
     except (lz4.block.LZ4BlockError, ValueError) as error:
         raise InvalidArgumentError(f"the batch is no lz4 block: {error}") from error
-    return body
 
 
 def _zstd(packed: memoryview, body_bytes: int) -> bytes:
