@@ -10,10 +10,11 @@ message for a moment only. A stream that is idle can still make the library hold
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
+from flotilla.frontends.grpc.pace import LARGE_BYTES_MIN, Pace, timed
 from flotilla.frontends.tcp.budget import ByteBudget
 from flotilla.types.errors import OverloadedError
 from flotilla.types.limits import (
@@ -28,6 +29,9 @@ _RETRY_MS: Final = 100
 _RECEIVE_S_MAX: Final = TRANSFER_MS_MAX / 1000 + GRPC_MESSAGE_BYTES_MAX / TRANSFER_BYTES_PER_SECOND_MIN
 _HURRIED_S_MAX: Final = 1.0
 
+_D = TypeVar("_D")
+Read: TypeAlias = Callable[[], Coroutine[Any, Any, _D]]
+
 
 class Admission:
     def __init__(self, bytes_max: int = GRPC_BYTES_MAX, message_bytes_max: int = GRPC_MESSAGE_BYTES_MAX) -> None:
@@ -37,17 +41,18 @@ class Admission:
         self._receiving: dict[asyncio.Timeout, float] = {}
         #: Of each connection one call waits for room, and the others for that one.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._pace = Pace()
 
     @property
     def used_bytes(self) -> int:
         return self._budget.used_bytes
 
-    async def receive(self, read: Callable[[], Awaitable[bytes]], peer: str) -> bytes:
+    async def receive(self, read: Read[bytes], peer: str) -> bytes:
         """What `read` receives, whose bytes stay taken until they are given back. Raises OverloadedError."""
         taken, kept = self._message_bytes_max, 0
         await self.wait(taken, peer)
         try:
-            data = await self._read(read)
+            data, took_s = await self._read(read)
             kept = len(data)
         except TimeoutError as error:
             refusal = OverloadedError("the message came too slowly")
@@ -55,43 +60,55 @@ class Admission:
             raise refusal from error
         finally:
             self.give(taken - kept)
+        await self._wait_turn(kept, took_s)
         return data
 
-    async def receive_next(
-        self, read: Callable[[], Awaitable[bytes | None]], peer: str, *, is_large: bool
-    ) -> bytes | None:
+    async def receive_next(self, read: Read[bytes | None], peer: str, *, is_large: bool) -> bytes | None:
         """The next message of a stream, whose bytes stay taken likewise; None: the client has finished sending.
 
         `is_large`: room for the largest message is taken before, and given back when the stream is idle.
         """
         if not is_large:
-            return await self._counted(read(), peer)
+            return await self._counted(timed(read()), peer)
         taken, kept = self._message_bytes_max, 0
         await self.wait(taken, peer)
-        reading = asyncio.ensure_future(read())
+        reading = asyncio.ensure_future(timed(read()))
         try:
-            if (await asyncio.wait((reading,), timeout=_HURRIED_S_MAX))[0]:
-                data = reading.result()
+            is_received = bool((await asyncio.wait((reading,), timeout=_HURRIED_S_MAX))[0])
+            if is_received:
+                data, took_s = reading.result()
                 kept = 0 if data is None else len(data)
-                return data
         except asyncio.CancelledError:
             reading.cancel()
             raise
         finally:
             self.give(taken - kept)
-        return await self._counted(reading, peer)
-
-    async def _counted(self, reading: Awaitable[bytes | None], peer: str) -> bytes | None:
-        data = await reading
-        if data is not None:
-            await self.wait(len(data), peer)
+        if not is_received:
+            return await self._counted(reading, peer)
+        await self._wait_turn(kept, took_s)
         return data
 
-    async def _read(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def _counted(self, reading: Awaitable[tuple[bytes | None, float]], peer: str) -> bytes | None:
+        data, took_s = await reading
+        if data is not None:
+            await self.wait(len(data), peer)
+            await self._wait_turn(len(data), took_s)
+        return data
+
+    async def _wait_turn(self, kept: int, took_s: float) -> None:
+        """Of a message whose bytes are taken: a large one is handed on when others have had the loop."""
+        if kept > LARGE_BYTES_MIN:
+            try:
+                await self._pace.wait(took_s)
+            except asyncio.CancelledError:
+                self.give(kept)
+                raise
+
+    async def _read(self, read: Read[bytes]) -> tuple[bytes, float]:
         async with asyncio.timeout(_HURRIED_S_MAX if self._budget.waiting_count else _RECEIVE_S_MAX) as limit:
             self._receiving[limit] = asyncio.get_running_loop().time()
             try:
-                return await read()
+                return await timed(read())
             finally:
                 del self._receiving[limit]
 

@@ -7,16 +7,14 @@ stream that is not read has a window of 64 KiB.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from flotilla.codec.grpc import calls as api
 from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.errors import Context
+from flotilla.frontends.grpc.pace import LARGE_BYTES_MIN
 from flotilla.types.errors import OverloadedError
-from flotilla.types.limits import GRPC_READ_STREAM_COUNT_MAX, KIB, TRANSFER_MS_MAX
-
-#: The library receives as much before it is asked for a message.
-_WINDOW_BYTES: Final = 64 * KIB
+from flotilla.types.limits import GRPC_READ_STREAM_COUNT_MAX, TRANSFER_MS_MAX
 
 
 class ReadingPlaces:
@@ -96,7 +94,7 @@ class StreamRequests:
         if data is None:
             raise StopAsyncIteration
         self._size_bytes = len(data)
-        self._is_large = len(data) > _WINDOW_BYTES
+        self._is_large = len(data) > LARGE_BYTES_MIN
         return data if self._decode is None else api.decode(self._decode, data)
 
     async def _read(self) -> bytes | None:
