@@ -1,6 +1,7 @@
 """The Java client for tests: Maven works offline, with what `make sdks` has had it fetch once."""
 
 import fcntl
+import os
 import re
 import shutil
 import subprocess
@@ -15,6 +16,8 @@ import pytest
 SDK: Final = Path(__file__).parents[1] / "sdks" / "java"
 JAVA_MAJOR_MIN: Final = 17
 MAVEN: Final = ("mvn", "--batch-mode", "--offline", "--quiet")
+#: Of JVMs that live for seconds: the quick compiler alone takes a third of the time, and needs no threads of its own.
+_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx768m"
 #: The tests that build the client run in one process.
 IN_ONE_PROCESS = pytest.mark.xdist_group("java")
 #: What Maven says when it has not fetched something yet.
@@ -37,6 +40,11 @@ def _lacking() -> str:
     if found is None or int(found[1]) < JAVA_MAJOR_MIN:
         return f"mvn has no Java {JAVA_MAJOR_MIN}"
     return ""
+
+
+def environment() -> dict[str, str]:
+    """For Maven."""
+    return os.environ | {"MAVEN_OPTS": _JVM}
 
 
 @contextmanager

@@ -49,16 +49,20 @@ def _build_alone(npm: str) -> str:
     if not installed.exists() or installed.stat().st_mtime < (SDK / "package-lock.json").stat().st_mtime:
         try:
             subprocess.run(
-                [npm, "ci"], cwd=SDK, capture_output=True, text=True, check=True, timeout=_INSTALL_SECONDS_MAX
+                [npm, "ci", "--prefer-offline"],
+                cwd=SDK,
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=_INSTALL_SECONDS_MAX,
             )
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             return f"npm ci failed, perhaps for lack of a registry: {error.stderr or error}"
         installed.touch()
     stamp = SDK / "build" / ".stamp"
     if not stamp.exists() or stamp.stat().st_mtime < _changed(installed):
-        for arguments in (["run", "build"], ["run", "build-tests"]):
-            built = subprocess.run([npm, *arguments], cwd=SDK, capture_output=True, text=True, check=False)
-            assert built.returncode == 0, built.stdout + built.stderr
+        built = subprocess.run([npm, "run", "build-all"], cwd=SDK, capture_output=True, text=True, check=False)
+        assert built.returncode == 0, built.stdout + built.stderr
         stamp.touch()
     return ""
 

@@ -7,7 +7,6 @@ sdks` has it fetch what it needs, once.
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from tests.conformance.sdk.harness import Harness
 from tests.conformance.sdk.play import sdk_scenarios
 from tests.conformance.test_conformance import Stage
 from tests.conformance.values import OPERATIONS
-from tests.java import IN_ONE_PROCESS, MAVEN, SDK, building, check_fetched, need_maven
+from tests.java import IN_ONE_PROCESS, MAVEN, SDK, building, check_fetched, environment, need_maven
 
 #: What the Java client does not offer, and why; operations that gRPC lacks are found by themselves.
 NOT_OFFERED: Final = {
@@ -50,15 +49,14 @@ class JavaRun:
     async def play(self, server: Server, arrivals: Arrivals) -> None:
         control = await asyncio.start_server(lambda *streams: self._serve(arrivals, *streams), "127.0.0.1", 0)
         port = control.sockets[0].getsockname()[1]
-        environment = os.environ | {
+        variables = environment() | {
             "CONFORMANCE_CONTROL": f"127.0.0.1:{port}",
             "CONFORMANCE_ADDRESS": server.grpc_address,
             "SDK_CONTROL": self._sdk_control,
             "FLOTILLA": f"{sys.executable} -m flotilla.cli",
-            "MAVEN_OPTS": "-Xmx768m",
         }
         process = await asyncio.create_subprocess_exec(
-            *MAVEN, "test", cwd=SDK, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            *MAVEN, "test", cwd=SDK, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         try:
             output, _ = await process.communicate()

@@ -7,11 +7,12 @@
  *
  * Stopping is a drain: the worker leases nothing more, gives back messages that were not started, and waits for running
  * handlers up to `drainMs`. Then the signal of the others is aborted, and their messages are released, which does not
- * count as an attempt.
+ * count as an attempt. With `ackMode: "auto"` messages that were not started cannot be given back: the drain handles them
+ * too, and what it does not come to is lost.
  */
 
 import { sleep, unlessAborted } from "./core/time.js";
-import { FlotillaError, GroupModeError, InvalidArgumentError, NotFoundError } from "./errors.js";
+import { FlotillaError, InvalidArgumentError } from "./errors.js";
 import type { QueueMessage } from "./queue/message.js";
 import type { QueueSettings } from "./queue/options.js";
 import { FAIL, outcomeOf, REJECT, RELEASED, returned } from "./queue/outcome.js";
@@ -37,6 +38,12 @@ export interface WorkerSettings extends QueueSettings {
 
 /** After an error of the cluster, before messages are asked for again. */
 const PAUSE_MS = 1_000;
+/** Errors that do not pass: the worker ends with them. */
+const FATAL = new Set([
+  "GROUP_MODE", "INVALID_ARGUMENT", "NOT_FOUND", "CONNECTION_CLOSED", "UNAUTHENTICATED", "PERMISSION_DENIED", "UNSUPPORTED",
+]);
+/** The longest time of a timer. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /** Made by `Client.worker`: it runs until `stop`. */
 export class Worker {
@@ -87,21 +94,22 @@ export class Worker {
     const { signal } = this.#stopping;
     let fatal: unknown;
     try {
-      while (!signal.aborted) {
-        if (this.#running.size >= concurrency) {
-          await Promise.race(this.#running);
-          continue;
-        }
-        const message = await this.#next(signal);
-        if (!message) break;
-        const handled: Promise<void> = this.#handle(message).finally(() => this.#running.delete(handled));
-        this.#running.add(handled);
-      }
+      while (await this.#begin(concurrency, signal));
     } catch (error) {
       if (error !== signal.reason) fatal = error;
     }
-    await this.#drain();
+    await this.#drain(concurrency);
     if (fatal !== undefined) throw fatal;
+  }
+
+  /** Begins to handle the next message, when there is room. False: no message comes any more. */
+  async #begin(concurrency: number, signal: AbortSignal): Promise<boolean> {
+    while (this.#running.size >= concurrency) await unlessAborted(Promise.race(this.#running), signal);
+    const message = await this.#next(signal);
+    if (!message) return false;
+    const handled: Promise<void> = this.#handle(message).finally(() => this.#running.delete(handled));
+    this.#running.add(handled);
+    return true;
   }
 
   /** The next message, however long that takes; errors of the cluster are reported and waited out. */
@@ -110,8 +118,7 @@ export class Worker {
       try {
         return await this.#queue.next(signal);
       } catch (error) {
-        const isFatal = error instanceof GroupModeError || error instanceof InvalidArgumentError || error instanceof NotFoundError;
-        if (isFatal || !(error instanceof FlotillaError)) throw error;
+        if (!(error instanceof FlotillaError) || FATAL.has(error.code)) throw error;
         this.#settings.onTrouble?.(error);
         if (error.retryable) await sleep(PAUSE_MS, signal);
       }
@@ -137,14 +144,25 @@ export class Worker {
     if (!message.isSettled) await message.owner.settle([message], outcome, { wait: false });
   }
 
-  async #drain(): Promise<void> {
-    const closing = this.#queue.close({ drainMs: this.#settings.drainMs ?? 30_000 });
-    try {
-      await closing;
-    } catch (error) {
-      if (!(error instanceof FlotillaError)) throw error;
-      this.#settings.onTrouble?.(error);
-    }
+  async #drain(concurrency: number): Promise<void> {
+    const { ackMode, drainMs = 30_000 } = this.#settings;
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(), Math.min(drainMs, TIMER_MS_MAX));
+    const closing = this.#queue.close({ drainMs });
+    const handling = this.#handleRest(ackMode === "auto" ? concurrency : 0, late.signal);
+    const outcomes = await Promise.allSettled([handling, closing]);
+    clearTimeout(timer);
     this.#giveUp.abort();
+    for (const outcome of outcomes) {
+      if (outcome.status === "fulfilled" || outcome.reason === late.signal.reason) continue;
+      if (!(outcome.reason instanceof FlotillaError)) throw outcome.reason;
+      this.#settings.onTrouble?.(outcome.reason);
+    }
+  }
+
+  /** Handles what the brokers have sent and cannot take back, and waits for all handlers. 0: they can take it back. */
+  async #handleRest(concurrency: number, signal: AbortSignal): Promise<void> {
+    if (concurrency) while (await this.#begin(concurrency, signal));
+    await unlessAborted(Promise.allSettled(this.#running), signal);
   }
 }

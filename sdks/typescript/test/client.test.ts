@@ -258,6 +258,27 @@ test("pushed messages that are acknowledged on delivery come once", async () => 
   assert.equal((await client.describeGroup(topic, "g")).ackedTotal, 2);
 });
 
+testBoth("a worker that is stopped handles all messages that were acknowledged on delivery", async (delivery) => {
+  const topic = await newTopic();
+  await client.produceMany(topic, Array.from({ length: 100 }, (_, at) => `${at}`));
+  let begun = 0;
+  let goOn!: () => void;
+  const held = new Promise<void>((resolve) => (goOn = resolve));
+  const handle = async (_: unknown, signal: AbortSignal): Promise<void> => {
+    begun++;
+    await held;
+    assert.ok(!signal.aborted);
+  };
+  const worker = client.worker(topic, "g", handle, { delivery, ackMode: "auto", concurrency: 2, prefetch: 8 });
+  await eventually(async () => begun === 2);
+  const stopped = worker.stop();
+  goOn();
+  await stopped;
+  const { ackedTotal } = await client.describeGroup(topic, "g");
+  assert.ok(ackedTotal > 2 && ackedTotal < 100, `${ackedTotal}`);
+  assert.deepEqual([worker.handledCount, worker.failedCount], [ackedTotal, 0]);
+});
+
 testBoth("an iteration gets all messages that were acknowledged on delivery, also while its consumer is closed", async (delivery) => {
   const topic = await newTopic(2);
   await using queue = client.queue(topic, "g", { delivery, ackMode: "auto", prefetch: 64 });

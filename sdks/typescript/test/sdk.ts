@@ -13,7 +13,8 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 
 import {
-  Client, type Delivery, FlotillaError, type Producer, type Queue, type QueueMessage, type Receipt, type Worker,
+  Client, type Delivery, FlotillaError, OutcomeUnknownError, type Producer, type Queue, type QueueMessage, type Receipt,
+  type Worker,
 } from "flotilla-mq";
 
 import { camel, type Fields, match, Mismatch, show, substitute, toBytes, type Variables } from "./scenario.js";
@@ -208,7 +209,12 @@ class Play {
       this.#named.set(name, new Client(servers ?? (this.variables.servers as string), { timeoutMs, tls, credentials }));
     },
     createTopic: async ({ topic, replicationFactor = 1 }) => {
-      await this.#client.createTopic(topic, { partitions: 1, replicationFactor });
+      const settings = { partitions: 1, replicationFactor };
+      await this.#client.createTopic(topic, settings).catch((error: unknown) => {
+        if (!(error instanceof OutcomeUnknownError)) throw error;
+        // The controller was replaced meanwhile, as on a busy machine.
+        return this.#client.createTopic(topic, { ...settings, ifNotExists: true });
+      });
     },
     produce: async ({ topic, payload, client = "client", name, ...fields }) => {
       const receipt = await this.#get<Client>(client).produce(topic, payload, fields);

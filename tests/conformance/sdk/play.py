@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from flotilla import Client, Password, Tls, Token, Worker
 from flotilla.client.producer.sync import Producer
 from flotilla.client.queue.sync import QueueConsumer, QueueMessage
-from flotilla.types.errors import FlotillaError
+from flotilla.types.errors import FlotillaError, OutcomeUnknownError
 from tests.conformance.matching import Mismatch, match, substitute
 from tests.conformance.scenario import FOLDER
 from tests.conformance.sdk.harness import Harness
@@ -201,7 +202,12 @@ class SdkPlay:
         )
 
     def _create_topic(self, topic: str, replication_factor: int = 1) -> None:
-        self._named["client"].create_topic(topic, partitions=1, replication_factor=replication_factor)
+        create = partial(self._named["client"].create_topic, topic, partitions=1, replication_factor=replication_factor)
+        try:
+            create()
+        except OutcomeUnknownError:
+            # The controller was replaced meanwhile, as on a busy machine.
+            create(if_not_exists=True)
 
     def _produce(self, topic: str, payload: str, client: str = "client", **fields: Any) -> dict[str, Any]:
         name = fields.pop("name", "")

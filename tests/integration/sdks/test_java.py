@@ -6,20 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.java import IN_ONE_PROCESS, MAVEN, SDK, building, check_fetched, need_maven
+from tests.java import IN_ONE_PROCESS, MAVEN, SDK, building, check_fetched, environment, need_maven
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), IN_ONE_PROCESS]
 
-#: Plugins, JUnit and Gson in the versions that the build of the client has had Maven fetch.
-POM = """<project>
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>example</groupId>
-  <artifactId>empty</artifactId>
-  <version>1</version>
-  <properties>
-    <maven.compiler.release>17</maven.compiler.release>
-    <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>
-  </properties>
+#: For a test in the project of the README: plugins, JUnit and Gson in versions that Maven has fetched for the client.
+ADDED = """
   <dependencyManagement>
     <dependencies>
       <dependency>
@@ -29,25 +21,19 @@ POM = """<project>
       </dependency>
     </dependencies>
   </dependencyManagement>
-  <dependencies>
-    <dependency>
-      <groupId>io.flotilla</groupId>
-      <artifactId>flotilla-client</artifactId>
-      <version>{version}</version>
-    </dependency>
+  <build>
+    <plugins>
+      {plugins}
+    </plugins>
+  </build>
+"""
+JUNIT = """
     <dependency>
       <groupId>org.junit.jupiter</groupId>
       <artifactId>junit-jupiter</artifactId>
       <version>{junit}</version>
       <scope>test</scope>
     </dependency>
-  </dependencies>
-  <build>
-    <plugins>
-      {plugins}
-    </plugins>
-  </build>
-</project>
 """
 PROGRAM = """import io.flotilla.client.Client;
 import org.junit.jupiter.api.Test;
@@ -66,7 +52,7 @@ class MainTest {
 def run_maven(folder: Path, repository: Path, *arguments: str) -> str:
     command = [*MAVEN, f"-Dmaven.repo.local={repository}", *arguments]
     with building():
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
     if done.returncode:
         check_fetched(done.stdout)
     assert done.returncode == 0, done.stdout[-4000:]
@@ -91,14 +77,19 @@ def test_artifact_installs_into_an_empty_project(tmp_path: Path) -> None:
     run_maven(SDK, repository, "install", "-Dmaven.test.skip=true")
     pom = (SDK / "pom.xml").read_text("utf-8")
     plugins = re.findall(r"<plugin>\s*<groupId>org.apache.maven.plugins.*?</plugin>", pom, re.DOTALL)
-    versions = {
-        "version": re.findall(r"<version>([^<]+)</version>", pom)[0],
-        "junit": re.findall(r"<junit.version>([^<]+)</junit.version>", pom)[0],
-        "gson": re.findall(r"<artifactId>gson</artifactId>\s*<version>([^<]+)</version>", pom)[0],
-    }
+    (junit,) = re.findall(r"<junit.version>([^<]+)</junit.version>", pom)
+    (gson,) = re.findall(r"<artifactId>gson</artifactId>\s*<version>([^<]+)</version>", pom)
+    readme = (SDK / "README.md").read_text("utf-8")
+    (own_pom,) = re.findall(r"```xml\n(.*?)```", readme, re.DOTALL)
+    (program,) = re.findall(r"```java\n(import .*?)```", readme, re.DOTALL)
+    before, dependencies, after = own_pom.partition("  </dependencies>\n")
+    added = ADDED.format(gson=gson, plugins="\n".join(plugins))
     project = tmp_path / "project"
-    (project / "src" / "test" / "java").mkdir(parents=True)
-    (project / "src" / "test" / "java" / "MainTest.java").write_text(PROGRAM, "utf-8")
-    (project / "pom.xml").write_text(POM.format(plugins="\n".join(plugins), **versions), "utf-8")
-    printed = run_maven(project, repository, "test")
+    for kind, name, text in (("main", "Main", program), ("test", "MainTest", PROGRAM)):
+        folder = project / "src" / kind / "java"
+        folder.mkdir(parents=True)
+        (folder / f"{name}.java").write_text(text, "utf-8")
+    (project / "pom.xml").write_text(before + JUNIT.format(junit=junit) + dependencies + added + after, "utf-8")
+    # In Maven's own JVM: another one would take longer to start than the test.
+    printed = run_maven(project, repository, "test", "-DforkCount=0")
     assert f"fine: file:{repository}/io/flotilla/flotilla-client/" in printed

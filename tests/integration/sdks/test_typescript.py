@@ -77,7 +77,7 @@ def test_package_installs_into_an_empty_project(tmp_path: Path) -> None:
         cwd=SDK, env=environment(), capture_output=True, text=True, check=True,
     ).stdout.split()[-1]  # fmt: skip
     (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")
-    command = ["npm", "install", "--no-audit", "--no-fund", f"./{packed}"]
+    command = ["npm", "install", "--prefer-offline", "--no-audit", "--no-fund", f"./{packed}"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"npm install failed, perhaps for lack of a registry: {done.stderr[-300:]}")

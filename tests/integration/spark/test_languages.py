@@ -32,7 +32,7 @@ def test_one_queue_in_four_languages(spark: Any, cluster: LocalCluster, servers:
     with java.building():
         done = subprocess.run(
             [*java.MAVEN, "test", "-Dtest=ProgramsTest#severalLanguages"],
-            cwd=java.SDK, env=environment, capture_output=True, text=True, check=False,
+            cwd=java.SDK, env=java.environment() | environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
     if done.returncode:
         java.check_fetched(done.stdout)

@@ -23,7 +23,10 @@ export interface QueueSettings extends Filter {
    * leader, which sends messages within the credit that the client gives back as it settles them.
    */
   delivery?: "poll" | "push";
-  /** "auto": the broker acknowledges a message before it sends it, and never delivers it twice. */
+  /**
+   * "auto": the broker acknowledges a message before it sends it, and never delivers it twice. Messages that were sent
+   * ahead and are not taken before the process ends are lost.
+   */
   ackMode?: "manual" | "auto";
   /** "key": messages of one key go to one member at a time, in their order. That is a setting of the group. */
   ordered?: "none" | "key";

@@ -234,12 +234,16 @@ export class Queue {
     try {
       await this.#waitWhile(() => this.#leases.unsettledCount > 0, drainMs);
       // What polls have leased meanwhile comes, and is given back, too.
-      await this.#waitWhile(() => !this.#supply.isIdle, Math.min(timeoutMs, LEAVE_MS_MAX));
+      const arriving = (): Promise<void> => this.#waitWhile(() => !this.#supply.isIdle, Math.min(timeoutMs, LEAVE_MS_MAX));
+      // A poll for messages that are acknowledged on delivery goes on until its consumer leaves.
+      const isAnsweredByLeaving = this.#options.isAutoAck && this.#polls !== undefined;
+      if (!isAnsweredByLeaving) await arriving();
       for (const lease of this.#leases.all()) this.#settle(new Map([[lease, lease.unsettled()]]), RELEASED, ignore);
       this.#settlements.hurry();
       const limit = new TimeLimit(timeoutMs);
       await this.#waitWhile(() => this.#settlements.count > 0, limit.leftMs);
       if (!this.#session.isClosed) await this.#leaders.leave(limit.leftMs || 1);
+      if (isAnsweredByLeaving) await arriving();
       if (this.#settlements.count && !this.#errors.length) {
         throw new OutcomeUnknownError(`${this.#settlements.count} messages were settled without an answer within ${timeoutMs} ms`);
       }

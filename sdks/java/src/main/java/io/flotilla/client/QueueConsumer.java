@@ -16,6 +16,8 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
 
 /**
  * A member of a queue group; made by {@link Client#queue}. Its members share the messages of the topic.
@@ -27,6 +29,9 @@ import java.util.concurrent.TimeoutException;
 public final class QueueConsumer implements Iterable<QueueMessage>, AutoCloseable {
   /** How long a broker waits for messages before it answers that there are none. */
   private static final long LONG_POLL_MS = 5_000;
+  /** The same for messages that are acknowledged on delivery: to cancel such a poll may lose some, so it is waited for. */
+  private static final long AUTO_ACK_POLL_MS = 1_000;
+  private static final long NEXT_MS = 60_000;
   /** A broker returns no more at a time. */
   private static final int POLL_MESSAGES_MAX = 1_024;
 
@@ -40,13 +45,18 @@ public final class QueueConsumer implements Iterable<QueueMessage>, AutoCloseabl
   private final PollRequest template;
   private final Settlements settlements;
   private final LeaseRenewal renewal;
-  /** Leased and not handed out; guarded by itself, which is also held by the thread that polls for others. */
+  /** Guards the fields below; not held while a broker is asked. */
+  private final ReentrantLock lock = new ReentrantLock();
+  /** A poll has ended, or polling is stopped. */
+  private final Condition news = lock.newCondition();
+  /** Leased and not handed out. */
   private final Deque<QueueMessage> ready = new ArrayDeque<>();
-  private volatile CompletableFuture<PollReply> polling;
+  /** The poll in flight, by one thread for all. */
+  private CompletableFuture<PollReply> polling;
   private volatile boolean isStopped;
+  private boolean isClosed;
   /** Held while it is closed: a second call returns when the first one is done. */
   private final Object closing = new Object();
-  private boolean isClosed;
 
   QueueConsumer(Client client, String topic, String group, QueueOptions options) {
     if (group.isEmpty()) {
@@ -97,29 +107,19 @@ public final class QueueConsumer implements Iterable<QueueMessage>, AutoCloseabl
   /** Up to {@code maxMessages} messages; waits up to {@code waitMs} for the first one. Empty: there was none. */
   public List<QueueMessage> poll(int maxMessages, long waitMs) {
     ProducerRecord.least(1, maxMessages, "maxMessages");
-    long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMs);
-    synchronized (ready) {
-      if (ready.isEmpty()) {
-        fetch(Math.min(maxMessages, POLL_MESSAGES_MAX), deadlineNs);
-      }
-      List<QueueMessage> taken = new ArrayList<>();
-      while (taken.size() < maxMessages && !ready.isEmpty()) {
-        taken.add(ready.poll());
-      }
-      return taken;
-    }
+    return take(maxMessages, maxMessages, waitMs);
   }
 
   /** The next message, however long that takes. Throws CONNECTION_CLOSED when the consumer is closed. */
   public QueueMessage next() {
-    synchronized (ready) {
-      while (ready.isEmpty()) {
-        fetch(Math.min(options.prefetch, POLL_MESSAGES_MAX), System.nanoTime() + TimeUnit.SECONDS.toNanos(60));
-        if (isStopped) {
-          throw FlotillaException.closed("the consumer");
-        }
+    while (true) {
+      List<QueueMessage> taken = take(1, options.prefetch, NEXT_MS);
+      if (!taken.isEmpty()) {
+        return taken.get(0);
       }
-      return ready.poll();
+      if (isStopped) {
+        throw FlotillaException.closed("the consumer");
+      }
     }
   }
 
@@ -129,7 +129,7 @@ public final class QueueConsumer implements Iterable<QueueMessage>, AutoCloseabl
     return new Iterator<>() {
       @Override
       public boolean hasNext() {
-        return !isStopped;
+        return !isOver();
       }
 
       @Override
@@ -161,21 +161,28 @@ public final class QueueConsumer implements Iterable<QueueMessage>, AutoCloseabl
 
   /**
    * Leaves the group: what was settled is sent, up to the time limit, and everything else is given back at once, which
-   * does not count as an attempt.
+   * does not count as an attempt. Messages that are acknowledged on delivery cannot be given back: an iteration gets what
+   * the brokers have sent before it ends.
    */
   @Override
   public void close() {
     stopPolling();
     synchronized (closing) {
-      synchronized (ready) {
+      lock.lock();
+      try {
         if (isClosed) {
           return;
         }
         isClosed = true;
-        ready.clear();
+        if (!options.isAutoAck) {
+          ready.clear();
+        }
+      } finally {
+        lock.unlock();
       }
       try {
         leave();
+        awaitPoll();
       } finally {
         client.forget(this);
       }
@@ -208,12 +215,20 @@ public final class QueueConsumer implements Iterable<QueueMessage>, AutoCloseabl
     return client;
   }
 
-  /** Has polls return at once, also the one in flight, whose messages are given back by the broker. */
+  /**
+   * Has polls return at once, also the one in flight, whose messages are given back by the broker. With messages that are
+   * acknowledged on delivery it goes on, because nobody would get them.
+   */
   void stopPolling() {
-    isStopped = true;
-    CompletableFuture<PollReply> call = polling;
-    if (call != null) {
-      call.cancel(true);
+    lock.lock();
+    try {
+      isStopped = true;
+      if (polling != null && !options.isAutoAck) {
+        polling.cancel(true);
+      }
+      news.signalAll();
+    } finally {
+      lock.unlock();
     }
   }
 
@@ -254,63 +269,111 @@ public final class QueueConsumer implements Iterable<QueueMessage>, AutoCloseabl
     sent.forEach(Calls::wait);
   }
 
-  /** Fills {@code ready}; returns without a message at the deadline, or when polling is stopped. */
-  private void fetch(int maxMessages, long deadlineNs) {
-    while (!isStopped) {
-      long leftMs = Math.max(TimeUnit.NANOSECONDS.toMillis(deadlineNs - System.nanoTime()), 0);
-      long waitMs = Math.min(leftMs, LONG_POLL_MS);
-      PollRequest request = template.toBuilder().setMaxMessages(maxMessages).setWaitMs((int) waitMs).build();
-      polling = calls.start(FlotillaGrpc.getPollMethod(), request, Effect.READ, timeoutMs, waitMs);
-      if (isStopped) {
-        polling.cancel(true);
+  /**
+   * Up to {@code max} messages, after {@code waitMs} at the latest. One thread that finds none asks for {@code asked} of
+   * them, and the others wait for what it gets.
+   */
+  private List<QueueMessage> take(int max, int asked, long waitMs) {
+    long deadlineNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMs);
+    lock.lock();
+    try {
+      while (ready.isEmpty() && !isOver()) {
+        long leftNs = Math.max(deadlineNs - System.nanoTime(), 0);
+        boolean isTimeOver = leftNs == 0;
+        if (polling == null && !isStopped) {
+          ask(Math.min(asked, POLL_MESSAGES_MAX), leftNs);
+        } else if (!isTimeOver) {
+          news.awaitNanos(leftNs);
+        }
+        if (isTimeOver) {
+          break;
+        }
       }
-      PollReply reply = await(polling);
-      if (reply == null) {
-        return;
+      if (ready.isEmpty() && isClosed) {
+        throw FlotillaException.closed("the consumer");
       }
-      List<QueueMessage> messages =
-          reply.getMessagesList().stream().map(each -> new QueueMessage(this, each)).toList();
-      if (!messages.isEmpty()) {
-        renewal.add(messages, reply.getVisibilityMs());
-        ready.addAll(messages);
-        return;
+      List<QueueMessage> taken = new ArrayList<>();
+      while (taken.size() < max && !ready.isEmpty()) {
+        taken.add(ready.poll());
       }
-      if (leftMs == 0) {
-        return;
-      }
-      pause(Math.min(reply.getRetryAfterMs(), leftMs));
+      return taken;
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+      throw new FlotillaException(ErrorCode.CONNECTION_CLOSED, "interrupted while waiting for messages");
+    } finally {
+      lock.unlock();
     }
-    if (isClosed) {
-      throw FlotillaException.closed("the consumer");
+  }
+
+  /** No message comes any more. */
+  private boolean isOver() {
+    lock.lock();
+    try {
+      return isStopped && ready.isEmpty() && (polling == null || !options.isAutoAck);
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** One poll, without the lock; what it brings is ready. */
+  private void ask(int maxMessages, long leftNs) throws InterruptedException {
+    long leftMs = TimeUnit.NANOSECONDS.toMillis(leftNs);
+    long waitMs = Math.min(leftMs, options.isAutoAck ? AUTO_ACK_POLL_MS : LONG_POLL_MS);
+    PollRequest request = template.toBuilder().setMaxMessages(maxMessages).setWaitMs((int) waitMs).build();
+    CompletableFuture<PollReply> call =
+        calls.start(FlotillaGrpc.getPollMethod(), request, Effect.READ, timeoutMs, waitMs);
+    polling = call;
+    PollReply reply;
+    lock.unlock();
+    try {
+      reply = await(call);
+    } finally {
+      lock.lock();
+      polling = null;
+      news.signalAll();
+    }
+    if (reply == null || (isStopped && !options.isAutoAck)) {
+      return;
+    }
+    List<QueueMessage> messages = reply.getMessagesList().stream().map(each -> new QueueMessage(this, each)).toList();
+    if (!messages.isEmpty()) {
+      renewal.add(messages, reply.getVisibilityMs());
+      ready.addAll(messages);
+      return;
+    }
+    // A rate limit held messages back: asking earlier is of no use.
+    long pauseNs = Math.min(TimeUnit.MILLISECONDS.toNanos(reply.getRetryAfterMs()), leftNs);
+    while (pauseNs > 0 && !isStopped) {
+      pauseNs = news.awaitNanos(pauseNs);
     }
   }
 
   /** None: polling was stopped. */
-  private PollReply await(CompletableFuture<PollReply> call) {
+  private static PollReply await(CompletableFuture<PollReply> call) throws InterruptedException {
     try {
       return call.get();
     } catch (java.util.concurrent.CancellationException stopped) {
       return null;
     } catch (InterruptedException interrupted) {
       call.cancel(true);
-      Thread.currentThread().interrupt();
-      throw new FlotillaException(ErrorCode.CONNECTION_CLOSED, "interrupted while waiting for messages");
+      throw interrupted;
     } catch (ExecutionException error) {
       throw Calls.errorOf(error).here();
-    } finally {
-      polling = null;
     }
   }
 
-  /** A rate limit held messages back: asking earlier is of no use. */
-  private void pause(long delayMs) {
-    if (delayMs > 0) {
-      try {
-        ready.wait(delayMs);
-      } catch (InterruptedException interrupted) {
-        Thread.currentThread().interrupt();
-        throw new FlotillaException(ErrorCode.CONNECTION_CLOSED, "interrupted while waiting for messages");
+  /** The brokers answer a poll when its consumer has left: whoever waits for it gets what it brings. */
+  private void awaitPoll() {
+    lock.lock();
+    try {
+      long leftNs = TimeUnit.MILLISECONDS.toNanos(2 * AUTO_ACK_POLL_MS);
+      while (polling != null && leftNs > 0) {
+        leftNs = news.awaitNanos(leftNs);
       }
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+    } finally {
+      lock.unlock();
     }
   }
 }

@@ -54,7 +54,10 @@ public final class QueueOptions {
     return this;
   }
 
-  /** The broker acknowledges a message before it sends it, and never delivers it twice. */
+  /**
+   * The broker acknowledges a message before it sends it, and never delivers it twice. Messages that an iteration has
+   * taken ahead and not handed out when the process ends are lost: {@code prefetch(1)} takes none ahead.
+   */
   public QueueOptions autoAck() {
     this.isAutoAck = true;
     return this;

@@ -105,7 +105,8 @@ final class Node {
   }
 
   Client client() {
-    return new Client(address);
+    // On a busy machine the first call of a test waits until the node has started.
+    return new Client(address, new ClientOptions().timeoutMs(60_000));
   }
 
   static int freePort() {

@@ -101,6 +101,28 @@ class QueueTest {
   }
 
   @Test
+  void aPollKeepsItsTimeAfterAnIterationAndBesideOne() throws Exception {
+    client.produceMany(topic, List.of(ProducerRecord.of("a"), ProducerRecord.of("b")));
+    QueueConsumer queue = client.queue(topic, "g");
+    for (QueueMessage message : queue) {
+      message.ack();
+      break;
+    }
+    assertEquals(List.of("b"), queue.poll(5, 0).stream().map(QueueMessage::text).toList());
+    assertEquals(List.of(), queue.poll(1, 20));
+    CompletableFuture<ErrorCode> end = new CompletableFuture<>();
+    Thread iterating = new Thread(
+        () -> end.complete(assertThrows(FlotillaException.class, queue::next).code()));
+    iterating.start();
+    while (iterating.getState() != Thread.State.WAITING) {
+      Thread.sleep(5);
+    }
+    assertEquals(List.of(), queue.poll(1, 20));
+    queue.close();
+    assertEquals(ErrorCode.CONNECTION_CLOSED, end.get());
+  }
+
+  @Test
   void aClosedConsumerRefuses() {
     QueueConsumer queue = client.queue(topic, "g");
     queue.close();
@@ -190,5 +212,18 @@ class QueueTest {
       message.close();
     }
     assertFalse(client.describeGroup(topic, "g").lag() > 0);
+  }
+
+  @Test
+  void withAutoAckAnIterationGetsWhatWasSentBeforeTheClose() {
+    client.produceMany(topic, IntStream.range(0, 10).mapToObj(i -> ProducerRecord.of("m" + i)).toList());
+    QueueConsumer queue = client.queue(topic, "g", new QueueOptions().autoAck().prefetch(4));
+    List<String> found = new ArrayList<>();
+    for (QueueMessage message : queue) {
+      found.add(message.text());
+      queue.close();
+    }
+    assertEquals(List.of("m0", "m1", "m2", "m3"), found);
+    assertEquals(4, client.describeGroup(topic, "g").ackedTotal());
   }
 }

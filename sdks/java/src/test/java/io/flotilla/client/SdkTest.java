@@ -160,7 +160,7 @@ class SdkTest {
     Program(String... arguments) throws IOException {
       String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
       List<String> command = new ArrayList<>(
-          List.of(java, "-cp", System.getProperty("java.class.path"), Drained.class.getName()));
+          List.of(java, "-XX:TieredStopAtLevel=1", "-cp", System.getProperty("java.class.path"), Drained.class.getName()));
       command.addAll(List.of(arguments));
       process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
       reading.start();
@@ -266,7 +266,7 @@ class SdkTest {
       String group = given.text("group");
       switch (verb) {
         case "connect" -> named.put(name, connect(given));
-        case "create_topic" -> client().createTopic(topic, 1, (int) given.number("replication_factor", 1), Map.of());
+        case "create_topic" -> createTopic(topic, (int) given.number("replication_factor", 1));
         case "produce" -> {
           ProducerRecord record = ProducerRecord.of(given.text("payload"));
           if (given.text("idempotency_key") != null) {
@@ -322,6 +322,19 @@ class SdkTest {
         }
       }
       return Map.of();
+    }
+
+    private void createTopic(String topic, int replicationFactor) {
+      try {
+        client().createTopic(topic, 1, replicationFactor, Map.of());
+      } catch (FlotillaException error) {
+        if (error.code() == ErrorCode.OUTCOME_UNKNOWN) {
+          // The controller was replaced meanwhile, as on a busy machine.
+          createTopic(topic, replicationFactor);
+        } else if (error.code() != ErrorCode.ALREADY_EXISTS) {
+          throw error;
+        }
+      }
     }
 
     private Client connect(Given given) {

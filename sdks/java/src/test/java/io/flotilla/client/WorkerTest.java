@@ -113,6 +113,26 @@ class WorkerTest {
   }
 
   @Test
+  void aStopHandlesWhatIsAcknowledgedAlready() throws Exception {
+    try (HeldAnswers answers = new HeldAnswers(Node.shared().address()); Client behind = new Client(answers.address())) {
+      CountDownLatch first = new CountDownLatch(1);
+      WorkerOptions options = new WorkerOptions().queue(new QueueOptions().autoAck());
+      Worker worker = behind.worker(topic, "g", message -> first.countDown(), options).start();
+      client.produce(topic, "a");
+      first.await();
+      answers.hold();
+      client.produce(topic, "b");
+      while (client.describeGroup(topic, "g").ackedTotal() < 2) {
+        Thread.sleep(5);
+      }
+      worker.stop();
+      answers.release();
+      worker.close();
+      assertEquals(2, worker.handledCount());
+    }
+  }
+
+  @Test
   void aClientThatIsClosedDrainsItsWorkers() throws Exception {
     CountDownLatch begun = new CountDownLatch(1);
     CountDownLatch goOn = new CountDownLatch(1);
