@@ -11,8 +11,9 @@ GET /                redirects browsers to the console, and other programs to /d
 The answers come from the node's status, or from the cluster through a gateway.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import asdict
+from functools import cache
 
 from flotilla.broker.observability.proxy_meter import ProxyMeter
 from flotilla.broker.observability.status import METRICS_TYPE, NodeStatus, Reason
@@ -141,12 +142,14 @@ def _readiness(reasons: Sequence[Reason], warnings: Sequence[NodeWarning] = ()) 
 
 
 def _description_pages(table: Sequence[Operation]) -> list[Operation]:
-
-    # Encoded once: it takes milliseconds, and whoever asks often must not hold up the others.
-    described = json_response(make_document(table)).body
+    # Made when it is first asked for, and once: it takes milliseconds, which neither the start of a broker nor
+    # whoever asks often may cost the others.
+    @cache
+    def described() -> bytes | AsyncIterator[bytes]:
+        return json_response(make_document(table)).body
 
     async def openapi(_: Call) -> Response:
-        return Response(described, JSON_TYPE)
+        return Response(described(), JSON_TYPE)
 
     async def index(call: Call) -> Response:
         is_browser = "text/html" in call.headers.get("accept", "")

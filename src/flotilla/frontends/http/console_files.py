@@ -5,6 +5,7 @@ browser may keep those for ever, and never mixes files of two versions.
 """
 
 from collections.abc import Iterator
+from functools import cache
 from hashlib import sha256
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -26,7 +27,9 @@ _TYPES: Final = {
 }
 
 
-def console_pages() -> list[Operation]:
+@cache
+def console_pages() -> tuple[Operation, ...]:
+    """Read once in the life of a process."""
     folder = resources.files("flotilla").joinpath("console")
     files = dict(_served(folder, ""))
     digest = sha256(b"".join(name.encode() + body for name, body in sorted(files.items()))).hexdigest()[:_DIGEST_CHARS]
@@ -36,7 +39,7 @@ def console_pages() -> list[Operation]:
     for name, body in files.items():
         file = _File(body, _TYPES[name[name.rindex(".") :]], "private, max-age=31536000, immutable")
         rows.append(page(f"/console/{digest}/{name}", file.answer))
-    return rows
+    return tuple(rows)
 
 
 def _served(folder: Traversable, prefix: str) -> Iterator[tuple[str, bytes]]:
