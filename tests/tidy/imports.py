@@ -145,11 +145,12 @@ CLOCKS = ("date.today", "datetime.now", "datetime.utcnow")
 
 #: Code that replays from a seed: the simulator and all that it may import. Disk, clock and randomness are passed in.
 REPLAYED = ("sim", *ALLOWED["sim"])
-#: Exceptions, which are the outside: the real disk, and the processes of a swarm. The others make code when they are
-#: loaded, and read nothing that could differ.
+#: Exceptions, which are the outside: the real disk, the processes of a swarm, and the garbage collector around a run.
+#: The others make code when they are loaded, and read nothing that could differ.
 OUTSIDE_MODULES = (
     "storage.posix",
     "storage.system_calls",
+    "sim.garbage",
     "sim.swarm",
     "sim.whole.swarm",
     "codec.checksum",

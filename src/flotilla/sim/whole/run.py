@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flotilla.sim.checkers.violation import Violation
+from flotilla.sim.garbage import rare_collections
 from flotilla.sim.whole.coverage import LogWatch, count_outcomes
 from flotilla.sim.whole.faults import WholeFaults
 from flotilla.sim.whole.history import UNKNOWN, History
@@ -55,6 +56,7 @@ class WholeResult:
         return not self.failure
 
 
+@rare_collections()
 def simulate_whole(plan: WholePlan) -> WholeResult:
     """Runs a plan to its end or to the first broken promise. Never raises for a fault of the product."""
     simulation = Simulation(plan)

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from flotilla.client.async_client import AsyncClient
 from flotilla.sim.devices.world import MS, SECOND
+from flotilla.sim.garbage import rare_collections
 from flotilla.sim.whole.cluster import Broker
 from flotilla.sim.whole.faults import FAULTS, WholeFaults
 from flotilla.sim.whole.plan import WholePlan
@@ -125,6 +126,7 @@ class SimulatedCluster:
         return self.simulation.world.now_us / SECOND
 
 
+@rare_collections()
 def simulate(
     seed: int,
     scenario: Scenario,
