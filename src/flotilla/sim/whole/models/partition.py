@@ -113,10 +113,10 @@ class WatchedPartition(WatchedMachine):
 
     def freeze(self) -> Callable[[], Iterator[bytes]]:
         """A snapshot is that of one entry, however many are applied before it is written."""
-        data = b"".join(super().freeze()())
+        encode = super().freeze()
+        data = b"".join(encode())
         check, shadow = self.watch.check, self.watch.shadow
         check(shadow.took_snapshot, self.node, self.applied, data)
-        encode = super().freeze()
 
         def encoded() -> Iterator[bytes]:
             pieces = list(encode())

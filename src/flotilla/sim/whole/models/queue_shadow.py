@@ -140,7 +140,7 @@ class GroupShadow:
 
     def sums(self) -> tuple[object, ...]:
         above = len(self.settled) - (self.floor - self.start)
-        return self.name, self.floor, above, self.open_attempts, len(self.deaths), len(self.deaths) - len(self.buried)
+        return self.floor, above, self.open_attempts, len(self.deaths), len(self.deaths) - len(self.buried)
 
 
 class Ways:
@@ -246,10 +246,10 @@ class QueueShadow:
             raise Violation(promise, f"node {node} behind entry {index}: {_difference(known, found)}")
 
     def sums(self) -> tuple[object, ...]:
-        groups = tuple(group.sums() for _, group in sorted(self.groups.items()))
+        """By name, so that they are compared without being sorted: there is a comparison for every entry."""
+        groups = {name: group.sums() for name, group in self.groups.items()}
         ends = self.next_offset, self.next_offset + len(self._held), self.log_start
-        readers = tuple(sorted(self.positions.items())), tuple(sorted(self.fences.items()))
-        return *ends, self.stages.sums(), *readers, *groups
+        return *ends, self.stages.sums(), self.positions.copy(), self.fences.copy(), groups
 
     # What entries say.
 
@@ -483,35 +483,29 @@ class QueueShadow:
 
 def sums_of(machine: PartitionMachine) -> tuple[object, ...]:
     """The same sums, from the state of a replica."""
-    groups = [
-        (
-            name,
+    groups = {
+        name: (
             group.floor,
             group.settled.count,
             sum([(end - first) * failure.attempts for first, end, failure in group.failures]),
             group.next_death,
             group.dying_count,
         )
-        for name, group in sorted(machine.groups.items())
-    ]
-    positions = tuple(sorted([(name, position.offset) for name, position in machine.positions.items()]))
-    stages = tuple(
-        [
-            (
-                name,
-                len(staging.parts),
-                len(staging.offsets),
-                sum([end - first for acks in staging.acks for first, end in acks.runs]),
-            )
-            for name, staging in sorted(machine.transactions.open.items())
-        ]
-    )
-    fences = tuple(sorted(machine.fences.items()))
-    return machine.next_offset, machine.end_offset, machine.log_start, stages, positions, fences, *groups
+        for name, group in machine.groups.items()
+    }
+    stages = {
+        name: (
+            len(staging.parts),
+            len(staging.offsets),
+            sum([end - first for acks in staging.acks for first, end in acks.runs]),
+        )
+        for name, staging in machine.transactions.open.items()
+    }
+    positions = {name: position.offset for name, position in machine.positions.items()}
+    ends = machine.next_offset, machine.end_offset, machine.log_start
+    return *ends, stages, positions, machine.fences, groups
 
 
 def _difference(known: tuple[object, ...], found: tuple[object, ...]) -> str:
-    for expected, actual in zip(known, found, strict=False):
-        if expected != actual:
-            return f"{actual} where the log says {expected}"
-    return f"{len(found)} sums where the log says {len(known)}"
+    expected, actual = next(pair for pair in zip(known, found, strict=True) if pair[0] != pair[1])
+    return f"{actual} where the log says {expected}"

@@ -93,13 +93,11 @@ class StageShadow:
         #: What became visible, by transaction: the first offset of each batch.
         self.shown: dict[str, dict[tuple[int, int], Offset]] = {}
 
-    def sums(self) -> tuple[object, ...]:
-        return tuple(
-            [
-                (name, len(stage.parts), stage.shown, sum([len(acks.offsets) for acks in stage.acks]))
-                for name, stage in sorted(self.open.items())
-            ]
-        )
+    def sums(self) -> dict[str, tuple[int, int, int]]:
+        return {
+            name: (len(stage.parts), stage.shown, sum([len(acks.offsets) for acks in stage.acks]))
+            for name, stage in self.open.items()
+        }
 
     # What entries say.
 
