@@ -21,10 +21,10 @@ class NodeClock:
 
     __slots__ = ("_steady_offset_us", "_wall_offset_us", "drift_ppm", "tick_interval_us")
 
-    def __init__(self, drift_ppm: int = 0, wall_offset_us: int = 0) -> None:
+    def __init__(self, drift_ppm: int = 0, wall_offset_us: int = 0, steady_offset_us: int = 0) -> None:
         self.drift_ppm = drift_ppm
         self._wall_offset_us = wall_offset_us
-        self._steady_offset_us = 0
+        self._steady_offset_us = steady_offset_us
         #: World time between two ticks of this node.
         self.tick_interval_us = TICK_US * _MILLION // (_MILLION + drift_ppm)
 

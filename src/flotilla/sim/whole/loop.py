@@ -8,7 +8,7 @@ Time is the process's own: it runs faster or slower than the world's by the drif
 """
 
 import asyncio
-from asyncio import events
+from asyncio.events import _set_running_loop
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
@@ -16,6 +16,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Any, TypeVar
 
+from flotilla import machine
 from flotilla.sim.whole.process import Process
 
 T = TypeVar("T")
@@ -33,6 +34,8 @@ class ProcessLoop(asyncio.AbstractEventLoop):
 
     def __init__(self, process: Process) -> None:
         self.process = process
+        self._world = process.world
+        self._clock = process.host.clock
         self._ready: deque[asyncio.Handle] = deque()
         #: (due time of the process, number, handle); cancelled ones stay until they are due.
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
@@ -80,17 +83,13 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         """Asked for by TimerHandle. A cancelled timer costs nothing but its place."""
 
     def time(self) -> float:
-        return self.process.steady_us() / 1_000_000
-
-    def _due_by(self) -> float:
-        """Timers up to here are due: as in asyncio, up to the resolution of the clock too early."""
-        return self.time() + _RESOLUTION_S
+        return self._clock.steady_us(self._world.now_us) / 1_000_000
 
     def _schedule(self) -> None:
         process = self.process
         if process.is_running:
             self._is_due = True
-            process.world.after(process.delay_us(), self.iterate)
+            self._world.after(process.delay_us(), self.iterate)
 
     def _set_alarm(self) -> None:
         """Wakes the loop for its next timer."""
@@ -112,7 +111,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
             heappop(timers)
         if not timers or self._is_due:
             return
-        if timers[0][0] > self._due_by():
+        if timers[0][0] > self.time() + _RESOLUTION_S:
             # The timer that it was set for is cancelled.
             self._set_alarm()
         elif self.process.spent_us:
@@ -135,24 +134,26 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         ready = self._ready
         timers = self._timers
         if timers:
-            due_by = self._due_by()
+            # As in asyncio, up to the resolution of the clock too early.
+            due_by = self.time() + _RESOLUTION_S
             while timers and timers[0][0] <= due_by:
                 timer = heappop(timers)[2]
                 if not timer._cancelled:
                     ready.append(timer)
-        process.world.mix(process.mark ^ len(ready))
-        before = process.enter()
-        events._set_running_loop(self)
+        count = len(ready)
+        self._world.mix(process.mark ^ count)
+        before = machine.enter(process.machine)
+        _set_running_loop(self)
         try:
-            for _ in range(len(ready)):
+            for _ in range(count):
                 handle = ready.popleft()
                 if not handle._cancelled:
                     handle._run()
                     if process.has_stopped():
                         return
         finally:
-            events._set_running_loop(None)
-            process.leave(before)
+            _set_running_loop(None)
+            machine.enter(before)
         if ready and not self._is_due:
             self._schedule()
         if timers and timers[0][0] < self._alarm_s:
@@ -237,7 +238,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         `finally` or an `async with`.
         """
         before = self.process.enter()
-        events._set_running_loop(self)
+        _set_running_loop(self)
         try:
             while self._tasks:
                 # On their way out some start others.
@@ -245,7 +246,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 _end(task.get_coro())
         finally:
-            events._set_running_loop(None)
+            _set_running_loop(None)
             self.process.leave(before)
         self._ready.clear()
         self._timers.clear()

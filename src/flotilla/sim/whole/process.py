@@ -35,7 +35,7 @@ class Host:
         self.world = world
         self.name = name
         self.address = address
-        self.clock = NodeClock()
+        self.clock = NodeClock(steady_offset_us=_BOOTED_US)
         self.disk = SimDisk(world.stream(f"{name}/disk"))
         self.is_powered = True
         self.process: Process | None = None
@@ -78,14 +78,14 @@ class Process:
         self._streams = 0
         #: Time that the loop has spent on its disk in this iteration; within a thread, what its action still takes,
         #: below 0: such an action runs at its end.
-        self._spent_us = 0
+        self.spent_us = 0
         self._is_in_lane = False
         self.loop: Any = make_loop(self)
 
     # Time.
 
     def steady_us(self) -> int:
-        return _BOOTED_US + self.host.clock.steady_us(self.world.now_us)
+        return self.host.clock.steady_us(self.world.now_us)
 
     def world_us(self, steady_s: float) -> int:
         """The world's time when this process's monotonic clock shows that; never before."""
@@ -100,7 +100,7 @@ class Process:
         spent_us = 0
         if not self._is_in_lane:
             # What an action of a thread spends is not the loop's.
-            spent_us, self._spent_us = self._spent_us, 0
+            spent_us, self.spent_us = self.spent_us, 0
         return spent_us + self.turn_us()
 
     def turn_us(self) -> int:
@@ -109,22 +109,18 @@ class Process:
 
     def spend(self, us: int) -> None:
         """Code of this iteration waits for something."""
-        self._spent_us += us
-
-    @property
-    def spent_us(self) -> int:
-        return self._spent_us
+        self.spent_us += us
 
     def sync(self) -> None:
         """The code that runs now has synced its disk."""
         if self._is_in_lane:
-            self._spent_us = 0
+            self.spent_us = 0
         else:
             self.spend(self.draw_sync_us())
 
     def act(self, action: Callable[[], None], took_us: int) -> None:
         """An action of a thread that has taken this long."""
-        spent_us, self._spent_us, self._is_in_lane = self._spent_us, -took_us, True
+        spent_us, self.spent_us, self._is_in_lane = self.spent_us, -took_us, True
         before = self.enter()
         try:
             action()
@@ -133,7 +129,7 @@ class Process:
             pass
         finally:
             self.leave(before)
-            self._spent_us, self._is_in_lane = spent_us, False
+            self.spent_us, self._is_in_lane = spent_us, False
 
     def draw_sync_us(self) -> int:
         """How long one write and sync takes."""
@@ -241,20 +237,20 @@ class SimLane:
 class SimMachine(Machine):
     def __init__(self, process: Process) -> None:
         self._process = process
+        self._world = process.world
+        self._clock = process.host.clock
 
     def now_ms(self) -> int:
-        process = self._process
-        return EPOCH_MS + process.host.clock.wall_us(process.world.now_us) // 1_000
+        return EPOCH_MS + self._clock.wall_us(self._world.now_us) // 1_000
 
     def steady_ms(self) -> int:
-        return self._process.steady_us() // 1_000
+        return self._clock.steady_us(self._world.now_us) // 1_000
 
     def uptime_ns(self) -> int:
-        return self._process.steady_us() * 1_000
+        return self._clock.steady_us(self._world.now_us) * 1_000
 
     def elapsed_ns(self) -> int:
-        process = self._process
-        return (process.steady_us() + process.spent_us) * 1_000
+        return (self._clock.steady_us(self._world.now_us) + self._process.spent_us) * 1_000
 
     def chance(self) -> Random:
         return self._process.stream()
