@@ -7,6 +7,8 @@ there. Calls wait for room, their connections in turn; meanwhile a message must 
 A stream may be idle for hours, and the library cannot be told to stop receiving. So a stream keeps room for a large
 message for a moment only. A stream that is idle can still make the library hold one message that is not counted here:
 `ReadingPlaces` bounds how many streams can.
+
+Messages up to 64 KiB have room of their own, once they are received: they do not wait behind large ones.
 """
 
 import asyncio
@@ -35,17 +37,21 @@ Read: TypeAlias = Callable[[], Coroutine[Any, Any, _D]]
 
 class Admission:
     def __init__(self, bytes_max: int = GRPC_BYTES_MAX, message_bytes_max: int = GRPC_MESSAGE_BYTES_MAX) -> None:
-        self._budget = ByteBudget(bytes_max)
+        self._large = ByteBudget(bytes_max)
+        self._small = ByteBudget(bytes_max)
         self._message_bytes_max = message_bytes_max
         #: Messages that are being received, by the time at which they began.
         self._receiving: dict[asyncio.Timeout, float] = {}
-        #: Of each connection one call waits for room, and the others for that one.
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        #: Of each connection one call waits for room of a kind, and the others for that one.
+        self._turns: WeakValueDictionary[tuple[str, ByteBudget], asyncio.Lock] = WeakValueDictionary()
         self._pace = Pace()
 
     @property
     def used_bytes(self) -> int:
-        return self._budget.used_bytes
+        return self._large.used_bytes + self._small.used_bytes
+
+    def _budget(self, size_bytes: int) -> ByteBudget:
+        return self._large if size_bytes > LARGE_BYTES_MIN else self._small
 
     async def receive(self, read: Read[bytes], peer: str) -> bytes:
         """What `read` receives, whose bytes stay taken until they are given back. Raises OverloadedError."""
@@ -59,8 +65,8 @@ class Admission:
             refusal.retry_after_ms = _RETRY_MS
             raise refusal from error
         finally:
-            self.give(taken - kept)
-        await self._wait_turn(kept, took_s)
+            owed = self._give_rest(taken, kept)
+        await self._wait_turn(kept, owed, took_s, peer)
         return data
 
     async def receive_next(self, read: Read[bytes | None], peer: str, *, is_large: bool) -> bytes | None:
@@ -82,30 +88,39 @@ class Admission:
             reading.cancel()
             raise
         finally:
-            self.give(taken - kept)
+            owed = self._give_rest(taken, kept)
         if not is_received:
             return await self._counted(reading, peer)
-        await self._wait_turn(kept, took_s)
+        await self._wait_turn(kept, owed, took_s, peer)
         return data
 
     async def _counted(self, reading: Awaitable[tuple[bytes | None, float]], peer: str) -> bytes | None:
         data, took_s = await reading
         if data is not None:
-            await self.wait(len(data), peer)
-            await self._wait_turn(len(data), took_s)
+            await self._wait_turn(len(data), len(data), took_s, peer)
         return data
 
-    async def _wait_turn(self, kept: int, took_s: float) -> None:
-        """Of a message whose bytes are taken: a large one is handed on when others have had the loop."""
-        if kept > LARGE_BYTES_MIN:
+    def _give_rest(self, taken: int, kept: int) -> int:
+        """Gives back what a message does not take of the room for the largest one. Returns what is to be taken anew."""
+        if self._budget(taken) is self._budget(kept):
+            self._budget(taken).give(taken - kept)
+            return 0
+        self.give(taken)
+        return kept
+
+    async def _wait_turn(self, size_bytes: int, owed: int, took_s: float, peer: str) -> None:
+        """Takes the bytes of a message that are not taken; a large one is handed on when others have had the loop."""
+        if owed:
+            await self.wait(owed, peer)
+        if size_bytes > LARGE_BYTES_MIN:
             try:
                 await self._pace.wait(took_s)
             except asyncio.CancelledError:
-                self.give(kept)
+                self.give(size_bytes)
                 raise
 
     async def _read(self, read: Read[bytes]) -> tuple[bytes, float]:
-        async with asyncio.timeout(_HURRIED_S_MAX if self._budget.waiting_count else _RECEIVE_S_MAX) as limit:
+        async with asyncio.timeout(_HURRIED_S_MAX if self._large.waiting_count else _RECEIVE_S_MAX) as limit:
             self._receiving[limit] = asyncio.get_running_loop().time()
             try:
                 return await timed(read())
@@ -114,40 +129,42 @@ class Admission:
 
     async def wait(self, size_bytes: int, peer: str) -> None:
         """Takes the bytes as soon as there is room; `peer` is the connection that they come from."""
-        if self._budget.take(size_bytes):
+        budget = self._budget(size_bytes)
+        if budget.take(size_bytes):
             return
         self._hurry()
-        turn = self._turns.setdefault(peer, asyncio.Lock())
+        turn = self._turns.setdefault((peer, budget), asyncio.Lock())
         async with turn:
-            await self._granted(size_bytes)
+            await _granted(budget, size_bytes)
+
+    def give(self, size_bytes: int) -> None:
+        self._budget(size_bytes).give(size_bytes)
 
     def _hurry(self) -> None:
         for limit, begun in self._receiving.items():
             if not limit.expired():
                 limit.reschedule(min(limit.when() or begun, begun + _HURRIED_S_MAX))
 
-    async def _granted(self, size_bytes: int) -> None:
-        if self._budget.take(size_bytes):
-            return
-        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        is_taken = False
 
-        def grant() -> None:
-            nonlocal is_taken
-            is_taken = True
-            # A task that is cancelled in this turn has cancelled it, and does not know yet.
-            if not granted.done():
-                granted.set_result(None)
+async def _granted(budget: ByteBudget, size_bytes: int) -> None:
+    if budget.take(size_bytes):
+        return
+    granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    is_taken = False
 
-        self._budget.wait(granted, size_bytes, grant)
-        try:
-            await granted
-        except asyncio.CancelledError:
-            if is_taken:
-                self._budget.give(size_bytes)
-            else:
-                self._budget.leave(granted)
-            raise
+    def grant() -> None:
+        nonlocal is_taken
+        is_taken = True
+        # A task that is cancelled in this turn has cancelled it, and does not know yet.
+        if not granted.done():
+            granted.set_result(None)
 
-    def give(self, size_bytes: int) -> None:
-        self._budget.give(size_bytes)
+    budget.wait(granted, size_bytes, grant)
+    try:
+        await granted
+    except asyncio.CancelledError:
+        if is_taken:
+            budget.give(size_bytes)
+        else:
+            budget.leave(granted)
+        raise

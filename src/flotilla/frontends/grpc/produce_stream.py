@@ -12,7 +12,7 @@ from flotilla.codec.grpc import calls as api
 from flotilla.codec.grpc.queue import read_produce, write_failure, write_produced, write_receipts, write_replies
 from flotilla.codec.grpc.values import ProduceRecords
 from flotilla.frontends.grpc.admission import Admission
-from flotilla.frontends.grpc.errors import Context
+from flotilla.frontends.grpc.errors import Context, fail
 from flotilla.frontends.grpc.stream_requests import StreamRequests
 from flotilla.gateway.gateway import Gateway
 from flotilla.gateway.produce import PendingRecords
@@ -47,6 +47,8 @@ class ProduceStream:
         self._admission = admission
         #: Requests in flight, in order, with their sizes; None: the client has finished sending.
         self._pending: deque[tuple[_Pending, int] | None] = deque()
+        #: The node has ended the stream before the client had finished sending.
+        self._ended_by: FlotillaError | None = None
         self._news = asyncio.Event()
         self._room = asyncio.Event()
 
@@ -58,6 +60,8 @@ class ProduceStream:
                     self._news.clear()
                     await self._news.wait()
                 if self._pending[0] is None:
+                    if self._ended_by is not None:
+                        await fail(context, self._ended_by)
                     return
                 await context.write(write_replies(await self._take()))
         finally:
@@ -79,6 +83,8 @@ class ProduceStream:
                 while len(self._pending) >= IN_FLIGHT_MAX:
                     self._room.clear()
                     await self._room.wait()
+        except FlotillaError as error:
+            self._ended_by = error
         finally:
             self._pending.append(None)
             self._news.set()

@@ -13,7 +13,8 @@ import grpc
 from flotilla.codec.grpc import calls as api
 from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.errors import Context, fail
-from flotilla.frontends.grpc.stream_requests import ReadingPlaces, StreamRequests
+from flotilla.frontends.grpc.reading_places import ReadingPlaces
+from flotilla.frontends.grpc.stream_requests import StreamRequests
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OverloadedError
 from flotilla.types.limits import GRPC_STREAM_COUNT_MAX
 

@@ -21,8 +21,8 @@ from flotilla.frontends.grpc.authentication import AuthenticationInterceptor, Fo
 from flotilla.frontends.grpc.calls import Calls
 from flotilla.frontends.grpc.errors import Context
 from flotilla.frontends.grpc.produce_stream import ProduceStream
+from flotilla.frontends.grpc.reading_places import ReadingPlaces
 from flotilla.frontends.grpc.reception import ReceptionInterceptor
-from flotilla.frontends.grpc.stream_requests import ReadingPlaces
 from flotilla.frontends.grpc.subscribe import SubscribeStream
 from flotilla.frontends.grpc.tls import listen, principal_of
 from flotilla.gateway.gateway import Gateway

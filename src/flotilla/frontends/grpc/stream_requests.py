@@ -1,8 +1,6 @@
-"""The messages that a client sends on a stream, and the places of the streams that are read.
+"""The messages that a client sends on a stream, read while the stream has a place (`reading_places`).
 
-The library receives a whole message of a stream as soon as it is asked for one, and the question cannot be taken back.
-So each stream that is read can fill one message that nobody has counted: places bound the memory of all of them. A
-stream that is not read has a window of 64 KiB.
+A stream that is not read has a window of 64 KiB.
 """
 
 import asyncio
@@ -13,32 +11,9 @@ from flotilla.codec.grpc import calls as api
 from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.errors import Context
 from flotilla.frontends.grpc.pace import LARGE_BYTES_MIN
+from flotilla.frontends.grpc.reading_places import ReadingPlaces
 from flotilla.types.errors import OverloadedError
-from flotilla.types.limits import GRPC_READ_STREAM_COUNT_MAX, TRANSFER_MS_MAX
-
-
-class ReadingPlaces:
-    def __init__(self, count_max: int = GRPC_READ_STREAM_COUNT_MAX) -> None:
-        self._count_max = count_max
-        self._free = asyncio.Semaphore(count_max)
-        self._used_count = 0
-
-    @property
-    def is_scarce(self) -> bool:
-        """More than half of the places are taken."""
-        return 2 * self._used_count > self._count_max
-
-    async def wait(self) -> None:
-        """Takes a place, in order of arrival."""
-        await self._free.acquire()
-        self._used_count += 1
-
-    def give(self) -> None:
-        self._used_count -= 1
-        self._free.release()
-
-    def too_many(self) -> OverloadedError:
-        return OverloadedError(f"too many streams: the limit is {self._count_max} from which requests are read")
+from flotilla.types.limits import TRANSFER_MS_MAX
 
 
 class StreamRequests:
@@ -56,9 +31,23 @@ class StreamRequests:
         self._context = context
         self._decode = decode
         self._has_place = False
+        #: The task that waits for the next message.
+        self._reading: asyncio.Task[Any] | None = None
+        self._ended_by: OverloadedError | None = None
         #: Of the last message.
         self._size_bytes = 0
         self._is_large = True
+
+    @property
+    def peer(self) -> str:
+        """The connection of the stream."""
+        return self._context.peer()
+
+    def end(self, error: OverloadedError) -> None:
+        """Whoever waits for the next message gets the error."""
+        if self._reading is not None:
+            self._ended_by = error
+            self._reading.cancel()
 
     async def open(self) -> None:
         """Waits for the first place. Raises OverloadedError."""
@@ -89,13 +78,29 @@ class StreamRequests:
 
     async def __anext__(self) -> Any:
         self._admission.give(self.keep())
+        if self._has_place and self._places.is_wanted(self.peer):
+            self._leave()
         await self._enter()
-        data = await self._admission.receive_next(self._read, self._context.peer(), is_large=self._is_large)
+        data = await self._next()
         if data is None:
             raise StopAsyncIteration
+        self._places.heard(self)
         self._size_bytes = len(data)
         self._is_large = len(data) > LARGE_BYTES_MIN
         return data if self._decode is None else api.decode(self._decode, data)
+
+    async def _next(self) -> bytes | None:
+        """Raises OverloadedError: the stream has lost its place to others."""
+        reading = self._reading = asyncio.current_task()
+        try:
+            return await self._admission.receive_next(self._read, self.peer, is_large=self._is_large)
+        except asyncio.CancelledError:
+            # Somebody else may have cancelled the task as well.
+            if reading is None or self._ended_by is None or reading.uncancel():
+                raise
+            raise self._ended_by from None
+        finally:
+            self._reading = None
 
     async def _read(self) -> bytes | None:
         data = await self._context.read()
@@ -103,9 +108,9 @@ class StreamRequests:
 
     async def _enter(self) -> None:
         if not self._has_place:
-            await self._places.wait()
+            await self._places.wait(self)
             self._has_place = True
 
     def _leave(self) -> None:
         self._has_place = False
-        self._places.give()
+        self._places.give(self)

@@ -10,8 +10,8 @@ import pytest
 from flotilla.codec.grpc import calls as api
 from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.produce_stream import ProduceStream
+from flotilla.frontends.grpc.reading_places import ReadingPlaces
 from flotilla.frontends.grpc.reception import ReceptionInterceptor, _without_frames
-from flotilla.frontends.grpc.stream_requests import ReadingPlaces
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import InvalidArgumentError, OverloadedError
 from flotilla.types.limits import GRPC_MESSAGE_BYTES_MAX
@@ -127,7 +127,7 @@ def test_calls_beyond_the_budget_wait_and_are_answered(endpoint: Endpoint) -> No
     async def work(session: Session) -> None:
         admission = session.server._grpc.admission
         # Room for one message at a time.
-        blocked = admission._budget.bytes_max - GRPC_MESSAGE_BYTES_MAX
+        blocked = admission._large.bytes_max - GRPC_MESSAGE_BYTES_MAX
         await admission.wait(blocked, "test")
         peaks: list[int] = []
         call = session.channel.unary_unary(f"/{api.SERVICE_NAME}/Ack")
@@ -137,7 +137,7 @@ def test_calls_beyond_the_budget_wait_and_are_answered(endpoint: Endpoint) -> No
             await asyncio.sleep(0.001)
         admission.give(blocked)
         assert {each.result() for each in asked} == {grpc.StatusCode.INVALID_ARGUMENT}
-        assert max(peaks) <= admission._budget.bytes_max
+        assert max(peaks) <= admission._large.bytes_max
         assert admission.used_bytes == 0
 
     endpoint.play(work)
@@ -151,6 +151,9 @@ async def _status(call: Any) -> grpc.StatusCode:
 
 def test_streams_are_bounded_by_their_number() -> None:
     class Context:
+        def peer(self) -> str:
+            return "peer"
+
         async def abort(self, *reason: object) -> None:
             raise grpc.aio.AbortError(str(reason[1]))
 

@@ -11,11 +11,13 @@ import pytest
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.produce_stream import ProduceStream
-from flotilla.frontends.grpc.stream_requests import ReadingPlaces, StreamRequests
+from flotilla.frontends.grpc.reading_places import ReadingPlaces
+from flotilla.frontends.grpc.stream_requests import StreamRequests
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import OverloadedError
 from flotilla.types.limits import GRPC_READ_STREAM_COUNT_MAX
 from tests.unit.frontends.grpc.conftest import Endpoint, Session
+from tests.unit.frontends.grpc.test_reading_places import Reader
 from tests.unit.frontends.grpc.test_streams import records, subscribe, take
 
 LARGE = 100_000
@@ -24,12 +26,13 @@ LARGE = 100_000
 class Context:
     """A client that sends what a test puts."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "peer") -> None:
         self.sent: asyncio.Queue[Any] = asyncio.Queue()
         self.read_count = 0
+        self.name = name
 
     def peer(self) -> str:
-        return "peer"
+        return self.name
 
     async def read(self) -> Any:
         self.read_count += 1
@@ -110,8 +113,9 @@ def test_consumers_that_wait_for_messages_need_no_place(endpoint: Endpoint) -> N
     async def work(session: Session) -> None:
         await session.stub.CreateTopic(pb.CreateTopicRequest(topic=session.topic))
         places = session.server._grpc.places
-        for _ in range(GRPC_READ_STREAM_COUNT_MAX - 1):
-            await places.wait()
+        readers = [Reader(f"{number}") for number in range(GRPC_READ_STREAM_COUNT_MAX - 1)]
+        for reader in readers:
+            await places.wait(reader)
         groups = ["a", "b", "c"]
         calls = [await subscribe(session, group, credit=1) for group in groups]
         for number in range(3):
@@ -123,8 +127,8 @@ def test_consumers_that_wait_for_messages_need_no_place(endpoint: Endpoint) -> N
                 await call.write(pb.SubscribeRequest(ack=pb.AckRequest(leases=[message.lease])))
         for call in calls:
             call.cancel()
-        for _ in range(GRPC_READ_STREAM_COUNT_MAX - 1):
-            places.give()
+        for reader in readers:
+            places.give(reader)
 
     endpoint.play(work)
 
@@ -145,3 +149,60 @@ def test_a_stream_does_not_keep_a_message_until_the_next_one() -> None:
     requests: Any = Requests()
     asyncio.run(ProduceStream(Gateway(list), Admission())._read(requests))
     assert counts == [0]
+
+
+def test_a_stream_gives_its_place_to_a_connection_with_fewer() -> None:
+    async def work(admission: Admission, places: ReadingPlaces, context: Context) -> None:
+        streams: list[Any] = [StreamRequests(admission, places, context) for _ in range(2)]  # type: ignore[arg-type]
+        for each in streams:
+            await each.open()
+        other = Context("other")
+        honest: Any = StreamRequests(admission, places, other)  # type: ignore[arg-type]
+        opening = asyncio.ensure_future(honest.open())
+        await asyncio.sleep(0)
+        context.sent.put_nowait(b"first")
+        asked = asyncio.ensure_future(anext(streams[0]))
+        await opening
+        assert not asked.done()
+        honest.close()
+        assert await asked == b"first"
+        for each in streams:
+            each.close()
+
+    play(work)
+
+
+def test_an_idle_stream_ends_for_a_connection_with_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flotilla.frontends.grpc.reading_places._PATIENCE_S", 0.01)
+    failed: list[object] = []
+
+    class Produce(Context):
+        async def abort(self, *reason: object) -> None:
+            failed.append(reason[0])
+            raise grpc.aio.AbortError
+
+    async def work(admission: Admission, places: ReadingPlaces, _: Context) -> None:
+        context = Produce()
+        streams: list[Any] = [StreamRequests(admission, places, context) for _ in range(2)]  # type: ignore[arg-type]
+        for each in streams:
+            await each.open()
+        handling = [
+            asyncio.ensure_future(ProduceStream(Gateway(list), admission).handle(each, context))  # type: ignore[arg-type]
+            for each in streams
+        ]
+        while context.read_count < 2:
+            await asyncio.sleep(0)
+        honest: Any = StreamRequests(admission, places, Context("other"))  # type: ignore[arg-type]
+        opening = asyncio.ensure_future(honest.open())
+        done, left = await asyncio.wait(handling, return_when=asyncio.FIRST_COMPLETED)
+        assert isinstance(done.pop().exception(), grpc.aio.AbortError)
+        assert failed == [grpc.StatusCode.RESOURCE_EXHAUSTED]
+        streams[0].close()
+        await opening
+        honest.close()
+        (other,) = left
+        other.cancel()
+        await asyncio.gather(other, return_exceptions=True)
+        streams[1].close()
+
+    play(work)
