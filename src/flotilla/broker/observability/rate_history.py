@@ -29,11 +29,11 @@ _ROUTING_ERRORS: Final = ("NOT_LEADER",)
 
 
 class QueueMeter(Protocol):
-    """A partition with queue groups, as in `scrape`."""
+    """A partition with queue groups."""
 
     def queue_groups(self) -> list[str]: ...
 
-    def measure_queue(self, group: str) -> GroupDescription | None: ...
+    def count_queue(self, group: str) -> GroupDescription | None: ...
 
 
 class _Group(NamedTuple):
@@ -136,7 +136,7 @@ class RateHistory:
                 self._groups, self._round = self._measured, None
                 return
             host = self._hosts.get(key[0])
-            found = None if host is None else host.measure_queue(key[1])
+            found = None if host is None else host.count_queue(key[1])
             if found is not None:
                 self._measured[key] = now = _Group(
                     found.acked_total, found.dead_total, found.lag, found.ready, found.leased, found.delayed

@@ -513,6 +513,10 @@ class PartitionHost:
     def measure_queue(self, group: str) -> GroupDescription | None:
         return None if self._queue_requests is None else self._queue_requests.measure(group)
 
+    def count_queue(self, group: str) -> GroupDescription | None:
+        """The same without the age of its oldest message, which has to be read."""
+        return None if self._queue_requests is None else self._queue_requests.count(group)
+
     # Periodic upkeep.
 
     @property

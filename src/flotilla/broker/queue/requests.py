@@ -85,6 +85,8 @@ HISTORIES_MAX = 4
 _HELD_BACK = "the topic's retention has passed it; it stays because the group owes it"
 _KINDS = (ACK, RELEASE, FAIL, REJECT)
 _VISIBILITY = GROUP_SETTINGS["visibility_ms"]
+#: Why messages cannot be read now.
+_UNREADABLE = (CorruptionError, NotLoadedError, StorageFailedError)
 
 
 class QueueRequests:
@@ -353,8 +355,7 @@ class QueueRequests:
 
     def _describe(self, group: str) -> GroupDescription:
         queue = self._queue
-        queue.catch_up()
-        description = describe_group(queue.leader, group, queue.now_ms())
+        description = self._count(group)
         description.unburied = queue.dead_letters.refused_count(group)
         description.held_back = queue.held_back.messages.get(group, 0)
         description.unused_ms = self._unused_ms(group)
@@ -364,6 +365,11 @@ class QueueRequests:
         if description.lag > 0:
             description.oldest_age_ms = self._oldest_age_ms(group)
         return description
+
+    def _count(self, group: str) -> GroupDescription:
+        """Without what has to be looked up elsewhere."""
+        self._queue.catch_up()
+        return describe_group(self._queue.leader, group, self._queue.now_ms())
 
     def _unused_ms(self, group: str) -> int:
         after_ms = self._queue.rules(group).expires_after_ms
@@ -390,7 +396,14 @@ class QueueRequests:
             if self._queue.leader.has_group(group):
                 return self._describe(group)
             return self._describe_position(group) if group in self._queue.machine.positions else None
-        except (CorruptionError, NotLoadedError, StorageFailedError):
+        except _UNREADABLE:
+            return None
+
+    def count(self, group: str) -> GroupDescription | None:
+        """What `measure` finds without reading messages; None: the group is gone, or cannot be counted now."""
+        try:
+            return self._count(group) if self._queue.leader.has_group(group) else None
+        except _UNREADABLE:
             return None
 
     def reset_group(self, request: ResetGroup, done: Done) -> None:

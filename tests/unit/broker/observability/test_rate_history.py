@@ -16,7 +16,7 @@ class Host:
     def queue_groups(self) -> list[str]:
         return self.names
 
-    def measure_queue(self, group: str) -> GroupDescription | None:
+    def count_queue(self, group: str) -> GroupDescription | None:
         return GroupDescription("queue", 0, 0, 0, self.lag, acked_total=self.acked)
 
 

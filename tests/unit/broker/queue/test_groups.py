@@ -79,10 +79,11 @@ def test_a_leader_measures_its_groups(node: Node) -> None:
     assert measured is not None
     assert (measured.lag, measured.leased, measured.oldest_age_ms) == (2, 1, 2_000)
     assert host.measure_queue("absent") is None
+    assert host.count_queue("absent") is None
 
 
 @pytest.mark.parametrize("kind", [CorruptionError, StorageFailedError])
-def test_a_group_whose_messages_cannot_be_read_is_not_measured(
+def test_a_group_whose_messages_cannot_be_read_is_counted_and_not_measured(
     node: Node, monkeypatch: pytest.MonkeyPatch, kind: type[FlotillaError]
 ) -> None:
     store(node, b"a")
@@ -92,7 +93,11 @@ def test_a_group_whose_messages_cannot_be_read_is_not_measured(
         raise kind("read failed")
 
     monkeypatch.setattr(QueueReader, "time_ms", fail)
-    assert node.partition(TOPIC).measure_queue(GROUP) is None
+    host = node.partition(TOPIC)
+    assert host.measure_queue(GROUP) is None
+    counted = host.count_queue(GROUP)
+    assert counted is not None
+    assert (counted.lag, counted.leased) == (1, 1)
 
 
 def test_a_group_with_an_offset_is_described(node: Node) -> None:
