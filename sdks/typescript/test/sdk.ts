@@ -258,7 +258,9 @@ class Play {
     result: async ({ receipt, group }) => ({ payload: await this.#client.result(this.#get<Receipt>(receipt), { group }) }),
     wait: async ({ call, ms }) => {
       const ended = this.#calls.get(call)!.then((result) => ({ hasEnded: true, result }));
-      const { hasEnded, result } = await Promise.race([ended, pause(ms).then(() => ({ hasEnded: false, result: {} }))]);
+      // The time that is left does not keep the process.
+      const late = new Promise<void>((resolve) => setTimeout(resolve, ms).unref());
+      const { hasEnded, result } = await Promise.race([ended, late.then(() => ({ hasEnded: false, result: {} }))]);
       return { has_ended: hasEnded, ...(result as object) };
     },
     close: ({ name }) => this.#get<{ close(): Promise<void> }>(name).close(),

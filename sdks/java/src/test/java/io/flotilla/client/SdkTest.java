@@ -28,11 +28,14 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /**
  * Plays conformance/sdk/*.json with this client, and reports each scenario to tests/conformance/test_java.py. Brokers and
  * faults are those of a harness there, which answers over a control connection.
  */
+@Execution(ExecutionMode.CONCURRENT)
 @EnabledIfEnvironmentVariable(named = "SDK_CONTROL", matches = ".+", disabledReason = "run by pytest")
 class SdkTest {
   private static final long STEP_MS_MAX = 60_000;
