@@ -2,12 +2,14 @@
 
 A batch of a hundred kilobytes may open to sixteen megabytes, which takes tens of milliseconds, and a client may send
 hundreds of them at once. The loop opens up to `TURN_BYTES_MAX` in one turn. Everything else is opened on another
-thread, one batch after the other, and what waits for that is bounded for the whole node: beyond it producers are
-refused and retry. Batches of one partition keep their order.
+thread, one batch after the other, with a rest after each, so that the thread leaves processors to the loop and to
+whoever else uses the machine. What waits for that is bounded for the whole node: beyond it producers are refused and
+retry. Batches of one partition keep their order.
 """
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeAlias
 
 from flotilla.broker.ports import Outside
@@ -19,6 +21,8 @@ from flotilla.types.limits import OPENING_BYTES_MAX, OPENING_TURN_BYTES_MAX
 from flotilla.types.records import RecordLimits
 
 _RETRY_AFTER_MS: Final = 100
+#: The rest after a batch, by the time that it took.
+_REST_SHARE: Final = 2
 
 Serve: TypeAlias = Callable[[BatchView], None]
 Refuse: TypeAlias = Callable[[FlotillaError], None]
@@ -33,6 +37,11 @@ class BatchOpener:
         self._turn_bytes = 0
         #: What the batches that wait for the thread, or are there, open to.
         self.waiting_bytes = 0
+        #: Batches whose turn on the thread comes later.
+        self._turns: deque[Callable[[], None]] = deque()
+        #: A batch is on the thread, or the thread rests.
+        self._is_busy = False
+        self._begun_ms = 0
 
     def takes(self, size_bytes: int) -> bool:
         """Whether the loop may open so much in this turn; then it counts."""
@@ -53,6 +62,23 @@ class BatchOpener:
             error.retry_after_ms = _RETRY_AFTER_MS
             raise error
         self.waiting_bytes += size_bytes
+
+    def wait_turn(self, begin: Callable[[], None]) -> None:
+        """Calls `begin`, now or later, which puts one batch on the thread; then `end_turn` is due."""
+        self._turns.append(begin)
+        if not self._is_busy:
+            self._next_turn()
+
+    def end_turn(self) -> None:
+        """A batch that comes alone waits for nobody: the rest is at the expense of the next one."""
+        rest_ms = _REST_SHARE * (self._outside.steady_ms() - self._begun_ms)
+        self._outside.later(rest_ms, self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._is_busy = bool(self._turns)
+        if self._turns:
+            self._begun_ms = self._outside.steady_ms()
+            self._turns.popleft()()
 
 
 class _Arrival:
@@ -111,12 +137,13 @@ class BatchArrivals:
         while self._waiting:
             first = self._waiting[0]
             if first.size_bytes:
-                self._aside(first.open, self._opened)
+                self._opener.wait_turn(partial(self._aside, first.open, self._opened))
                 return
             first.open()
             self._leave()
 
     def _opened(self) -> None:
+        self._opener.end_turn()
         self._leave()
         self._go_on()
 

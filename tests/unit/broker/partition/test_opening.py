@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from flotilla.broker.partition.opening import BatchOpener
 from flotilla.codec.batch.compression import LZ4, ZSTD
 from flotilla.codec.batch.records import encode_batch
 from flotilla.raft.roles import FOLLOWER
@@ -102,3 +103,48 @@ def test_a_leader_that_was_replaced_meanwhile_stores_nothing(node: Node) -> None
         host.replica.raft.role = FOLLOWER
         action()
     assert answer.code == "NOT_LEADER"
+
+
+def test_the_thread_rests_after_a_batch_for_twice_the_time_that_it_took() -> None:
+    clock = SimulatedTime()
+    opener = BatchOpener(clock)  # type: ignore[arg-type]
+    begun: list[int] = []
+
+    def begin() -> None:
+        begun.append(clock.at_ms)
+
+    for _ in range(3):
+        opener.wait_turn(begin)
+    assert begun == [0]
+    for _ in range(2):
+        clock.at_ms += 10
+        opener.end_turn()
+        clock.run()
+    assert begun == [0, 30, 60]
+    clock.at_ms += 10
+    opener.end_turn()
+    opener.wait_turn(begin)
+    assert len(begun) == 3, "it rests"
+    clock.run()
+    assert begun[3:] == [90]
+    opener.end_turn()
+    clock.run()
+    opener.wait_turn(begin)
+    assert begun[4:] == [90], "alone it waits for nothing"
+
+
+class SimulatedTime:
+    def __init__(self) -> None:
+        self.at_ms = 0
+        self._timers: list[tuple[int, Callable[[], None]]] = []
+
+    def steady_ms(self) -> int:
+        return self.at_ms
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self._timers.append((self.at_ms + delay_ms, action))
+
+    def run(self) -> None:
+        ((self.at_ms, action),) = self._timers
+        self._timers.clear()
+        action()
