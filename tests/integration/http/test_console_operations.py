@@ -115,12 +115,12 @@ def test_grants_are_given_and_taken_back(http: httpx.Client) -> None:
 def test_roles_are_assigned_and_quotas_set(http: httpx.Client) -> None:
     role = {"user": "anna", "role": "readers"}
     assert post(http, "/v1/roles", 201, **role) == role
-    assert get(http, "/v1/roles") == {"roles": [role]}
+    assert role in get(http, "/v1/roles")["roles"]
     assert post(http, "/v1/roles/unassign", **role) == role
     assert post(http, "/v1/roles/unassign", 404, **role)["code"] == "NOT_FOUND"
     quota = http.put("/v1/quotas", json={"user": "anna", "requests_per_second": 10}).json()
     assert quota["requests_per_second"] == 10
-    assert get(http, "/v1/quotas") == {"quotas": [{**quota, "usage": {"partitions": 0, "stored_bytes": 0}}]}
+    assert {**quota, "usage": {"partitions": 0, "stored_bytes": 0}} in get(http, "/v1/quotas")["quotas"]
     assert http.put("/v1/quotas", json={"user": "anna"}).json()["code"] == "INVALID_ARGUMENT"
     assert post(http, "/v1/quotas/remove", user="anna") == {"user": "anna", "namespace": ""}
     assert post(http, "/v1/quotas/remove", 404, user="anna")["code"] == "NOT_FOUND"
