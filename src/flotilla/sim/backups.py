@@ -91,7 +91,7 @@ def _is_known_without(cluster: Cluster, node: SimNode, group: GroupId) -> bool:
         return False
     for member in configuration.members():
         raft = cluster.raft(cluster.nodes[member], group)
-        if shadow[member].durable.term != term or raft is None or raft.term != term:
+        if raft is None or member not in shadow or raft.term != term or shadow[member].durable.term != term:
             return False
         if raft.role not in (FOLLOWER, LEADER) or raft.configuration != configuration:
             return False

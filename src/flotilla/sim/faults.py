@@ -17,7 +17,7 @@ from flotilla.sim.coverage import crashed_at
 from flotilla.sim.devices.disk import UNLIMITED_BYTES
 from flotilla.sim.devices.network import Weather
 from flotilla.sim.devices.world import MS, SECOND
-from flotilla.sim.good_copies import can_heal, last_block, read_disk
+from flotilla.sim.good_copies import can_heal, is_at_rest, last_block, read_disk
 from flotilla.sim.node import DOWN, PAUSED, RUNNING, SimNode
 from flotilla.sim.plan import FAULTS, draw_weather
 from flotilla.sim.workload import Workload
@@ -378,14 +378,16 @@ class FaultInjector:
         if damage is None:
             return
         node.rots = [rot for rot in node.rots if disk.has_file(rot.inode)]
+        is_used = True
         try:
             read_disk(self._cluster, node)
+            is_used = not damage.path.startswith("groups/") or is_at_rest(self._cluster, node, damage.path)
             lost = "its last block is gone" if last_block(node) < before else ""
         except CorruptionError as error:
             lost = str(error)
         if lost and node.status == RUNNING and not node.rots:
             raise Violation("one bad sector costs no node", f"node {node.id}, {damage}: {lost}")
-        if lost or not can_heal(self._cluster):
+        if lost or not is_used or not can_heal(self._cluster):
             disk.undo(damage)
             return
         node.rots.append(damage)

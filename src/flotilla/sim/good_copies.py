@@ -61,6 +61,17 @@ def read_disk(cluster: Cluster, node: SimNode) -> dict[GroupId, LogCopy]:
     return {group: LogCopy(log) for group, log in store.groups.items()}
 
 
+def is_at_rest(cluster: Cluster, node: SimNode, path: str) -> bool:
+    """Whether the node would need this file after a power loss. Raises CorruptionError when its store does not open.
+
+    It does not need a repaired copy of a segment before the journal names it. Then it releases the entries that it had
+    repaired in the journal, which were the good ones if the copy has rotted meanwhile.
+    """
+    disk = _copy_disk(node)
+    NodeStore.open(disk, cluster.plan.store, describe)
+    return disk.exists(path)
+
+
 def last_block(node: SimNode) -> int:
     """The newest block of the journal on the node's disk. Raises CorruptionError where one is missing before it.
 
