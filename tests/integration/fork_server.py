@@ -160,6 +160,9 @@ def _serve(connection: socket.socket) -> list[str] | None:
 
 def _load() -> Any:
     """Whatever a broker needs, and nothing that has begun to run."""
+    from flotilla.security.grpc_environment import prepare_grpc
+
+    prepare_grpc()
     import flotilla.cli.serve
     import flotilla.server  # noqa: F401
     from flotilla.cli.__main__ import main

@@ -75,12 +75,12 @@ class UnusedGroups:
             state = queue.machine.groups.get(group)
             if state is None or group in self._noting:
                 continue
-            now_ms = queue.now_ms()
             if queue.live_members(group):
-                self._live_ms[group] = now_ms
-            if self._live_ms.get(group, 0) - state.used_ms >= after_ms // STEPS_PER_EXPIRY:
+                self._live_ms[group] = queue.now_ms()
+            live_ms = self._live_ms.get(group, 0)
+            if live_ms - state.used_ms >= after_ms // STEPS_PER_EXPIRY:
                 self._noting[group] = None
-                command = ChangeHolders(group, state.generation, now_ms)
+                command = ChangeHolders(group, state.generation, live_ms)
                 self._propose(encode_command(command), partial(self._noted, group))
 
     def _expiring(self) -> dict[str, int]:

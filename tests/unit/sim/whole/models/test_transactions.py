@@ -37,7 +37,7 @@ def staged(*values: bytes, is_traced: bool = True) -> tuple[StageShadow, Registr
 def test_a_transaction_that_goes_well() -> None:
     shadow, registry = staged(b"a", b"b")
     shadow.stage("t", batch(b"b", 1))
-    assert shadow.sums() == (("t", 2, 0, 0),)
+    assert shadow.sums() == {"t": (2, 0, 0)}
     registry.decided("t", True, (GROUP,))
     assert shadow.publish(again(b"a"), 5) is None
     assert shadow.publish(again(b"b"), 6) is not None
