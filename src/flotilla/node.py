@@ -17,6 +17,7 @@ from flotilla.replica.replica import ReplicaOptions
 from flotilla.replica.stored_state import StoredState
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.node import NodeRuntime
+from flotilla.runtime.observability.logs import get_logger
 from flotilla.runtime.start_watch import StartWatch, attach_in_time
 from flotilla.security.join_secret import JoinSecret
 from flotilla.security.node_tls import PeerTls
@@ -25,9 +26,12 @@ from flotilla.storage.ports import Disk
 from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore
 from flotilla.types.address import Address
+from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.records import Span
 from flotilla.types.timing import Timing
+
+log = get_logger("storage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class Node:
             self.store = NodeStore.open(disk, parts.store, describe)
         else:
             own = self._own_disk = PosixDisk(str(parts.data))
+            own.on_close_failed = _report_close
             with StartWatch(lambda: own.opened):
                 attach = partial(
                     attach_in_time,
@@ -90,6 +95,7 @@ class Node:
             tls=parts.tls,
             secret=parts.secret,
         )
+        self.network.own.election_ms = parts.timing.election_ticks * parts.timing.tick_ms
         self.runtime = NodeRuntime(
             node=parts.node,
             store=self.store,
@@ -143,3 +149,7 @@ class Node:
         self.store.close()
         if self._own_disk is not None:
             self._own_disk.close()
+
+
+def _report_close(error: FlotillaError) -> None:
+    log.warning("closing a file failed; nothing synced is lost, later failures are not logged", error=str(error))

@@ -59,8 +59,8 @@ _STEPS: dict[int, dict[type[Message], Callable[[RaftState, Any], None]]] = {
 }
 
 
-#: Messages of terms further ahead are ignored: such a term is forged or broken, and would use up the group's terms for
-#: good. An election every tenth of a second takes thirteen years to get there.
+#: Messages of terms that are this far ahead are ignored: such a term is forged or broken, and would use up the group's
+#: terms for good. An election every tenth of a second takes thirteen years to get there.
 TERM_JUMP_MAX: Final = 1 << 32
 #: A reluctant node waits this many times longer before it stands for election.
 RELUCTANCE: Final = 4
@@ -77,7 +77,7 @@ class RaftNode(RaftState):
         """A message came in."""
         assert message.to == self.id
         kind = type(message)
-        if self.installing is not None or message.term > self.term + TERM_JUMP_MAX:
+        if self.installing is not None or self.is_impossible(message):
             return
         if kind is RepairRequest:
             if message.sender == self.leader:
@@ -96,6 +96,10 @@ class RaftNode(RaftState):
         handler = _STEPS[self.role].get(kind)
         if handler is not None:
             handler(self, message)
+
+    def is_impossible(self, message: Message) -> bool:
+        """The message has a term that no election can have reached."""
+        return message.term - self.term >= TERM_JUMP_MAX
 
     def tick(self) -> None:
         """One unit of time passed."""

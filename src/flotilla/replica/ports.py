@@ -101,8 +101,10 @@ class Scrubbed(NamedTuple):
     bytes: int
     #: Damaged places.
     damage: int
-    #: Full passes that have ended.
+    #: Passes that have ended. One is full if no piece was skipped meanwhile.
     passes: int
+    #: Pieces and logs that could not be read; the next pass tries again.
+    skipped: int = 0
 
 
 class UnstorableError(Exception):
@@ -221,7 +223,8 @@ class Store(Protocol):
 class LinkEvents(Protocol):
     """The events of a node's links, on its loop."""
 
-    def receive(self, messages: list[tuple[GroupId, Message]]) -> None: ...
+    def receive(self, messages: list[tuple[GroupId, Message]]) -> bool:
+        """False: one of them is forged, and the link is to be cut."""
 
     def peer_up(self, peer: NodeId) -> None: ...
 

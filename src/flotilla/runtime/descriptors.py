@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.limits import PEER_HANDSHAKE_COUNT_MAX
+from flotilla.types.limits import (
+    GRPC_CONNECTION_COUNT_MAX,
+    HTTP_STATUS_CONNECTION_COUNT_MAX,
+    PEER_HANDSHAKE_COUNT_MAX,
+)
 
 #: The journal, files that background work reads and writes, listeners, logs, the interpreter, the process's own client,
 #: and connections that are about to be counted.
@@ -29,8 +33,10 @@ class DescriptorBudget:
     #: Segments that the store keeps open for reading.
     segments: int
     peers: int
-    #: Connections of clients: gRPC, whose library counts for itself, and all other endpoints together.
+    #: Connections of clients: gRPC, whose library counts for itself, those of the HTTP endpoint that get the status
+    #: pages only, and all others together.
     grpc: int
+    status: int
     clients: int
 
 
@@ -44,8 +50,9 @@ def budget_descriptors(limit: int, *, segments_max: int, has_grpc: bool) -> Desc
     segments = max(_SEGMENTS_MIN, min(segments_max, limit // 4))
     peers = max(_PEERS_MIN, min(_PEERS_MAX, limit // 8))
     left = limit - RESERVE - segments - peers
-    grpc = left // 4 if has_grpc else 0
-    return DescriptorBudget(limit, segments, peers, grpc, left - grpc)
+    grpc = min(GRPC_CONNECTION_COUNT_MAX, left // 4) if has_grpc else 0
+    status = min(HTTP_STATUS_CONNECTION_COUNT_MAX, left // 8)
+    return DescriptorBudget(limit, segments, peers, grpc, status, left - grpc - status)
 
 
 def raise_descriptor_limit() -> None:

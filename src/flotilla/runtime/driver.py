@@ -166,6 +166,7 @@ class Driver(HostedReplicas):
         self.start_loads()
 
     def _step(self, replica: Replica, message: Message) -> None:
+        self.impossible_messages += replica.raft.is_impossible(message)
         if self._rooms.own == FULL and isinstance(message, Append):
             message = admitted(self._store, message)
         replica.raft.step(message)

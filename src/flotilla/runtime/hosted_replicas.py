@@ -20,6 +20,8 @@ class HostedReplicas:
         #: Groups that are cut off, and why. Their data stay in the store.
         self.failed: dict[GroupId, Exception] = {}
         self._group_failed = group_failed
+        #: Messages with a term that no election can have reached: they are forged, and were ignored.
+        self.impossible_messages = 0
         #: How often leadership began (True) or ended (False), for each reason, in replicas that are gone.
         self._past_leaderships: dict[tuple[bool, int], int] = {}
         #: Replicas with pending work, and those that need ticks (all but the quiescent ones).

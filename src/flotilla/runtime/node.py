@@ -272,10 +272,12 @@ class NodeRuntime:
 
     # Events of the links, the clock and the threads.
 
-    def receive(self, messages: list[tuple[GroupId, Message]]) -> None:
+    def receive(self, messages: list[tuple[GroupId, Message]]) -> bool:
+        before = self.driver.impossible_messages
         # Many replies have no effect, and need no turn.
         if self._record(self.driver.receive, messages) and self.driver.has_work:
             self._schedule_turn()
+        return self.driver.impossible_messages == before
 
     def peer_up(self, peer: NodeId) -> None:
         log.info("peer up", node=self.node, peer=peer)

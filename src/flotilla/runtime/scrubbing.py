@@ -34,6 +34,8 @@ class Scrubbing:
         self._pass_began_ms = self._ticked_ms
         self._next_pass_ms = self._ticked_ms
         self._before = store.scrubbed
+        #: The pieces that had been skipped when this pass began.
+        self._skipped = self._before.skipped
         #: When the last full pass ended; before the first one, when the node started.
         self._ended_ms = self._ticked_ms
 
@@ -73,7 +75,12 @@ class Scrubbing:
         now_ms = self._steady_ms()
         scrubbed = self._before = self._store.scrubbed
         seconds = round((now_ms - self._pass_began_ms) / 1000, 3)
-        log.info("all stored data were verified", seconds=seconds, bytes=scrubbed.bytes, damage=scrubbed.damage)
-        self._ended_ms = now_ms
+        facts = {"seconds": seconds, "bytes": scrubbed.bytes, "damage": scrubbed.damage}
+        if scrubbed.skipped > self._skipped:
+            log.warning("stored data could not all be read", skipped=scrubbed.skipped - self._skipped, **facts)
+        else:
+            log.info("all stored data were verified", **facts)
+            self._ended_ms = now_ms
+        self._skipped = scrubbed.skipped
         self._next_pass_ms = max(self._pass_began_ms + PASS_MS, now_ms)
         self._pass_began_ms = self._next_pass_ms

@@ -1,10 +1,13 @@
 """A block: the content of one journal write. Whole sectors, written, synced and valid as one.
 
-    [directory][bodies][padding][directory again][padding]
+    [directory][bodies][padding][copies of configurations][padding][directory again][padding]
 
 The directory lists the content of the block: frame heads of entries, hard states, truncations and so on.
-Its second copy lies in other sectors, so that one bad sector loses neither a vote nor the list of entries;
-only bodies are stored once. Directory layout (64 bytes, then the records):
+Its second copy lies in other sectors, so that one bad sector loses neither a vote nor the list of entries.
+Of the bodies only configurations are stored twice: a replica without its configuration does not know whom to ask for
+what it lost. Their copies follow all bodies, in the same order, in sectors of their own. The size of bodies includes
+them and the padding before, so that a program that does not know COPIES_FLAG reads the block as well. Directory layout
+(64 bytes, then the records):
 
     magic 8, crc32c 4 (over the records, then bytes 12..64; salted), version 2, copy 1, flags 1, file number 8,
     position of the block 8, sequence 8, size of the block 8, size of the directory 4, records 4, size of bodies 8
@@ -20,6 +23,7 @@ from struct import Struct
 from typing import Final
 
 from flotilla.codec.checksum import crc32c
+from flotilla.raft.messages import CONFIG
 from flotilla.storage.framing import (
     ENTRY,
     RECORD_BYTES,
@@ -47,6 +51,8 @@ MARK: Final = 2
 CHECKPOINT_FLAG: Final = 1
 #: This process synced the block before. Unset in the first block after recovery, which may replace that one.
 PROOF_FLAG: Final = 2
+#: The bodies of configurations are stored twice.
+COPIES_FLAG: Final = 4
 
 _ZEROS = bytes(SECTOR_BYTES)
 _PREFIX = Struct("<8sI")
@@ -63,6 +69,7 @@ class PendingBlock:
     __slots__ = (
         "bodies",
         "body_bytes",
+        "copies",
         "directory_bytes",
         "flags",
         "keep_from",
@@ -78,7 +85,9 @@ class PendingBlock:
         #: Heads of entries and all other records; and the bodies of the entries, in the same order.
         self.records: list[bytes] = []
         self.bodies: list[Buffer] = []
-        #: Sizes are known once the block is closed.
+        #: The bodies of configurations among them.
+        self.copies: list[Buffer] = []
+        #: Sizes are known once the block is closed. That of the bodies includes the copies and what is before them.
         self.directory_bytes = 0
         self.body_bytes = 0
         self.size_bytes = 0
@@ -90,11 +99,25 @@ class PendingBlock:
         #: Called once this block is durable.
         self.saved: list[Callable[[], None]] = []
 
+    def add(self, head: bytes, kind: int, body: Buffer) -> None:
+        """An entry, new or repaired."""
+        self.records.append(head)
+        self.bodies.append(body)
+        if kind == CONFIG:
+            self.copies.append(body)
+
     def close(self) -> None:
         """The block is complete."""
         self.directory_bytes = HEADER_BYTES + sum(map(len, self.records))
         self.body_bytes = sum(map(len, self.bodies))
+        if self.copies:
+            self.flags |= COPIES_FLAG
+            self.body_bytes += self._gap_bytes() + sum(map(len, self.copies))
         self.size_bytes = _size_bytes(self.directory_bytes, self.body_bytes)
+
+    def _gap_bytes(self) -> int:
+        """Between the bodies and their copies, which begin in another sector."""
+        return -(self.directory_bytes + sum(map(len, self.bodies))) % SECTOR_BYTES if self.copies else 0
 
     def encode(self, file_number: int, position: int, salt: Salt) -> list[Buffer]:
         """The block's bytes for this position of the journal; bodies are not copied."""
@@ -115,6 +138,8 @@ class PendingBlock:
             _header(FIRST, fields, checksum, salt),
             records,
             *self.bodies,
+            _ZEROS[: self._gap_bytes()],
+            *self.copies,
             _ZEROS[: -(directory_bytes + body_bytes) % SECTOR_BYTES],
             _header(TWIN, fields, checksum, salt),
             records,
@@ -171,6 +196,11 @@ class BlockImage:
     @property
     def is_proof(self) -> bool:
         return bool(self.flags & PROOF_FLAG)
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether configurations are stored twice."""
+        return bool(self.flags & COPIES_FLAG)
 
     @property
     def directory_bytes(self) -> int:
@@ -240,6 +270,7 @@ def records_of(image: BlockImage) -> Iterator[tuple[int, memoryview, Frame | Non
     records = image.records
     position = 0
     body_offset = 0
+    copy_offset = _copies_offset(image) if image.has_copies else 0
     while position < len(records):
         left_bytes = len(records) - position
         tag, size = parse_record(records, position) if left_bytes >= RECORD_BYTES else (0, RECORD_BYTES)
@@ -251,7 +282,13 @@ def records_of(image: BlockImage) -> Iterator[tuple[int, memoryview, Frame | Non
             frame = parse_frame(payload, 0)
             body = image.body(body_offset, frame.length)
             body_offset += frame.length
-            yield tag, payload, frame, body if is_intact(frame.crc, payload, body, image.salt) else None
+            is_good = is_intact(frame.crc, payload, body, image.salt)
+            if image.has_copies and frame.kind == CONFIG:
+                if not is_good:
+                    body = image.body(copy_offset, frame.length)
+                    is_good = is_intact(frame.crc, payload, body, image.salt)
+                copy_offset += frame.length
+            yield tag, payload, frame, body if is_good else None
         else:
             yield tag, payload[RECORD_BYTES:], None, None
 
@@ -263,3 +300,31 @@ def head_of(image: BlockImage, payload: memoryview, frame: Frame, body: memoryvi
 
 def has_all_bodies(image: BlockImage) -> bool:
     return all(frame is None or body is not None for _, _, frame, body in records_of(image))
+
+
+def has_all_copies(image: BlockImage) -> bool:
+    """Whether all bodies are intact, and those of configurations twice."""
+    offset = 0
+    copy_offset = _copies_offset(image) if image.has_copies else 0
+    for _, _, frame, body in records_of(image):
+        if frame is None:
+            continue
+        if body is None:
+            return False
+        if image.has_copies and frame.kind == CONFIG:
+            if not image.body(offset, frame.length) == image.body(copy_offset, frame.length) == body:
+                return False
+            copy_offset += frame.length
+        offset += frame.length
+    return True
+
+
+def _copies_offset(image: BlockImage) -> int:
+    """The place of the first copy of a configuration, after the first body."""
+    records, position, total_bytes = image.records, 0, 0
+    while position + RECORD_BYTES <= len(records):
+        tag, size = parse_record(records, position)
+        if tag in (ENTRY, REPAIRED) and position + size <= len(records):
+            total_bytes += parse_frame(records, position).length
+        position += size
+    return sectors(image.directory_bytes + total_bytes) - image.directory_bytes

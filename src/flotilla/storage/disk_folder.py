@@ -1,12 +1,15 @@
 """The few small files beside a store, on any disk: each is read and replaced as a whole."""
 
+from collections.abc import Callable, Sequence
+
+from flotilla.codec.two_copies import Patch
 from flotilla.storage.ports import Disk
 
 
 class DiskFolder:
-    """Implements `runtime.data_dir_identity.Folder`."""
+    """Implements `codec.two_copies.Folder`."""
 
-    def __init__(self, disk: Disk, name: str) -> None:
+    def __init__(self, disk: Disk, name: str = "") -> None:
         self._disk = disk
         self._name = name
 
@@ -16,22 +19,30 @@ class DiskFolder:
     def has(self, name: str) -> bool:
         return self._disk.exists(name)
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: str, mend: Callable[[bytes], Sequence[Patch]] | None = None) -> bytes | None:
         if not self._disk.exists(name):
             return None
         file = self._disk.open(name)
         try:
-            return file.read(0, file.size())
+            size = file.size()
+            file.drop_cached(0, size)
+            content = file.read(0, size)
+            for position, patch in mend(content) if mend is not None else ():
+                file.write_synced(position, [patch])
+            return content
         finally:
             file.close()
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, *copies: bytes) -> None:
         beside = f"{name}.new"
         # What a crash left there could be longer.
         self._disk.remove(beside)
         file = self._disk.open(beside, create=True)
         try:
-            file.write_synced(0, [content])
+            position = 0
+            for copy in copies:
+                file.write_synced(position, [copy])
+                position += len(copy)
         finally:
             file.close()
         self._disk.rename(beside, name)

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
 
+from flotilla.codec import two_copies
 from flotilla.codec.checksum import crc32c
 from flotilla.codec.log import decode_configuration, encode_configuration
 from flotilla.raft.messages import Entry, HardState, SnapshotMeta
@@ -31,8 +32,8 @@ from flotilla.storage.ports import Buffer
 from flotilla.types.ids import GroupId, Index, Term
 from flotilla.types.records import Span
 
-#: The unit that a disk writes, tears, loses and reads as a whole. No write touches a sector that holds durable bytes.
-SECTOR_BYTES = 4096
+#: No write touches a sector that holds durable bytes.
+SECTOR_BYTES = two_copies.SECTOR_BYTES
 #: Frames in a segment start at multiples of this, so that padding is never too short to be recognised.
 FRAME_ALIGN_BYTES = 8
 

@@ -15,6 +15,7 @@ of a file is not kept in memory.
 
 from collections.abc import Iterator
 
+from flotilla.raft.messages import CONFIG
 from flotilla.storage.block import (
     HEADER_BYTES,
     MAGIC,
@@ -149,6 +150,9 @@ def _may_be_one_sector(image: BlockImage, salt: Salt) -> bool:
     start = image.bodies_at
     for _, _, frame, body in records_of(image):
         if frame is not None:
+            if body is None and image.has_copies and frame.kind == CONFIG:
+                # Both copies are bad, and no sector has bytes of both.
+                return False
             if body is None:
                 bad.append((start, frame.length))
             start += frame.length

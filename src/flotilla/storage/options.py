@@ -30,3 +30,5 @@ class StoreOptions:
     direct_repair_bytes: int = 512 * KIB
     #: Segments kept open for reading.
     open_files_max: int = 256
+    #: Files beside the store that hold a text twice (`codec/two_copies.py`): their damage is mended as well.
+    copied_texts: tuple[str, ...] = ()

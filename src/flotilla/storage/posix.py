@@ -8,7 +8,7 @@ import builtins
 import errno
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from flotilla.storage.framing import SECTOR_BYTES
@@ -23,7 +23,7 @@ from flotilla.storage.system_calls import (
     sync_method,
     write_vector,
 )
-from flotilla.types.errors import DiskFullError, InvalidArgumentError, StorageFailedError
+from flotilla.types.errors import DiskFullError, FlotillaError, InvalidArgumentError, StorageFailedError
 from flotilla.types.limits import MIB
 
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
@@ -49,13 +49,21 @@ def _translated(error: OSError, what: str, path: str) -> DiskFullError | Storage
 
 
 class PosixFile:
-    __slots__ = ("_buffers", "_descriptor", "_path", "_synced_write_flag")
+    __slots__ = ("_buffers", "_close_failed", "_descriptor", "_path", "_synced_write_flag")
 
-    def __init__(self, descriptor: int, path: str, synced_write_flag: int, buffers: ReadBuffers) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        path: str,
+        synced_write_flag: int,
+        buffers: ReadBuffers,
+        close_failed: Callable[[DiskFullError | StorageFailedError], None],
+    ) -> None:
         self._descriptor = descriptor
         self._path = path
         self._synced_write_flag = synced_write_flag
         self._buffers = buffers
+        self._close_failed = close_failed
 
     def size(self) -> int:
         with _typed("stat", self._path):
@@ -157,10 +165,13 @@ class PosixFile:
             raise _translated(error, "sync", self._path) from error
 
     def close(self) -> None:
+        """Never fails: what is durable was decided by `sync`, and the descriptor is free whatever close returns."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
-            with _typed("close", self._path):
+            try:
                 os.close(descriptor)
+            except OSError as error:
+                self._close_failed(_translated(error, "close", self._path))
 
 
 def _calls(buffers: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
@@ -188,7 +199,16 @@ def _calls(buffers: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
 class PosixDisk:
     """A data directory. Created when absent; locked until `close`."""
 
-    __slots__ = ("_buffers", "_lock", "_root", "_synced_write_flag", "opened", "opened_count")
+    __slots__ = (
+        "_buffers",
+        "_lock",
+        "_root",
+        "_synced_write_flag",
+        "close_failure_count",
+        "on_close_failed",
+        "opened",
+        "opened_count",
+    )
 
     def __init__(self, root: str) -> None:
         self._root = os.path.abspath(root)
@@ -196,6 +216,9 @@ class PosixDisk:
         #: The file that was opened last, and how many were, for reports.
         self.opened = ""
         self.opened_count = 0
+        #: How many files returned an error when they were closed (network disks, FUSE); the first is reported.
+        self.close_failure_count = 0
+        self.on_close_failed: Callable[[DiskFullError | StorageFailedError], None] = _ignore
         with _typed("create", self._root):
             os.makedirs(self._root, mode=_FOLDER_MODE, exist_ok=True)
             self._lock = os.open(
@@ -220,7 +243,12 @@ class PosixDisk:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         with _typed("open", path):
             descriptor = os.open(self._full(path), flags, _FILE_MODE)
-        return PosixFile(descriptor, path, self._synced_write_flag, self._buffers)
+        return PosixFile(descriptor, path, self._synced_write_flag, self._buffers, self._close_failed)
+
+    def _close_failed(self, error: DiskFullError | StorageFailedError) -> None:
+        self.close_failure_count += 1
+        if self.close_failure_count == 1:
+            self.on_close_failed(error)
 
     def open_cached(self, path: str) -> None:
         """A look-up may read a folder from the disk, and no call says so beforehand."""
@@ -277,3 +305,7 @@ class PosixDisk:
         if path.startswith("/") or "\0" in path or ".." in path.split("/"):
             raise InvalidArgumentError(f"{path!r} leaves the data directory")
         return os.path.join(self._root, path) if path else self._root
+
+
+def _ignore(_: FlotillaError) -> None:
+    """Until the owner of the disk has set it."""

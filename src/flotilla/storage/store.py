@@ -22,6 +22,7 @@ from flotilla.replica.ports import Block, Job, PendingSnapshot, Scrubbed, Unstor
 from flotilla.storage.attachment import Attachment, attach_all
 from flotilla.storage.block import CHECKPOINT_FLAG, BlockImage, PendingBlock, head_of, records_of
 from flotilla.storage.checkpoint import group_record, node_record
+from flotilla.storage.damage.copied_files import mend_damaged
 from flotilla.storage.damage.repairs import RepairedEntry
 from flotilla.storage.framing import (
     CHECKPOINT_GROUP,
@@ -44,6 +45,7 @@ from flotilla.storage.journal_scan import JournalScan, has_salted_blocks, list_j
 from flotilla.storage.maintenance import GroupFlush, MaintenanceJob
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
+from flotilla.storage.reads.copies_load import CopiesLoad
 from flotilla.storage.reads.damage_search import DamageSearch, DamageSearches
 from flotilla.storage.reads.journal_load import JournalLoad
 from flotilla.storage.reads.loads import Load, Loads, SegmentLoad, SnapshotLoad
@@ -67,7 +69,7 @@ class NodeStore:
         self._salt = salt
         self._describe = describe
         self._loads = Loads(disk, options.open_files_max)
-        self._scrubber = Scrubber(disk, salt)
+        self._scrubber = Scrubber(disk, salt, options.copied_texts)
         self._collector = Collector(PendingBlock(1))
         self._searches = DamageSearches(disk, self._collector.searches)
         self._logs: dict[GroupId, SegmentedLog] = {}
@@ -101,6 +103,8 @@ class NodeStore:
         self._spare_planned_for = -1
         #: The last block of the old journal was torn by a power cut and dropped; nothing of it was ever acknowledged.
         self.dropped_block = ""
+        #: Copies of small files that were damaged when the store was opened, for people.
+        self.mended_copies: list[str] = []
 
     @classmethod
     def open(
@@ -141,7 +145,7 @@ class NodeStore:
         disk.make_directory("groups")
         disk.sync_directory("")
         numbers = list_journal(disk)
-        if found is None and has_salted_blocks(disk, numbers):
+        if (found is None or not found.salt.value) and has_salted_blocks(disk, numbers):
             raise CorruptionError("the file `format` is lost, and nothing can be read without it")
         file_number = _highest_file_number(disk) + 1
         salt = Salt() if found is None else found.salt
@@ -173,8 +177,7 @@ class NodeStore:
         store._journal.restore_reserve()
         if is_new:
             StoreFormat(salt, is_complete=True).write(disk)
-        elif found is not None and found.is_damaged:
-            _write_if_room(disk, StoreFormat(salt, is_complete=True))
+        store.mended_copies = mend_damaged(disk, options.copied_texts)
         return store
 
     @property
@@ -257,8 +260,7 @@ class NodeStore:
                 log.truncate(entries[0].index)
             for entry, head, span in sealed:
                 log.append_in_memory(entry, head, span)
-                block.records.append(head)
-                block.bodies.append(entry.data)
+                block.add(head, entry.kind, entry.data)
         if mended:
             self._repair(log, mended)
         if hard_state is not None:
@@ -300,7 +302,8 @@ class NodeStore:
 
     @property
     def scrubbed(self) -> Scrubbed:
-        return Scrubbed(self._scrubber.bytes, self._scrubber.damage, self._scrubber.passes)
+        scrubber = self._scrubber
+        return Scrubbed(scrubber.bytes, scrubber.damage, scrubber.passes, scrubber.skipped)
 
     def plan_scrub(self) -> Load | None:
         return self._scrubber.plan(self._logs, self._journal.written())
@@ -309,6 +312,9 @@ class NodeStore:
         if isinstance(load, JournalLoad):
             if self._scrubber.finish_journal(load, is_current=load.number in self._journal.numbers):
                 self._leave(load.number)
+            return False
+        if isinstance(load, CopiesLoad):
+            self._scrubber.finish_copies(load)
             return False
         log = self._logs.get(load.group)
         is_current = log is not None and load.path in log.paths()
@@ -534,8 +540,7 @@ class NodeStore:
                 self._append_repaired(log.group, repaired.entry, repaired.span)
 
     def _append_repaired(self, group: GroupId, entry: Entry, span: Span | None) -> None:
-        self._collector.block.records.append(seal(REPAIRED, group, entry, span, self._salt.value))
-        self._collector.block.bodies.append(entry.data)
+        self._collector.block.add(seal(REPAIRED, group, entry, span, self._salt.value), entry.kind, entry.data)
         self._repaired_bytes += len(entry.data)
 
     # Opening.
@@ -574,8 +579,7 @@ class NodeStore:
                     # The checkpoint lists the entry as damaged.
                     continue
                 if frame is not None and body is not None:
-                    block.records.append(head_of(unproven, payload, frame, body, self._salt.value))
-                    block.bodies.append(body)
+                    block.add(head_of(unproven, payload, frame, body, self._salt.value), frame.kind, body)
                 elif tag not in (CHECKPOINT_NODE, CHECKPOINT_GROUP):
                     block.records.append(record(tag, bytes(payload)))
         self._is_checkpoint_due = True
@@ -617,15 +621,11 @@ def _introduce_salt(disk: Disk, *, is_new: bool, first_segment: int, first_journ
     if is_new:
         introduced.write(disk)
         return salt
-    return salt if _write_if_room(disk, introduced) else Salt()
-
-
-def _write_if_room(disk: Disk, content: StoreFormat) -> bool:
     try:
-        content.write(disk)
+        introduced.write(disk)
     except DiskFullError:
-        return False
-    return True
+        return Salt()
+    return salt
 
 
 def _highest_file_number(disk: Disk) -> int:

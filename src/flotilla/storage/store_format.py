@@ -4,7 +4,7 @@ The salt is a random number with which the checksums of frames and of journal bl
 frame or block goes through payloads, and a client that does not know the salt cannot make bytes there look like one.
 It never leaves the directory: entries travel between nodes, and into backups, without frames.
 
-The file has two sectors with the same content, so that one bad sector does not lose the salt. Layout of each:
+The file has two copies (`codec/two_copies.py`), so that one bad sector does not lose the salt. Layout of each sector:
 
     "flotilla store 3" and a line feed, zeros up to 32; 1 once the store was created completely, else 0: 4; salt 8;
     first salted segment 8; first salted journal file 8; crc32c 4 of all that; zeros
@@ -19,8 +19,8 @@ from struct import Struct
 from typing import Final
 
 from flotilla.codec.checksum import crc32c
+from flotilla.codec.two_copies import SECTOR_BYTES, Copies, find_copies, whole_sectors
 from flotilla.storage.disk_folder import DiskFolder
-from flotilla.storage.framing import SECTOR_BYTES
 from flotilla.storage.ports import Disk
 from flotilla.types.errors import CorruptionError, InvalidArgumentError
 
@@ -29,7 +29,9 @@ STORE_VERSION: Final = 3
 #: The last one without a salt.
 _UNSALTED: Final = 2
 
-_PATH: Final = "format"
+#: In the data directory.
+FORMAT_FILE: Final = "format"
+
 _NAME: Final = b"flotilla store "
 _COPY = Struct("<32sIQQQ")
 _CRC = Struct("<I")
@@ -66,8 +68,6 @@ class StoreFormat:
     salt: Salt
     #: False: the store was never opened completely, so it holds nothing that was acknowledged.
     is_complete: bool
-    #: A copy is damaged.
-    is_damaged: bool = False
 
     @classmethod
     def read(cls, disk: Disk) -> "StoreFormat | None":
@@ -75,20 +75,20 @@ class StoreFormat:
 
         Raises InvalidArgumentError for a store of another version, CorruptionError if no copy of the salt is intact.
         """
-        content = DiskFolder(disk, _PATH).read(_PATH)
+        content = DiskFolder(disk).read(FORMAT_FILE)
         if content is None:
             return None
-        copies = [_decode(content[at : at + SECTOR_BYTES]) for at in (0, SECTOR_BYTES)]
-        intact = [copy for copy in copies if copy is not None]
-        if intact:
-            return cls(*intact[0], is_damaged=len(intact) < len(copies))
-        line = content.partition(b"\n")[0]
+        copies = find_format(content)
+        line = (copies.content or content).partition(b"\n")[0]
         version = line.removeprefix(_NAME).decode("ascii", "replace") if line.startswith(_NAME) else ""
         if version and version not in (str(_UNSALTED), str(STORE_VERSION)):
             raise InvalidArgumentError(
                 f"the data directory is of store version {version}, and this version of flotilla reads "
                 f"{_UNSALTED} and {STORE_VERSION}: start it with the version that wrote it"
             )
+        if copies.content is not None:
+            _, is_complete, *salt = _COPY.unpack(copies.content)
+            return cls(Salt(*salt), bool(is_complete))
         if version == str(STORE_VERSION) or len(content) > SECTOR_BYTES:
             raise CorruptionError("both copies of the file `format` are damaged, and nothing can be read without it")
         # Of version 2. If the line is rotten, the file is still there.
@@ -103,8 +103,11 @@ class StoreFormat:
             self.salt.first_segment,
             self.salt.first_journal,
         )
-        sector = (copy + _CRC.pack(crc32c(copy))).ljust(SECTOR_BYTES, b"\0")
-        DiskFolder(disk, _PATH).write(_PATH, 2 * sector)
+        DiskFolder(disk).write(FORMAT_FILE, *_encode(copy))
+
+
+def find_format(content: bytes) -> Copies:
+    return find_copies(content, _decode, _encode)
 
 
 def read_salt(disk: Disk) -> Salt:
@@ -113,10 +116,11 @@ def read_salt(disk: Disk) -> Salt:
     return Salt() if found is None else found.salt
 
 
-def _decode(sector: bytes) -> tuple[Salt, bool] | None:
-    """Salt and `is_complete` of one copy; None if it is damaged, or of another version."""
-    copy = sector[: _COPY.size]
-    if len(copy) < _COPY.size or sector[_COPY.size : _COPY.size + _CRC.size] != _CRC.pack(crc32c(copy)):
-        return None
-    line, is_complete, *salt = _COPY.unpack(copy)
-    return (Salt(*salt), bool(is_complete)) if line.rstrip(b"\0") == _NAME + b"%d\n" % STORE_VERSION else None
+def _encode(copy: bytes) -> tuple[bytes, bytes]:
+    sector = whole_sectors(copy + _CRC.pack(crc32c(copy)))
+    return sector, sector
+
+
+def _decode(content: bytes) -> bytes | None:
+    copy, checksum = content[: _COPY.size], content[_COPY.size : _COPY.size + _CRC.size]
+    return copy if len(copy) == _COPY.size and checksum == _CRC.pack(crc32c(copy)) else None

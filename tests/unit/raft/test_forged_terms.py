@@ -25,7 +25,7 @@ def test_a_term_far_ahead_is_ignored(forged: Callable[[int], Message], led_by: i
     campaign(cluster, led_by)
     propose(cluster, led_by, b"one")
     before = cluster.node(1).term
-    for ahead in (TERM_JUMP_MAX + 1, 2**62):
+    for ahead in (TERM_JUMP_MAX, 2**62):
         cluster.call(1, lambda raft, ahead=ahead: raft.step(forged(before + ahead)))
         cluster.settle()
     assert [cluster.node(node).term for node in ALL] == [before] * 3

@@ -1,5 +1,6 @@
 """A failure in the code of one group cuts that group off; the others of the node go on."""
 
+import errno
 import os
 import resource
 from collections.abc import Iterator
@@ -207,5 +208,37 @@ def test_a_follower_that_lags_waits_while_no_file_can_be_opened(tmp_path: Path) 
         for entry in message.entries
     ]
     assert sent[:2] == [1, 2]
+    bench.store.close()
+    bench.real_disk.close()
+
+
+def test_an_error_of_close_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Network disks return errors from close. The loop closes files, of all groups, to make room for others."""
+    RealDiskBench.folder = str(tmp_path)
+    bench = RealDiskBench(THREE)
+    raft = lead_with_entries(bench, 120)
+    segments = bench.store.groups[1].segments
+    assert len(segments) > 1
+    bench.store._loads.close()
+    bench.store._loads._files._files_max = 1
+    reported: list[str] = []
+    bench.real_disk.on_close_failed = lambda error: reported.append(str(error))
+    really_close = os.close
+
+    def close(descriptor: int) -> None:
+        really_close(descriptor)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    refusal = AppendReply(3, 1, raft.term, raft.log.last_index, accepted=False, hint_index=0, hint_term=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "close", close)
+        bench.driver.peer_up(3)
+        bench.driver.receive([(1, refusal)])
+        for _ in range(8):
+            bench.tick(1)
+            bench.finish_loads()
+    assert bench.real_disk.close_failure_count > 0
+    assert len(reported) == 1
+    assert not bench.driver.failed
     bench.store.close()
     bench.real_disk.close()

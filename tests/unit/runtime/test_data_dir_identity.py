@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flotilla.runtime.data_dir_identity import DataDir, PathFolder, read_identity, set_aside
+from flotilla.runtime.data_dir_identity import DataDir, read_identity, set_aside
+from flotilla.runtime.path_folder import PathFolder
 from flotilla.types.errors import CorruptionError, InvalidArgumentError
 
 OWN = (2, "ships")
@@ -58,7 +59,7 @@ def test_data_without_identity_is_refused(tmp_path: Path):
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"node": "x", "cluster": "y"}', '{"node": 2, "cluster": "ships"}'])
 def test_a_damaged_identity_is_refused(tmp_path: Path, text: str):
     (tmp_path / "identity.json").write_text(text)
-    with pytest.raises(InvalidArgumentError, match="damaged"):
+    with pytest.raises(CorruptionError, match=f"damaged.*`flotilla node repair {tmp_path}`"):
         DataDir.claim(PathFolder(tmp_path), *OWN)
 
 

@@ -19,11 +19,13 @@ from flotilla.types.errors import InvalidArgumentError
 @pytest.mark.parametrize("limit", [LIMIT_MIN, 256, 1_024, 65_536, 1 << 20])
 def test_the_shares_fit_into_the_limit_and_none_is_empty(limit: int, segments_max: int, *, has_grpc: bool) -> None:
     budget = budget_descriptors(limit, segments_max=segments_max, has_grpc=has_grpc)
-    assert RESERVE + budget.segments + budget.peers + budget.grpc + budget.clients == limit
+    assert RESERVE + budget.segments + budget.peers + budget.grpc + budget.status + budget.clients == limit
     assert min(budget.segments, budget.peers) >= 8
     assert budget.segments <= segments_max
     assert budget.clients >= 12
+    assert 1 <= budget.status <= 64
     assert bool(budget.grpc) is has_grpc
+    assert budget.grpc <= 1_024
 
 
 def test_a_process_that_may_open_too_little_is_told_what_to_raise() -> None:

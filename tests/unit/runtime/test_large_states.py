@@ -1,9 +1,11 @@
-"""Large states are decoded and freed on other threads than the loop's."""
+"""Large states are encoded, decoded and freed on other threads than the loop's."""
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+import pytest
 
 from flotilla.replica.stored_state import StoredState
 from flotilla.sim.ledger.machine import Ledger
@@ -12,8 +14,23 @@ from flotilla.types.snapshot_data import SnapshotData
 from tests.unit.runtime.test_node import GROUP, Cluster, propose, run
 
 
-def test_a_large_state_is_decoded_and_freed_on_other_threads(tmp_path: Path) -> None:
+def test_a_large_state_is_encoded_decoded_and_freed_on_other_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     threads: dict[str, int] = {}
+    frozen = Ledger.freeze
+
+    def freeze(ledger: Ledger) -> Callable[[], Iterable[bytes]]:
+        encode = frozen(ledger)
+
+        def encoded() -> Iterable[bytes]:
+            threads["encodes"] = threading.get_ident()
+            return encode()
+
+        return encoded
+
+    # Of the replica that takes the snapshot.
+    monkeypatch.setattr(Ledger, "freeze", freeze)
 
     class LargeLedger(Ledger):
         def decode(self, data: SnapshotData) -> object:
@@ -43,7 +60,7 @@ def test_a_large_state_is_decoded_and_freed_on_other_threads(tmp_path: Path) -> 
             await asyncio.sleep(0.002)
         # Its end is reported to nobody.
         assert await propose(node, 2) == 1
-        assert threads.keys() == {"decodes", "frees"}
+        assert threads.keys() == {"encodes", "decodes", "frees"}
         assert threading.get_ident() not in threads.values()
 
     run(tmp_path, (1,), scenario)

@@ -1,11 +1,14 @@
 """The scrubber: it reads everything at its pace, and what it finds is repaired like what a reader finds."""
 
+import logging
+
 import pytest
 
 from flotilla.raft.messages import RepairRequest
 from flotilla.replica.ports import Scrubbed
 from flotilla.runtime.scrubbing import PASS_MS, Scrubbing
 from flotilla.sim.devices.disk import Inode
+from flotilla.storage.framing import SECTOR_BYTES
 from flotilla.types.errors import CorruptionError, StorageFailedError
 from flotilla.types.limits import MIB
 from tests.unit.runtime.test_driver import Bench, sends
@@ -17,8 +20,9 @@ def file_of(bench: Bench, suffix: str) -> Inode:
     return next(inode for path, inode in bench.disk.files() if path.startswith("groups/1/") and path.endswith(suffix))
 
 
-def journal_bytes(bench: Bench) -> int:
-    return sum(end for _, end in bench.store._journal.written())
+def shared_bytes(bench: Bench) -> int:
+    """Of the journal, and of the file `format`."""
+    return sum(end for _, end in bench.store._journal.written()) + 2 * SECTOR_BYTES
 
 
 def scrub(bench: Bench) -> None:
@@ -27,19 +31,19 @@ def scrub(bench: Bench) -> None:
         bench.finish_loads()
 
 
-def test_a_pass_reads_every_segment_and_snapshot_and_the_journal() -> None:
+def test_a_pass_reads_every_segment_and_snapshot_the_journal_and_the_format() -> None:
     bench = cold_leader()
     scrub(bench)
     log = bench.store.groups[1]
     assert bench.store.scrubbed == Scrubbed(bench.store.scrubbed.bytes, 0, 1)
-    assert 40_000 < bench.store.scrubbed.bytes - journal_bytes(bench) <= log.size_bytes()
+    assert 40_000 < bench.store.scrubbed.bytes - shared_bytes(bench) <= log.size_bytes()
     bench.driver.snapshot(1)
     bench.settle()
     snapshot = log.read_snapshot()
     assert snapshot is not None
     before = bench.store.scrubbed.bytes
     scrub(bench)
-    added_bytes = bench.store.scrubbed.bytes - before - journal_bytes(bench)
+    added_bytes = bench.store.scrubbed.bytes - before - shared_bytes(bench)
     assert len(snapshot.data) < added_bytes <= len(snapshot.data) + log.size_bytes()
     assert bench.store.scrubbed.passes == 2
 
@@ -79,9 +83,26 @@ def test_a_file_that_cannot_be_read_is_left_to_the_next_pass() -> None:
     bench = cold_leader()
     while bench.driver.scrub():
         bench.driver.load_done(bench.loads.pop(), StorageFailedError("too many open files"))
-    assert bench.store.scrubbed == Scrubbed(0, 0, 1)
+    skipped = bench.store.scrubbed.skipped
+    assert bench.store.scrubbed == Scrubbed(0, 0, 1, skipped)
+    # Segments, the journal and `format` at least.
+    assert skipped >= 3
     scrub(bench)
     assert bench.store.scrubbed.bytes > 0
+    assert bench.store.scrubbed.skipped == skipped
+
+
+def test_a_log_that_is_not_open_yet_is_skipped_once_in_a_pass() -> None:
+    bench = cold_leader()
+    log = bench.store.groups[1]
+    log.is_attached = False
+    scrub(bench)
+    assert bench.store.scrubbed.skipped == 1
+    scrub(bench)
+    assert bench.store.scrubbed.skipped == 2
+    log.is_attached = True
+    scrub(bench)
+    assert bench.store.scrubbed.skipped == 2
 
 
 class Pieces:
@@ -132,6 +153,21 @@ def test_a_pass_begins_at_most_once_an_hour() -> None:
     assert 50 < pace.seconds_since_pass < 60
     pieces.now_ms = PASS_MS
     assert pieces.run(pace, 60) == 3
+
+
+def test_a_pass_that_skipped_a_piece_is_no_full_one(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "flotilla.scrub")
+    pieces = Pieces(3)
+    pace = Scrubbing(pieces, pieces.start, 10 * MIB, lambda: pieces.now_ms)  # type: ignore[arg-type]
+    pieces.scrubbed = pieces.scrubbed._replace(skipped=2)
+    assert pieces.run(pace, 60) == 3
+    assert pieces.scrubbed.passes == 1
+    assert pace.seconds_since_pass == 60
+    pieces.now_ms = PASS_MS
+    pieces.run(pace, 60)
+    assert 50 < pace.seconds_since_pass < 60
+    events = [(record.message, record.fields.get("skipped")) for record in caplog.records]  # type: ignore[attr-defined]
+    assert events == [("stored data could not all be read", 2), ("all stored data were verified", None)]
 
 
 def test_zero_switches_it_off() -> None:

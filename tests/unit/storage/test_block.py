@@ -4,8 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flotilla.raft.messages import DATA, Entry, HardState
-from flotilla.storage.block import FIRST, MARK, MARK_BYTES, TWIN, PendingBlock, encode_mark, find_directory, records_of
+from flotilla.raft.messages import CONFIG, DATA, Entry, HardState
+from flotilla.storage.block import (
+    COPIES_FLAG,
+    FIRST,
+    MARK,
+    MARK_BYTES,
+    TWIN,
+    PendingBlock,
+    encode_mark,
+    find_directory,
+    has_all_bodies,
+    has_all_copies,
+    records_of,
+)
 from flotilla.storage.framing import ENTRY, HARD_STATE, hard_state_record, parse_hard_state, seal, sectors
 from flotilla.storage.journal_scan import JournalScan
 from flotilla.storage.store_format import Salt
@@ -57,6 +69,35 @@ def test_a_block_is_found_as_it_was_written(sizes: list[int], number: int) -> No
         ]
         assert last[0] == HARD_STATE
         assert parse_hard_state(last[1]) == (5, HardState(3, 1, 2))
+
+
+@given(st.lists(st.tuples(st.sampled_from((DATA, CONFIG)), st.integers(8, 5000)), min_size=1, max_size=6))
+def test_a_configuration_is_stored_in_two_sectors(kinds_and_sizes: list[tuple[int, int]]) -> None:
+    block = PendingBlock(8)
+    for index, (kind, size) in enumerate(kinds_and_sizes, 1):
+        entry = Entry(index, 3, kind, bytes([index]) * size)
+        block.add(seal(ENTRY, 5, entry, None, SALT.value), kind, entry.data)
+    block.records.append(hard_state_record(5, HardState(3, 1, 2)))
+    block.close()
+    content = bytearray(1024) + b"".join(block.encode(1, 1024, SALT))
+    whole = find_directory(memoryview(bytes(content)), 1024, 1, SALT)
+    assert whole is not None
+    assert whole.has_copies == any(kind == CONFIG for kind, _ in kinds_and_sizes)
+    assert has_all_copies(whole)
+    expected = [bytes([index]) * size for index, (_, size) in enumerate(kinds_and_sizes, 1)]
+    assert [bytes(body) for *_, body in records_of(whole) if body is not None] == expected
+    # A program that does not know the flag reads the same.
+    whole.flags &= ~COPIES_FLAG
+    assert [bytes(body) for *_, body in records_of(whole) if body is not None] == expected
+    for sector in range(1024, len(content), 4096):
+        bad = content[:sector] + bytes(4096) + content[sector + 4096 :]
+        places = [at for at in (1024, whole.twin_position) if not sector <= at < sector + 4096]
+        image = next(filter(None, (find_directory(memoryview(bytes(bad)), at, 1, SALT) for at in places)))
+        lost = [index for index, (_, _, frame, body) in enumerate(records_of(image)) if frame and body is None]
+        assert all(kinds_and_sizes[index][0] == DATA for index in lost)
+        assert has_all_bodies(image) == (not lost)
+        is_of_copies = whole.has_copies and image.bodies_at + sum(map(len, expected)) <= sector < image.twin_position
+        assert not (is_of_copies and has_all_copies(image))
 
 
 @pytest.mark.parametrize(("at", "number"), [(0, 1), (1024, 2), (512, 1)])

@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 
-from flotilla.raft.messages import Configuration, Entry, HardState
+from flotilla.codec.log import encode_configuration
+from flotilla.raft.messages import CONFIG, Configuration, Entry, HardState
 from flotilla.replica.ports import Scrubbed
 from flotilla.sim.devices.disk import SimDisk
 from flotilla.storage.options import StoreOptions
@@ -126,6 +127,22 @@ def test_damage_in_a_file_that_rests_is_gone_before_a_start_meets_it() -> None:
     again = NodeStore.open(disk, ROOMY, describe)
     assert again.groups[7].recovered().damaged == []
     assert again.groups[7].last_index() == 3
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_bad_copy_of_a_configuration_is_found_before_the_other_one_is_bad(which: int) -> None:
+    disk = SimDisk(Random(1))
+    store = filled(disk, 2, ROOMY)
+    change = encode_configuration(Configuration(voters=(1, 2), learners=(3,)))
+    store.save(7, entries=[Entry(3, 1, CONFIG, change)])
+    write(store)
+    path = journal_files(disk)[-1]
+    image = next(inode.image for name, inode in disk.files() if name == path)
+    copies = (image.index(change), image.rindex(change))
+    image[copies[which]] ^= 1
+    assert scrub(store).damage == 1
+    maintain(store)
+    assert path not in journal_files(disk)
 
 
 def test_a_group_without_entries_keeps_its_vote() -> None:

@@ -354,13 +354,64 @@ def test_a_lost_configuration_is_listed_again_once_repaired() -> None:
     store.mark_block()
     disk.stop()
     _, image = _image(disk, "journal/")
-    image[image.index(changes[0].data) + 1] ^= 1
+    for at in (image.index(changes[0].data), image.rindex(changes[0].data)):
+        image[at + 1] ^= 1
     for expected in ([2], [1, 2], [1, 2]):
         store = NodeStore.open(disk, TINY, describe)
         if expected == [1, 2]:
             _repair(store, 7, {1: changes[0]})
         assert [entry.index for entry in store.groups[7].recovered().configuration_entries] == expected
         disk.crash()
+
+
+def _with_configuration_last(*, is_marked: bool) -> tuple[SimDisk, bytearray, int, int]:
+    """The disk of a lone voter that has begun to grow: its journal, and where the last block begins and ends."""
+    disk = SimDisk(Random(1))
+    store = NodeStore.open(disk, TINY, describe)
+    store.create_group(7, Configuration(voters=(1,)))
+    store.save(7, entries=[_entry(1)], hard_state=HardState(1, 1, 0))
+    _write(store)
+    store.mark_block()
+    begin = store._journal._position
+    store.save(7, entries=[Entry(2, 1, CONFIG, LEARNING)], hard_state=HardState(1, 1, 1))
+    _write(store)
+    end = store._journal._position
+    if is_marked:
+        store.mark_block()
+    disk.stop()
+    return disk, _image(disk, "journal/")[1], begin, end
+
+
+LEARNING = encode_configuration(Configuration(voters=(1,), learners=(2,)))
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_no_bad_sector_costs_a_configuration(is_marked: bool) -> None:
+    """A replica that does not know its members could not ask for what it lost, and a lone voter could never lead."""
+    _, _, begin, end = _with_configuration_last(is_marked=is_marked)
+    for at in range(begin, end, SECTOR_BYTES):
+        disk, image, _, _ = _with_configuration_last(is_marked=is_marked)
+        image[at : at + SECTOR_BYTES] = bytes(SECTOR_BYTES)
+        for _ in range(3):
+            store = NodeStore.open(disk, TINY, describe)
+            recovered = store.groups[7].recovered()
+            assert store.dropped_block == ""
+            assert recovered.hard_state == HardState(1, 1, 1)
+            assert (recovered.damaged, recovered.doubtful) == ([], [])
+            assert [(entry.index, entry.data) for entry in recovered.configuration_entries] == [(2, LEARNING)]
+            disk.stop()
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_both_copies_of_a_configuration_are_damage_only_where_they_were_durable(is_marked: bool) -> None:
+    disk, image, begin, _ = _with_configuration_last(is_marked=is_marked)
+    for at in (image.index(LEARNING, begin), image.rindex(LEARNING)):
+        image[at] ^= 1
+    store = NodeStore.open(disk, TINY, describe)
+    recovered = store.groups[7].recovered()
+    assert store.groups[7].last_index() == (2 if is_marked else 1)
+    assert (recovered.damaged, recovered.doubtful) == ([(2, 3)] if is_marked else [], [])
+    assert bool(store.dropped_block) != is_marked
 
 
 def test_a_rotten_snapshot_of_a_complete_log_is_not_needed() -> None:

@@ -386,6 +386,7 @@ def test_torn_tails_of_every_length_drop_the_last_block_only() -> None:
     _write(store)
     [(path, inode)] = [(path, inode) for path, inode in reference.files() if path.endswith(".wal")][:1]
     before = bytes(inode.image)
+    [store_format] = [bytes(inode.image) for name, inode in reference.files() if name == "format"]
     store.save(1, entries=[_entry(2, size=900)], hard_state=HardState(2, 2, 1))
     block = _write(store)
     start = before.rindex(b"FLTBLOCK") + SECTOR_BYTES
@@ -393,8 +394,7 @@ def test_torn_tails_of_every_length_drop_the_last_block_only() -> None:
     for length in range(0, block.size_bytes, 37):
         disk = SimDisk(Random(0))
         disk.make_directory("journal")
-        for name in ("format", path):
-            disk.open(name, create=True)
+        disk.open("format", create=True).write(0, [store_format])
         file = disk.open(path, create=True)
         noise = Random(length).randbytes(block.size_bytes) if length % 2 else bytes(block.size_bytes)
         # A lost sector may hold noise as well as zeros; the mark after it was never written.

@@ -22,7 +22,8 @@ from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.values import Partition
 from flotilla.raft.configuration import decode_configuration
 from flotilla.raft.messages import Configuration, Entry
-from flotilla.runtime.data_dir_identity import DataDir, PathFolder, read_identity
+from flotilla.runtime.data_dir_identity import DataDir, read_identity
+from flotilla.runtime.path_folder import PathFolder
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.overlay_disk import OverlayDisk
@@ -44,6 +45,8 @@ class KeptGroup:
     committed: Index
     #: The members with which it was committed; later entries of theirs may be gone.
     voters: tuple[NodeId, ...]
+    #: Entries after the last one that are damaged or follow a damaged one, and go.
+    cut: int
 
 
 @dataclass(slots=True)
@@ -60,8 +63,10 @@ class Recovery:
     gone: list[str] = field(default_factory=list)
 
 
-def recover(directory: Path, *, is_accepted: bool) -> Recovery:
+def recover(directory: Path, *, is_accepted: bool, may_cut: bool = False) -> Recovery:
     """Does it if it is accepted, and otherwise only says what it would do.
+
+    `may_cut`: damaged entries that are not known to be committed go, with all that follow them.
 
     Raises InvalidArgumentError if the directory cannot be recovered, StorageFailedError if a node runs on it.
     """
@@ -73,7 +78,7 @@ def recover(directory: Path, *, is_accepted: bool) -> Recovery:
         # Without the limit, a dry run of a store with many journal files would flush them all, in memory.
         store = NodeStore.open(disk, StoreOptions(journal_files_max=1_000_000), span_of)
         try:
-            survivor = _Survivor(store, data.identity.node)
+            survivor = _Survivor(store, data.identity.node, may_cut=may_cut)
             if is_accepted:
                 survivor.found.cluster_id = token_hex(16)
                 # First: a crash in between leaves a directory that no node starts with, and this can be repeated.
@@ -89,14 +94,14 @@ def recover(directory: Path, *, is_accepted: bool) -> Recovery:
 
 
 class _Survivor:
-    def __init__(self, store: NodeStore, node: NodeId) -> None:
+    def __init__(self, store: NodeStore, node: NodeId, *, may_cut: bool) -> None:
         self._store = store
         self._configuration = Configuration(voters=(node,))
         self._node = node
         if METADATA_GROUP not in store.groups:
             raise InvalidArgumentError("the node was never part of a cluster: there is nothing to recover")
         for log in store.groups.values():
-            _check_intact(store, log)
+            _check_intact(store, log, may_cut=may_cut)
         self._machine = _replayed(store)
         self.found = Recovery(node)
         self._look()
@@ -119,8 +124,8 @@ class _Survivor:
         configuration = recovered.configuration
         for entry in recovered.configuration_entries:
             configuration = decode_configuration(entry.data)
-        committed = max(recovered.hard_state.commit, 0 if recovered.snapshot is None else recovered.snapshot.index)
-        return KeptGroup(group, name, _end(log), committed, configuration.voters)
+        end = _end(log)
+        return KeptGroup(group, name, end, _committed(log), configuration.voters, log.last_index() - end)
 
     def change(self) -> None:
         """Writes the new configurations of all groups, and the new id, in one block."""
@@ -141,14 +146,16 @@ class _Survivor:
         return [assignment.place for group, assignment in assigned.items() if group not in self._store.groups]
 
 
-def _check_intact(store: NodeStore, log: SegmentedLog) -> None:
+def _check_intact(store: NodeStore, log: SegmentedLog, *, may_cut: bool) -> None:
     """Nobody is left to repair it from. Doubtful entries at the end may never have been acknowledged, and are cut."""
     doubtful = log.doubtful.as_list()
     for low, high in log.damaged.as_list():
-        if not doubtful or low < doubtful[0][0]:
+        is_cut = low > _committed(log)
+        if (not doubtful or low < doubtful[0][0]) and not (is_cut and may_cut):
+            way_out = "; --cut-damaged drops them and all that follow" if is_cut else ""
             raise InvalidArgumentError(
                 f"entries {low} to {high - 1} of group {log.group} are damaged, and no other node is left to repair "
-                "them from"
+                f"them from{way_out}"
             )
     low, end = log.first_index(), _end(log) + 1
     while low < end:
@@ -157,8 +164,14 @@ def _check_intact(store: NodeStore, log: SegmentedLog) -> None:
 
 def _end(log: SegmentedLog) -> Index:
     """The last entry that is kept."""
-    doubtful = log.doubtful.as_list()
-    return doubtful[0][0] - 1 if doubtful else log.last_index()
+    bad = log.doubtful.as_list() + log.damaged.as_list()
+    return min(low for low, _ in bad) - 1 if bad else log.last_index()
+
+
+def _committed(log: SegmentedLog) -> Index:
+    """The last entry that is known to be committed; later ones may be, too."""
+    snapshot = log.snapshot()
+    return max(log.hard_state.commit, 0 if snapshot is None else snapshot.index)
 
 
 def _replayed(store: NodeStore) -> MetadataMachine:

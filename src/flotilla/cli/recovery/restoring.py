@@ -24,7 +24,8 @@ from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.values import ACTIVE, Broker
 from flotilla.raft.messages import Configuration, Entry, HardState, SnapshotMeta
 from flotilla.replica.ports import PendingSnapshot
-from flotilla.runtime.data_dir_identity import DataDir, PathFolder, sync_directory
+from flotilla.runtime.data_dir_identity import DataDir
+from flotilla.runtime.path_folder import PathFolder, sync_directory
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore

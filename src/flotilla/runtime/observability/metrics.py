@@ -146,7 +146,7 @@ MESSAGES_UNBURIED = _queue(
 MESSAGES_TRIMMED = _queue(
     COUNTER,
     "flotilla_messages_trimmed_total",
-    "Messages that retention removed before the group had settled them.",
+    "Messages that retention, a trim or a purge removed before the group had settled them.",
 )
 RETENTION_HELD_MESSAGES = _queue(
     GAUGE,
@@ -259,7 +259,7 @@ SCRUB_DAMAGE = _storage(
 SCRUB_PASS_AGE = _storage(
     GAUGE,
     "flotilla_scrub_pass_age_seconds",
-    "Seconds since a pass over all stored data ended; since the start, before the first one.",
+    "Seconds since a pass ended that read all stored data; since the start, before the first one.",
 )
 STALLED_READS = _storage(
     GAUGE,
@@ -273,7 +273,7 @@ PEER_SENT_BYTES = _network(COUNTER, "flotilla_peer_sent_bytes_total", "Bytes sen
 PEER_DROPPED_FRAMES = _network(
     COUNTER, "flotilla_peer_dropped_frames_total", "Frames dropped because the peer did not keep up.", "peer"
 )
-CLIENT_CONNECTIONS = _network(GAUGE, "flotilla_client_connections", "Connected clients.")
+CLIENT_CONNECTIONS = _network(GAUGE, "flotilla_client_connections", "Connected clients, over TCP.")
 CLIENT_CONNECTIONS_ACCEPTED = _network(
     COUNTER, "flotilla_client_connections_accepted_total", "Accepted connections of clients."
 )

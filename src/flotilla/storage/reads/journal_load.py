@@ -4,7 +4,7 @@ What the journal holds is in memory as well, so damage in it loses nothing while
 repair it from other replicas, or refuse.
 """
 
-from flotilla.storage.block import MARK, MARK_BYTES, TWIN, find_directory, has_all_bodies
+from flotilla.storage.block import MARK, MARK_BYTES, TWIN, find_directory, has_all_copies
 from flotilla.storage.journal import journal_path
 from flotilla.storage.ports import Disk, File
 from flotilla.storage.reads.loads import LoadedPart
@@ -83,6 +83,6 @@ def _intact_bytes(content: memoryview, number: int, position: int, salt: Salt) -
         if image.copy == MARK:
             return MARK_BYTES if len(content) >= MARK_BYTES else 0
         twin = find_directory(content, image.twin_position, number, salt, position)
-        return image.end if twin is not None and has_all_bodies(image) and image.end <= len(content) else 0
+        return image.end if twin is not None and has_all_copies(image) and image.end <= len(content) else 0
     except CorruptionError:
         return 0

@@ -1,17 +1,20 @@
-"""The scrubber: reads all segments, snapshots and the journal, piece by piece, and finds damage before a reader does.
+"""The scrubber: reads everything at rest, piece by piece, and finds damage before a reader does.
 
 A piece is a load like that of a reader, from the disk even if the page cache has it. Damaged entries are reported like
 those that a reader finds, so their repair begins. The caller decides how fast pieces follow each other. A pass goes
-through the groups by id, then through the journal; files that come and go meanwhile are read or not, and belong to the
-next pass.
+through the groups by id, with their segments and snapshots, then through the journal, then through the small files with
+two copies; files that come and go meanwhile are read or not, and belong to the next pass. What cannot be read is left
+to the next pass as well, and counted: the pass is not a full one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
+from flotilla.storage.damage.copied_files import copied_files
 from flotilla.storage.damage.ranges import IndexRanges
 from flotilla.storage.damage.repairs import Overlay
 from flotilla.storage.ports import Disk
+from flotilla.storage.reads.copies_load import CopiesLoad
 from flotilla.storage.reads.journal_load import JournalLoad
 from flotilla.storage.reads.loads import SegmentLoad, SnapshotLoad
 from flotilla.storage.segment import Segment
@@ -48,17 +51,27 @@ class AnyLog(Protocol):
 class Scrubber:
     """Belongs to the loop."""
 
-    __slots__ = ("_disk", "_group", "_journal", "_low", "_offset", "_salt", "_snapshot", "bytes", "damage", "passes")
+    __slots__ = (
+        "_closed", "_copied", "_copied_files", "_disk", "_group", "_journal", "_low", "_offset", "_salt", "_snapshot",
+        "bytes", "damage", "passes", "skipped",
+    )  # fmt: skip
 
-    def __init__(self, disk: Disk, salt: Salt) -> None:
+    def __init__(self, disk: Disk, salt: Salt, copied_texts: Sequence[str]) -> None:
         self._disk = disk
         self._salt = salt
+        self._copied_files = list(copied_files(copied_texts))
         #: Verified bytes, damaged places, and passes that have ended.
         self.bytes = 0
         self.damage = 0
         self.passes = 0
+        #: Pieces and logs that could not be read.
+        self.skipped = 0
+        #: The groups of this pass whose files are not open yet.
+        self._closed: set[GroupId] = set()
         #: The next place in the journal: file and position.
         self._journal = (0, 0)
+        #: The next small file.
+        self._copied = 0
         self._begin(0)
 
     def _begin(self, group: GroupId) -> None:
@@ -70,12 +83,14 @@ class Scrubber:
 
     def plan(
         self, logs: Mapping[GroupId, AnyLog], journal: Sequence[tuple[int, int]]
-    ) -> SegmentLoad | SnapshotLoad | JournalLoad | None:
+    ) -> SegmentLoad | SnapshotLoad | JournalLoad | CopiesLoad | None:
         """The next piece; None: the pass has ended. `journal`: its files, and where their blocks end."""
         for group in sorted(group for group in logs if group >= self._group):
             if group > self._group:
                 self._begin(group)
             if not logs[group].is_attached:
+                self.skipped += group not in self._closed
+                self._closed.add(group)
                 continue
             load = self._of_segments(logs[group]) or self._of_snapshots(logs[group])
             if load is not None:
@@ -85,8 +100,12 @@ class Scrubber:
             low = self._journal[1] if number == self._journal[0] else 0
             if number >= self._journal[0] and low < end:
                 return JournalLoad(self._disk, self._salt, number, low, end)
+        if self._copied < len(self._copied_files):
+            return CopiesLoad(self._disk, *self._copied_files[self._copied])
         self.passes += 1
         self._journal = (0, 0)
+        self._copied = 0
+        self._closed.clear()
         self._begin(0)
         return None
 
@@ -118,7 +137,10 @@ class Scrubber:
             self._low = load.last_index + 1 if part is None else part.next_index
         else:
             self._offset = load.low + SNAPSHOT_PIECE_BYTES
-        if part is None or log is None:
+        if log is None:
+            return False
+        if part is None:
+            self.skipped += 1
             return False
         self.bytes += part.size_bytes
         if isinstance(load, SnapshotLoad):
@@ -133,11 +155,23 @@ class Scrubber:
     def finish_journal(self, load: JournalLoad, *, is_current: bool) -> bool:
         """The piece was read, or could not be. Returns whether it is damaged, and still belongs to the journal."""
         self._journal = (load.number, load.next_position)
-        if load.part is None or not is_current:
+        if not is_current:
+            return False
+        if load.part is None:
+            self.skipped += 1
             return False
         self.bytes += load.part.size_bytes
         self.damage += load.is_damaged
         return load.is_damaged
+
+    def finish_copies(self, load: CopiesLoad) -> None:
+        """The file was read, and perhaps mended, or could not be."""
+        self._copied += 1
+        if load.part is None:
+            self.skipped += 1
+        else:
+            self.bytes += load.part.size_bytes
+        self.damage += load.damage
 
 
 def report_found(log: AnyLog, low: Index, high: Index) -> int:

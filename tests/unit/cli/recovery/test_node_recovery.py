@@ -11,10 +11,11 @@ from flotilla.cli.app import app
 from flotilla.codec.batch.facts import span_of
 from flotilla.metadata.commands import Command, CreateTopic, InitCluster, RegisterBroker, encode_command
 from flotilla.metadata.machine import MetadataMachine
-from flotilla.raft.configuration import decode_configuration
-from flotilla.raft.messages import DATA, NOOP, Configuration, Entry, HardState, SnapshotMeta
+from flotilla.raft.configuration import decode_configuration, encode_configuration
+from flotilla.raft.messages import CONFIG, DATA, NOOP, Configuration, Entry, HardState, SnapshotMeta
 from flotilla.replica.ports import PendingSnapshot
-from flotilla.runtime.data_dir_identity import DataDir, PathFolder, read_identity
+from flotilla.runtime.data_dir_identity import DataDir, read_identity
+from flotilla.runtime.path_folder import PathFolder
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore
@@ -164,6 +165,53 @@ def test_damage_that_nobody_can_repair_is_refused(folder: Folder) -> None:
     assert code != 0
     assert "no other node is left to repair" in output
     assert read_identity(PathFolder(folder.path)) == before
+
+
+def test_a_configuration_that_was_stored_once_and_torn_can_be_cut(folder: Folder) -> None:
+    """An earlier program stored it once. Without it nobody knows whom to ask, so a lone voter never leads again."""
+    growing = encode_configuration(Configuration(voters=(2,), learners=(3,)))
+    with folder.opened() as store:
+        store.create_group(17, Configuration(voters=(2,)))
+        store.save(17, hard_state=HardState(5, 2, 1), entries=[Entry(1, 5, DATA, b"kept")])
+    with folder.opened() as store:
+        store.save(17, entries=[Entry(2, 5, CONFIG, growing)])
+        store._collector.block.copies.clear()
+        # The block has no mark either.
+        store.mark_block = lambda: None  # type: ignore[method-assign]
+    [path] = [path for path in (folder.path / "journal").glob("*.wal") if growing in path.read_bytes()]
+    path.write_bytes(path.read_bytes().replace(growing, bytes(len(growing))))
+    code, output = recover(folder, "--accept-data-loss")
+    assert code != 0
+    assert "entries 2 to 2 of group 17 are damaged" in output
+    assert "--cut-damaged" in output
+    code, output = recover(folder, "--cut-damaged", "--accept-data-loss")
+    assert code == 0, output
+    with folder.opened() as store:
+        log = store.groups[17]
+        [configured] = log.recovered().configuration_entries
+        assert (log.first_index(), log.last_index(), configured.index, configured.term) == (1, 2, 2, 6)
+        assert decode_configuration(configured.data) == Configuration(voters=(2,))
+        assert log.recovered().damaged == []
+
+
+def test_what_is_known_to_be_committed_is_never_cut(folder: Folder) -> None:
+    """The entries of the partition are committed up to 8."""
+    [path] = [path for path in (folder.path / "journal").glob("*.wal") if b"x" * 600 in path.read_bytes()]
+    stored = bytearray(path.read_bytes())
+    stored[stored.rindex(b"x" * 600)] ^= 1
+    path.write_bytes(stored)
+    said = json.loads(recover(folder, "--cut-damaged", "--json")[1])
+    assert [(kept["name"], kept["last_index"], kept["cut"]) for kept in said["kept"]] == [
+        ("metadata", 6, 0),
+        ("all/0", 9, 1),
+    ]
+    assert "cut: the last 1 entries of all/0 here, from 10 on" in recover(folder, "--cut-damaged")[1]
+    stored[stored.index(b"x" * 600)] ^= 1
+    path.write_bytes(stored)
+    code, output = recover(folder, "--cut-damaged", "--accept-data-loss")
+    assert code != 0
+    assert "no other node is left to repair" in output
+    assert "--cut-damaged" not in output
 
 
 def test_a_node_without_a_cluster_is_refused(tmp_path: Path) -> None:
