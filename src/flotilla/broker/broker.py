@@ -61,7 +61,7 @@ from flotilla.types.operations import (
     TransferLeadership,
 )
 from flotilla.types.operations import Done as DoneReply
-from flotilla.types.operations.cluster import DescribeNode, NodeDescribed, ReadHistory
+from flotilla.types.operations.cluster import ClientList, DescribeNode, ListClients, NodeDescribed, ReadHistory
 from flotilla.types.operations.transactions import CommitTransaction, Stage, StageSettlement
 from flotilla.types.setting_kinds import NODE_ID_MAX
 from flotilla.types.settings import NodeSettings
@@ -100,12 +100,14 @@ class Broker:
         self._started_ms = outside.steady_ms()
         #: The last hour; whoever runs the broker has it look. None: nobody does.
         self.history: RateHistory | None = None
+        #: Who is connected to the endpoints of this node; they set it.
+        self.connected_clients: Callable[[ListClients], ClientList] | None = None
         self._closed: FlotillaError | None = None
         self._loads = LogLoads(consensus, outside)
         self._metadata_reads = MetadataReads(catalog.machine, consensus, outside)
         self.pipelines = Pipelines(catalog, outside)
         self.users = Users(catalog, consensus, outside)
-        self._topics = Topics(settings, catalog, outside, self._metadata_reads)
+        self._topics = Topics(settings, catalog, outside, self._metadata_reads, membership.founders)
         self._upgrades = ClusterUpgrades(catalog, outside)
         parts = (
             self,
@@ -309,9 +311,16 @@ class Broker:
         holds = hold_warnings(self.node, self.membership.hosts.items(), self._names)
         exposure = exposure_warnings(self._settings)
         room, upgrades = self._outside.room, self._upgrades.warnings(self.node)
-        warnings = [*self._warnings.take(replicas), *disk, *room.warnings(), *clocks, *holds, *exposure, *upgrades]
+        timing = self.membership.election_timeouts.warnings()
+        of_partitions = [*self._warnings.take(replicas), *holds]
+        warnings = [*of_partitions, *disk, *room.warnings(), *clocks, *exposure, *upgrades, *timing]
         uptime_ms = self._outside.steady_ms() - self._started_ms
         done(NodeDescribed(self.node, warnings, __version__, uptime_ms, *room.now))
+
+    def list_clients(self, request: ListClients, done: Done) -> None:
+        if self.connected_clients is None:
+            raise UnavailableError("this node has no endpoints")
+        done(self.connected_clients(request))
 
     def read_history(self, _: ReadHistory, done: Done) -> None:
         if self.history is None:

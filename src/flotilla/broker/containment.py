@@ -44,6 +44,7 @@ class ContainedOutside:
         self.hold = outside.hold
         self.room = outside.room
         self.versions_of = outside.versions_of
+        self.election_timeouts = outside.election_timeouts
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel:
         return self._outside.later(delay_ms, lambda: self._run(action))

@@ -205,6 +205,9 @@ class Outside(Protocol):
     def versions_of(self, node: NodeId) -> VersionRange | None:
         """The cluster versions that a node supports; None: it is not up."""
 
+    def election_timeouts(self) -> Mapping[NodeId, int]:
+        """What other nodes have said of their election timeouts, in ms, also those that are cut off now."""
+
     def connect(self, node: NodeId, peer_address: str, incarnation: int = 0, starts: int = 0, process: int = 0) -> None:
         """Opens links to a node; a known one at the same address stays as it is. The address was parsed before.
 

@@ -1,12 +1,21 @@
 """The rules of commands that move partitions; `rules` lists them."""
 
+from collections.abc import Sequence
+
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
 from flotilla.metadata.spreading import Placed, resize
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.values import ACTIVE, Partition, Topic
-from flotilla.types.errors import ConfigurationChangeError, InvalidArgumentError, NotFoundError, UnavailableError
+from flotilla.types.errors import (
+    ConfigurationChangeError,
+    InvalidArgumentError,
+    NotFoundError,
+    OverloadedError,
+    UnavailableError,
+)
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
-from flotilla.types.topics import REPLICATION_FACTOR, REPLICATION_FACTOR_MAX
+from flotilla.types.topics import NODE_REPLICA_COUNT_MAX, REPLICATION_FACTOR, REPLICATION_FACTOR_MAX
+from flotilla.types.version import RESIZE_BOUNDED
 
 
 def plan_moves(state: ClusterState, command: PlanMoves) -> None:
@@ -56,15 +65,31 @@ def resize_topic(state: ClusterState, command: ResizeTopic) -> None:
         raise NotFoundError(f"there is no topic {command.name!r}")
     factor = command.replication_factor
     REPLICATION_FACTOR.check(factor)
-    active = sum(1 for broker in state.brokers.values() if broker.state == ACTIVE)
+    active = [node for node, broker in sorted(state.brokers.items()) if broker.state == ACTIVE]
     for group, target in resized(state, topic, factor):
         if len(target) >= factor:
             continue
-        if active < factor:
+        if len(active) < factor:
             raise ConfigurationChangeError(
-                f"topic {topic.name} cannot have {factor} replicas: {active} brokers can take them"
+                f"topic {topic.name} cannot have {factor} replicas: {len(active)} brokers can take them"
             )
         raise UnavailableError(f"brokers have not yet removed their data of group {group}")
+    added = sum([max(factor - len(place.wanted), 0) for place in topic.partitions])
+    if added and state.cluster_version >= RESIZE_BOUNDED:
+        check_room(state, active, added)
+
+
+def check_room(state: ClusterState, brokers: Sequence[NodeId], replicas: int) -> None:
+    """Whether the brokers together can take so many new replicas. Raises OverloadedError.
+
+    The bound is one of the average: placement evens out what each of them has.
+    """
+    held = sum(map(state.assigned_count, brokers))
+    if held + replicas > NODE_REPLICA_COUNT_MAX * len(brokers):
+        raise OverloadedError(
+            f"{len(brokers)} brokers hold {held} replicas; with {replicas} more it would be over "
+            f"{NODE_REPLICA_COUNT_MAX} each"
+        )
 
 
 def resized(state: ClusterState, topic: Topic, factor: int) -> list[tuple[GroupId, tuple[NodeId, ...]]]:

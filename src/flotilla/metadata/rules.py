@@ -28,7 +28,14 @@ from flotilla.metadata.commands import (
     SetClusterVersion,
 )
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
-from flotilla.metadata.move_rules import confirm_lost, finish_move, plan_moves, resize_topic, set_incarnation
+from flotilla.metadata.move_rules import (
+    check_room,
+    confirm_lost,
+    finish_move,
+    plan_moves,
+    resize_topic,
+    set_incarnation,
+)
 from flotilla.metadata.scheduling.commands import PauseSchedule, PutSchedule, RemoveSchedule, RunSchedule
 from flotilla.metadata.security.commands import (
     PutAdministrator,
@@ -70,7 +77,6 @@ from flotilla.types.setting_table import SettingTable
 from flotilla.types.topics import (
     BROKER_COUNT_MAX,
     GROUP_COUNT_MAX,
-    NODE_REPLICA_COUNT_MAX,
     PARTITIONS,
     REPLICATION_FACTOR,
     SETTINGS,
@@ -250,7 +256,7 @@ def _create_topic(state: ClusterState, command: CreateTopic | CreateOwnedTopic) 
     if len(state.tombstones) >= TOMBSTONE_COUNT_MAX:
         raise OverloadedError("too many partitions of deleted topics wait for nodes that are away to remove their data")
     _check_quotas(state, command.name, command.owner, command.partitions)
-    _check_room(state, command.partitions * command.replication_factor)
+    check_room(state, placeable_brokers(state), command.partitions * command.replication_factor)
 
 
 def _check_quotas(state: ClusterState, topic: str, owner: str, partitions: int) -> None:
@@ -260,17 +266,6 @@ def _check_quotas(state: ClusterState, topic: str, owner: str, partitions: int) 
             raise QuotaExceededError(
                 f"{quota.subject} has {held} of {quota.partitions} partitions, and cannot get {partitions} more"
             )
-
-
-def _check_room(state: ClusterState, replicas: int) -> None:
-    """Whether the brokers can take so many new replicas."""
-    brokers = placeable_brokers(state)
-    held = sum(map(state.assigned_count, brokers))
-    if held + replicas > NODE_REPLICA_COUNT_MAX * len(brokers):
-        raise OverloadedError(
-            f"{len(brokers)} brokers hold {held} replicas; with {replicas} more it would be over "
-            f"{NODE_REPLICA_COUNT_MAX} each"
-        )
 
 
 def _alter_topic(state: ClusterState, command: AlterTopic) -> None:
@@ -283,7 +278,7 @@ def _alter_topic(state: ClusterState, command: AlterTopic) -> None:
             raise InvalidArgumentError(f"topic {topic.name} has {have} partitions and can only get more")
         if command.partitions > have:
             _check_quotas(state, topic.name, topic.owner, command.partitions - have)
-            _check_room(state, (command.partitions - have) * topic.replication_factor)
+            check_room(state, placeable_brokers(state), (command.partitions - have) * topic.replication_factor)
 
 
 def _alter_group(state: ClusterState, command: AlterGroup) -> None:

@@ -80,6 +80,12 @@ class PeerConnection(asyncio.BufferedProtocol):
         return str(Address(*name[:2])) if name else ""
 
     @property
+    def host(self) -> str:
+        """The host of the other side; empty when it is gone."""
+        name = None if self._transport is None else self._transport.get_extra_info("peername")
+        return str(name[0]) if name else ""
+
+    @property
     def is_encrypted(self) -> bool:
         return self._transport is not None and self._transport.get_extra_info("ssl_object") is not None
 

@@ -14,6 +14,8 @@ Where the nodes share a join secret and a link is not encrypted, both sides prov
 else is said: the hello has a nonce, the first welcome is a challenge with another nonce and the proof of the answering
 node, and the dialling node sends its own proof, to which the second welcome is the decision.
 
+The hello ends with the election timeout of its node: a new leader waits for leases of a node with a longer one.
+
 The welcome also says whether the answering node is part of a cluster. Nodes that found one ask for that first.
 
 The versions in both frames are cluster versions (`types/version`), of which a link speaks the highest that
@@ -41,6 +43,8 @@ _MAGIC = b"FLTP"
 _HELLO = struct.Struct(">4sHH16sQQQ")
 #: After it: the number of the data directory, the cluster's id, the starts of the directory.
 _HELLO_MORE = struct.Struct(">Q16sQ")
+#: After it and the nonce, if there is one: the election timeout. Earlier programs do not send it and ignore it.
+_ELECTION_MS = struct.Struct(">I")
 # magic, decision, version chosen (of REFUSED_VERSION: that of the cluster), sender.
 _WELCOME = struct.Struct(">4sHHQ")
 #: After it: the number of the data directory, the cluster's id, the standing.
@@ -112,6 +116,8 @@ class PeerHello:
     starts: int = 0
     #: For the proof of the answering node; empty: this node has no join secret.
     nonce: bytes = b""
+    #: The election timeout of the sender; 0: it does not say.
+    election_ms: int = 0
 
     @property
     def versions(self) -> VersionRange:
@@ -153,6 +159,8 @@ class Introduction:
     data: int = 0
     starts: int = 0
     cluster_id: bytes = NO_CLUSTER_ID
+    #: The election timeout; 0: nobody needs to know.
+    election_ms: int = 0
     #: As far as this node knows; 0: not at all.
     cluster_version: int = 0
     is_in_cluster: bool = False
@@ -169,7 +177,14 @@ class Introduction:
     def hello(self, to: NodeId) -> PeerHello:
         nonce = b"" if self.secret is None else self.secret.nonce()
         own = (self.cluster, self.node, to, self.process)
-        return PeerHello(*own, data=self.data, cluster_id=self.cluster_id, starts=self.starts, nonce=nonce)
+        return PeerHello(
+            *own,
+            data=self.data,
+            cluster_id=self.cluster_id,
+            starts=self.starts,
+            nonce=nonce,
+            election_ms=self.election_ms,
+        )
 
     def challenge(self, hello: bytes) -> PeerWelcome:
         """The answer to the bytes of a hello."""
@@ -203,7 +218,12 @@ def encode_hello(hello: PeerHello) -> bytes:
     head = _HELLO.pack(
         _MAGIC, hello.version_min, hello.version_max, hello.cluster, hello.sender, hello.to, hello.process
     )
-    return head + _HELLO_MORE.pack(hello.data, hello.cluster_id, hello.starts) + hello.nonce
+    return (
+        head
+        + _HELLO_MORE.pack(hello.data, hello.cluster_id, hello.starts)
+        + hello.nonce
+        + _ELECTION_MS.pack(hello.election_ms)
+    )
 
 
 def decode_hello(frame: Buffer) -> PeerHello:
@@ -211,8 +231,11 @@ def decode_hello(frame: Buffer) -> PeerHello:
         raise HandshakeError("not a hello")
     _, version_min, version_max, cluster, sender, to, process = _HELLO.unpack_from(frame)
     data, cluster_id, starts = _HELLO_MORE.unpack_from(frame, _HELLO.size)
-    nonce = _rest(frame, _HELLO.size + _HELLO_MORE.size, NONCE_BYTES)
-    return PeerHello(cluster, sender, to, process, version_min, version_max, data, cluster_id, starts, nonce)
+    known = _HELLO.size + _HELLO_MORE.size
+    nonce = _rest(frame, known, NONCE_BYTES)
+    told = _rest(frame, known + len(nonce), _ELECTION_MS.size)
+    own = (cluster, sender, to, process, version_min, version_max, data, cluster_id, starts, nonce)
+    return PeerHello(*own, election_ms=int.from_bytes(told, "big"))
 
 
 def encode_welcome(welcome: PeerWelcome) -> bytes:

@@ -103,6 +103,11 @@ class PeerLink:
         return self._connection is not None and self._connection.is_open and not self._connection.is_closed
 
     @property
+    def host(self) -> str:
+        """The address of the peer's host, as the newest connection has it; empty: there is none."""
+        return "" if self._connection is None else self._connection.host
+
+    @property
     def version(self) -> int:
         """Which both nodes speak; 0: the link is not open."""
         return self.answer.version if self.answer is not None and self.is_open else 0

@@ -113,6 +113,7 @@ class PeerNetwork:
         """Adds a node, or moves its address. It is accepted if it agrees with what is known of it."""
         assert peer != self.node
         self._server.expect(peer, known or KnownPeer())
+        self._server.found(peer, address.host)
         link = self._links.get(peer)
         if link is not None:
             link.move(address)
@@ -131,6 +132,11 @@ class PeerNetwork:
     def versions_of(self, peer: NodeId) -> VersionRange | None:
         """The cluster versions that a peer supports; None: it is not up."""
         return self._server.versions_of(peer) if peer in self._up else None
+
+    @property
+    def election_timeouts(self) -> Mapping[NodeId, int]:
+        """What peers have said of their election timeouts, in ms, also those that cannot be reached now."""
+        return self._server.election_timeouts
 
     def answers(self) -> dict[NodeId, PeerWelcome | None]:
         """What each peer said to the newest hello; None: it cannot be reached."""
@@ -206,9 +212,8 @@ class PeerNetwork:
 
     # What links and the server report.
 
-    def received(self, messages: list[tuple[GroupId, Message]]) -> None:
-        if self._events is not None:
-            self._events.receive(messages)
+    def received(self, messages: list[tuple[GroupId, Message]]) -> bool:
+        return self._events is None or self._events.receive(messages)
 
     def clock_heard(self, peer: NodeId, wall_ms: int) -> None:
         if self._clock_heard is not None:
@@ -219,6 +224,8 @@ class PeerNetwork:
             self._events.peer_room(peer, room)
 
     def link_opened(self, peer: NodeId) -> None:
+        # Its address may have been a name.
+        self._server.found(peer, self._links[peer].host)
         self._send_clock(self._links[peer])
         self._update_up(peer)
 

@@ -3,15 +3,14 @@
 A connection may send messages only after its PeerHello was accepted. There is at most one per peer: the
 same process dialling again replaces its own old connection; another process with the same id is
 refused while the first is alive. Connections without a handshake are few and short-lived, and their
-frames may not be longer than a handshake. When they are too many, the address with the most of them loses its oldest:
-a node that dials finds a place, whoever else does.
+frames may not be longer than a handshake. When they are too many, the address with the most of them loses its oldest,
+and places are kept for the addresses of members: a node that dials finds a place, whoever else does.
 
 With TLS a connection begins with its handshake, in which both sides show certificates; then the certificate of the
 other side must be that of the node that its PeerHello names.
 """
 
 import asyncio
-from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,6 +36,7 @@ from flotilla.peers.handshake import (
     judge_data,
 )
 from flotilla.raft.messages import Message
+from flotilla.security.handshake_places import given_up
 from flotilla.security.node_tls import PeerTls
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
@@ -48,7 +48,8 @@ _REFUSALS_MAX = 64
 
 
 class PeerServerOwner(Protocol):
-    def received(self, messages: list[tuple[GroupId, Message]]) -> None: ...
+    def received(self, messages: list[tuple[GroupId, Message]]) -> bool:
+        """False: one of them is forged, and the connection is cut."""
 
     def clock_heard(self, peer: NodeId, wall_ms: int) -> None:
         """The reading of a peer's wall clock."""
@@ -69,7 +70,7 @@ class PeerServerCounters:
     accepted: int = 0
     #: Handshakes refused, or not handshakes at all.
     refused: int = 0
-    #: Connections cut because a frame could not be decoded or had another sender or target.
+    #: Connections cut because a frame could not be decoded, had another sender or target, or was forged.
     damaged: int = 0
     received_frames: int = 0
     received_bytes: int = 0
@@ -79,13 +80,15 @@ class PeerServer:
     def __init__(self, own: Introduction, owner: PeerServerOwner, tls: PeerTls | None = None) -> None:
         self.counters = PeerServerCounters()
         self._tls = tls
-        self._acceptor = None if tls is None else tls.acceptor(self._handshake_failed)
+        self._acceptor = None if tls is None else tls.acceptor(self._handshake_failed, self._is_member)
         self._own = own
         self._owner = owner
         #: The nodes that are accepted; the same as the links.
         self.members: dict[NodeId, KnownPeer] = {}
         #: The nodes that the cluster has removed for good.
         self._removed: dict[NodeId, None] = {}
+        #: Where each of them is, or was when it was last heard of.
+        self._hosts: dict[NodeId, str] = {}
         #: Connections before their handshake.
         self._strangers: dict[PeerConnection, None] = {}
         #: Those among them that were asked for the join secret, with the bytes of their hello and the challenge.
@@ -95,6 +98,8 @@ class PeerServer:
         self._names: dict[PeerConnection, NodeId] = {}
         #: Refused nodes since they were last accepted, with the reason.
         self._refusals: dict[NodeId, str] = {}
+        #: What members have said of their election timeout, also those that are cut off now.
+        self.election_timeouts: dict[NodeId, int] = {}
         #: Why TLS handshakes have failed.
         self._failed_handshakes: dict[str, None] = {}
         self._listener: asyncio.Server | None = None
@@ -138,9 +143,19 @@ class PeerServer:
             if decision != ACCEPTED:
                 present[0].cut(DECISION_TEXT[decision])
 
+    def found(self, peer: NodeId, host: str) -> None:
+        """A member is at this host."""
+        if host:
+            self._hosts[peer] = host
+
+    def _is_member(self, host: str) -> bool:
+        return host in self._hosts.values()
+
     def remove(self, peer: NodeId, *, for_good: bool) -> None:
         """The peer is not a member any more; `for_good`: the cluster has removed it."""
         self.members.pop(peer, None)
+        self._hosts.pop(peer, None)
+        self.election_timeouts.pop(peer, None)
         if for_good:
             self._removed[peer] = None
         if peer in self._accepted:
@@ -160,9 +175,11 @@ class PeerServer:
     def connection_made(self, connection: PeerConnection) -> None:
         self._strangers[connection] = None
         if len(self._strangers) > PEER_HANDSHAKE_COUNT_MAX:
-            hosts = {stranger: stranger.remote.rpartition(":")[0] for stranger in self._strangers}
-            [(busiest, _)] = Counter(hosts.values()).most_common(1)
-            next(stranger for stranger in hosts if hosts[stranger] == busiest).cut("too many handshakes at once")
+            hosts = {stranger: stranger.host for stranger in self._strangers}
+            stranger = given_up(hosts, self._is_member)
+            # Its end is reported later, and it counts no more: many may come in one turn of the loop.
+            del self._strangers[stranger]
+            stranger.cut("too many handshakes at once")
 
     def frame_received(self, connection: PeerConnection, frame: Buffer) -> None:
         if not connection.is_open:
@@ -185,7 +202,11 @@ class PeerServer:
             self.counters.damaged += 1
             connection.cut(str(error))
             return
-        self._owner.received(messages)
+        if not self._owner.received(messages):
+            reason = "sent a term that no election can have reached"
+            self.counters.damaged += 1
+            connection.cut(reason)
+            self._refused(connection, peer, reason)
 
     def _check_ends(self, peer: NodeId, sender: NodeId, to: NodeId) -> None:
         if sender != peer or to != self._own.node:
@@ -272,6 +293,12 @@ class PeerServer:
         self._failed_handshakes.clear()
         del self._strangers[connection]
         self._names[connection] = hello.sender
+        self.found(hello.sender, connection.host)
+        if hello.election_ms:
+            self.election_timeouts[hello.sender] = hello.election_ms
+        else:
+            # An earlier program, which may have another one by now.
+            self.election_timeouts.pop(hello.sender, None)
         replaced = self._accepted.get(hello.sender)
         self._accepted[hello.sender] = (connection, hello)
         if replaced is None:

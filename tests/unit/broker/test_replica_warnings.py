@@ -2,6 +2,7 @@
 
 from flotilla.broker.catalog import METADATA_GROUP
 from flotilla.types.ids import NodeId
+from flotilla.types.operations import CreateTopic
 from flotilla.types.operations.cluster import (
     REPLICA_BEHIND,
     REPLICA_DOWN,
@@ -52,8 +53,7 @@ def test_a_single_node_lacks_nothing_that_it_could_have() -> None:
 def test_a_partition_with_too_few_replicas_is_named_by_its_leader_until_it_has_them() -> None:
     fleet = Fleet(3)
     fleet.isolate(3)
-    fleet.wait(lambda: len(fleet.controller().catalog.brokers()) == 2)
-    fleet.create("t", 2)
+    fleet.wait(lambda: fleet.controller().call(CreateTopic("t", 2)).code == "TopicReply")
     fleet.advance(2_000)
     missing = [warning for warning in warnings(fleet) if warning.code == UNDER_REPLICATED]
     assert sorted(name for warning in missing for name in warning.partitions) == ["t/0", "t/1"]

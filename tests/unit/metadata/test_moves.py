@@ -2,11 +2,13 @@
 
 import pytest
 
-from flotilla.metadata.commands import ConfirmRemoved, RemoveBroker
+from flotilla.metadata import move_rules
+from flotilla.metadata.commands import ConfirmRemoved, RemoveBroker, SetClusterVersion
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
 from flotilla.metadata.queries import AssignmentsTo, TombstonesFor
 from flotilla.metadata.values import Partition
-from flotilla.types.errors import ConfigurationChangeError, UnavailableError
+from flotilla.types.errors import ConfigurationChangeError, OverloadedError, UnavailableError
+from flotilla.types.version import RESIZE_BOUNDED
 from tests.unit.metadata.entries import Log, cluster, register
 
 GROUP = 16
@@ -134,6 +136,24 @@ def test_another_replication_factor_plans_the_moves(factor, expected):
     assert topic.replication_factor == factor
     assert topic.partitions[0].wanted == expected
     assert topic.partitions[0].replicas == (1, 2, 3)
+
+
+def test_a_larger_factor_whose_replicas_would_be_too_many_is_refused(monkeypatch):
+    monkeypatch.setattr(move_rules, "NODE_REPLICA_COUNT_MAX", 4)
+    log = cluster(3)
+    log.create("t", 5, 1)
+    # As nodes of an earlier program do, which know no better.
+    assert log.machine.state.cluster_version < RESIZE_BOUNDED
+    assert log.command(ResizeTopic("t", 3, 100)).replication_factor == 3
+    log = cluster(3)
+    log.command(SetClusterVersion(RESIZE_BOUNDED, (1, 2, 3), 1))
+    log.create("t", 5, 1)
+    refused = log.command(ResizeTopic("t", 3, 100))
+    assert isinstance(refused, OverloadedError)
+    assert "3 brokers hold 5 replicas; with 10 more" in str(refused)
+    assert log.command(ResizeTopic("t", 2, 100)).replication_factor == 2
+    # Nothing is added, although there would be no room for it.
+    assert log.command(ResizeTopic("t", 1, 100)).replication_factor == 1
 
 
 def test_replicas_that_are_still_being_removed_come_back_later():

@@ -52,9 +52,10 @@ class Recorder:
         self.refusals: list[tuple[str, int, str]] = []
         self._news = asyncio.Event()
 
-    def receive(self, messages: list[tuple[int, Message]]) -> None:
+    def receive(self, messages: list[tuple[int, Message]]) -> bool:
         self.messages += messages
         self._news.set()
+        return True
 
     def peer_up(self, peer: int) -> None:
         self.changes.append(("up", peer))
@@ -148,8 +149,9 @@ class BarePeer:
         self.writer = writer
 
     @classmethod
-    async def dial(cls, address: Address) -> "BarePeer":
-        return cls(*await asyncio.open_connection(*address))
+    async def dial(cls, address: Address, host: str = "") -> "BarePeer":
+        """From this host; by default from that of the nodes."""
+        return cls(*await asyncio.open_connection(*address, local_addr=(host, 0) if host else None))
 
     def write_frame(self, body: bytes) -> None:
         self.writer.write(frame_header(len(body)) + body)

@@ -1,6 +1,7 @@
 """Peers that lie, send garbage, fall silent or stop reading: each costs a connection, none costs the node."""
 
 import asyncio
+import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from flotilla.codec.frames import frame_header
 from flotilla.codec.peer.frames import encode_frame
 from flotilla.peers import handshake
-from flotilla.peers.connection import PING
+from flotilla.peers.connection import PING, PeerConnection
 from flotilla.peers.handshake import PeerHello, PeerWelcome, encode_hello
 from flotilla.peers.network import PeerNetwork
 from flotilla.raft.messages import Heartbeat
@@ -156,6 +157,74 @@ def test_strangers_are_few() -> None:
         assert (await crowd[-1].introduce(HELLO)).decision == handshake.ACCEPTED, "a node that dials finds a place"
         for peer in crowd:
             peer.close()
+
+    run(scenario)
+
+
+def test_strangers_that_come_in_one_turn_of_the_loop_are_few_too() -> None:
+    async def scenario() -> None:
+        one, _ = await started()
+        crowd = [PeerConnection(one._server) for _ in range(PEER_HANDSHAKE_COUNT_MAX + 5)]
+        for connection in crowd:
+            one._server.connection_made(connection)
+        assert [connection.is_closed for connection in crowd] == [True] * 5 + [False] * PEER_HANDSHAKE_COUNT_MAX
+
+    run(scenario)
+
+
+def elsewhere(number: int) -> str:
+    """A host where no node is."""
+    return f"127.1.{number // 250}.{number % 250 + 1}"
+
+
+def test_a_member_keeps_its_place_whatever_comes_from_elsewhere() -> None:
+    async def scenario() -> None:
+        one, _ = await started()
+        member = await BarePeer.dial(one.address)
+        crowd = [await BarePeer.dial(one.address, elsewhere(number)) for number in range(2 * PEER_HANDSHAKE_COUNT_MAX)]
+        for peer in crowd[: PEER_HANDSHAKE_COUNT_MAX + 1]:
+            await peer.wait_cut()
+        assert (await member.introduce(HELLO)).decision == handshake.ACCEPTED
+        for peer in (member, *crowd):
+            peer.close()
+
+    run(scenario)
+
+
+def test_a_node_that_returns_is_up_during_a_flood_of_handshakes() -> None:
+    async def scenario() -> None:
+        one, events, two, _ = await pair()
+        crowd: list[socket.socket] = []
+
+        async def flood() -> None:
+            while True:
+                # Many in one turn of the loop, each from a host of its own, and none says anything.
+                for _ in range(50):
+                    stranger = socket.socket()
+                    stranger.setblocking(False)
+                    stranger.bind((elsewhere(len(crowd) % 5_000), 0))
+                    stranger.connect_ex(one.address)
+                    crowd.append(stranger)
+                for gone in crowd[:-500]:
+                    gone.close()
+                await asyncio.sleep(0.001)
+
+        flooding = asyncio.ensure_future(flood())
+        try:
+            while len(crowd) < 10 * PEER_HANDSHAKE_COUNT_MAX:
+                await asyncio.sleep(0.001)
+            two.close()
+            await events.wait_change("down", 2)
+            events.changes.clear()
+            back = network(2, {1: one.address}, listen=two.address, seed=1)
+            await back.start(Recorder())
+            async with asyncio.timeout(10):
+                await events.wait_change("up", 2)
+            assert not flooding.done()
+        finally:
+            flooding.cancel()
+            for stranger in crowd:
+                stranger.close()
 
     run(scenario)
 

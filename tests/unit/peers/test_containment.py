@@ -117,6 +117,9 @@ class SilentTransport(asyncio.Transport):
     def abort(self) -> None:
         """Does not report the end."""
 
+    def close(self) -> None:
+        """Neither does this."""
+
 
 def test_a_dial_that_succeeds_as_its_time_runs_out_is_forgotten_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No check comes here: the dial itself must notice."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from flotilla.peers import handshake
 from flotilla.peers.handshake import Introduction, KnownPeer, PeerHello, PeerWelcome, judge
+from flotilla.security.join_secret import NONCE_BYTES
 from flotilla.types.version import CLUSTER_VERSION_MAX
 
 CLUSTER = b"0123456789abcdef"
@@ -113,3 +114,18 @@ def test_garbage_is_no_handshake(data: bytes) -> None:
             decode(b"G" + data)
         with pytest.raises(handshake.HandshakeError):
             decode(b"FLTP" + data[:8])
+
+
+@pytest.mark.parametrize("nonce", [b"", bytes(range(NONCE_BYTES))])
+def test_the_election_timeout_ends_the_hello_and_earlier_programs_say_none(nonce: bytes) -> None:
+    hello = replace(GOOD, nonce=nonce, election_ms=60_000)
+    frame = handshake.encode_hello(hello)
+    for more in (b"", b"m", b"more", b"even more"):
+        assert handshake.decode_hello(frame + more) == hello
+    assert handshake.decode_hello(frame[:-4]) == replace(hello, election_ms=0)
+    own = replace(OWN, election_ms=1_500)
+    assert handshake.decode_hello(handshake.encode_hello(own.hello(2))).election_ms == 1_500
+    # Where an earlier program looks for a nonce, it finds that one or none.
+    known = len(frame) - 4 - len(nonce)
+    assert frame[known : known + NONCE_BYTES][: len(nonce)] == nonce
+    assert nonce or len(frame) - known < NONCE_BYTES

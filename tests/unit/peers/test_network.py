@@ -162,3 +162,30 @@ def test_nodes_tell_each_other_their_clocks_before_anything_else_and_again() -> 
         assert events_one.changes == [("up", 2)]
 
     run(scenario)
+
+
+def test_the_election_timeout_of_a_peer_is_known_as_long_as_it_is_a_member() -> None:
+    async def scenario() -> None:
+        one, two = network(1, {}), network(2, {})
+        one.own.election_ms, two.own.election_ms = 1_000, 10_000
+        events_one, events_two = Recorder(), Recorder()
+        await one.start(events_one)
+        await two.start(events_two)
+        one.add_peer(2, two.address)
+        two.add_peer(1, one.address)
+        await events_one.wait_change("up", 2)
+        assert one.election_timeouts == {2: 10_000}
+        assert two.election_timeouts == {1: 1_000}
+        address = two.address
+        two.close()
+        await events_one.wait_change("down", 2)
+        assert one.election_timeouts == {2: 10_000}, "it may lead, cut off"
+        again, events_again = network(2, {1: one.address}, listen=address, seed=1), Recorder()
+        events_one.changes.clear()
+        await again.start(events_again)
+        await events_one.wait_change("up", 2)
+        assert one.election_timeouts == {}, "that program does not say"
+        one.remove_peer(2)
+        assert one.election_timeouts == {}
+
+    run(scenario)

@@ -61,6 +61,8 @@ class Hosting:
         self._options = options
         self._queues = queues
         self._opener = BatchOpener(outside)
+        #: Of fetches with a filter, so that they do not hold up producers.
+        self._fetch_opener = BatchOpener(outside)
         #: Records stored for producers, by topic.
         self.produced: dict[str, int] = {}
         self._decisions = Decisions(catalog.transactions, catalog.forward, self.produced)
@@ -181,6 +183,7 @@ class Hosting:
             self._decisions,
             self._is_informed,
             self._opener,
+            self._fetch_opener,
         )
         if place.wanted[0] == self._node and replica.raft.leader == NO_NODE:
             self._campaign(group, CAMPAIGNS_MAX)

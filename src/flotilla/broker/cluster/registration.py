@@ -15,6 +15,8 @@ from flotilla.broker.addresses import is_address
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.cluster.balance import LeaderBalance
 from flotilla.broker.cluster.controller import ClusterMembers
+from flotilla.broker.cluster.election_timeouts import ElectionTimeouts
+from flotilla.broker.cluster.founders import FounderWait
 from flotilla.broker.cluster.group_expiry import GroupExpiry
 from flotilla.broker.cluster.hosting import Hosting
 from flotilla.broker.cluster.move_plans import MovePlans
@@ -60,7 +62,7 @@ class Membership:
         elsewhere: Elsewhere,
         random: Random,
         move_bytes_per_second: int = MOVE_BYTES_PER_SECOND,
-        grace_ms: int = Timing().grace_ms,
+        election_timeout_ms: int = Timing().election_timeout_ms,
     ) -> None:
         self._node = node
         #: This node's registration, its labels and the number of its data directory; known once its listeners are open.
@@ -79,13 +81,14 @@ class Membership:
         self.schedule_runs = ScheduleRuns(catalog, consensus, outside, elsewhere)
         self.group_expiry = GroupExpiry(catalog, consensus, outside, elsewhere)
         self.schedules = Schedules(catalog, consensus, outside, elsewhere, self.schedule_runs)
+        self.election_timeouts = ElectionTimeouts(node, election_timeout_ms, catalog, outside)
         queues = QueuePorts(
             consensus,
             outside,
             random,
             elsewhere,
             BatchCache(),
-            grace_ms,
+            self.election_timeouts.grace_ms,
             self.queue_polls.began,
             self.queue_polls.ended,
         )
@@ -94,6 +97,7 @@ class Membership:
         hosts = self._hosting.hosts
         self.moves = ReplicaMoves(node, catalog, consensus, outside, hosts, move_bytes_per_second)
         self.plans = MovePlans(catalog, outside)
+        self.founders = FounderWait(catalog, outside)
         self.members = ClusterMembers(node, catalog, consensus, outside, self.plans)
         self.members.connect = self._connect
         self._is_reconcile_due = False
@@ -143,6 +147,7 @@ class Membership:
 
     def reconcile(self) -> None:
         self._is_reconcile_due = False
+        self.founders.look()
         self.reconciled_index = self._catalog.machine.applied
         self._connect()
         if self._catalog.cluster_id:
@@ -179,6 +184,7 @@ class Membership:
             self.streams.check,
             self.schedule_runs.look,
             self.group_expiry.check,
+            self.election_timeouts.check,
             lambda: self._balance.check(self.hosts),
         ]
         if replica.is_serving():

@@ -1,12 +1,14 @@
 """Operations on topics and group settings, and the metadata that clients ask for first.
 
 The metadata's leader makes changes; any node describes what it knows. Names, counts and settings are checked before
-anything is proposed, by the same rules as in the state machine.
+anything is proposed, by the same rules as in the state machine. New partitions wait for the nodes that founded the
+cluster (`founders`).
 """
 
 from dataclasses import asdict
 
 from flotilla.broker.catalog import Catalog
+from flotilla.broker.cluster.founders import FounderWait
 from flotilla.broker.metadata_reads import MetadataReads
 from flotilla.broker.ports import Cancel, Done, Outside
 from flotilla.metadata import commands
@@ -23,11 +25,19 @@ from flotilla.types.version import TOPIC_OWNERS
 
 
 class Topics:
-    def __init__(self, settings: NodeSettings, catalog: Catalog, outside: Outside, reads: MetadataReads) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        catalog: Catalog,
+        outside: Outside,
+        reads: MetadataReads,
+        founders: FounderWait,
+    ) -> None:
         self._settings = settings
         self._catalog = catalog
         self._outside = outside
         self._reads = reads
+        self._founders = founders
 
     def get_metadata(self, request: GetMetadata, done: Done) -> Cancel | None:
         if not request.is_linearizable:
@@ -60,6 +70,7 @@ class Topics:
         creations = [self._creation(CreateTopic(name, owner=owner)) for name in missing]
         for creation in creations:
             self._catalog.check(creation)
+        self._founders.check(self._settings.default_replication_factor, is_exact=False)
         for creation in creations:
             self._catalog.forward(creation)
         return UnavailableError(f"the topic {missing[0]!r} is being created")
@@ -78,8 +89,12 @@ class Topics:
         return commands.CreateOwnedTopic(**asdict(creation), owner=request.owner)
 
     def create_topic(self, request: CreateTopic, done: Done) -> None:
+        self._catalog.leading()
         self._check_brokers(request.replication_factor)
-        self._propose(self._creation(request), done)
+        creation = self._creation(request)
+        self._catalog.check(creation)
+        self._founders.check(creation.replication_factor, is_exact=request.replication_factor > 0)
+        self._propose(creation, done)
 
     def _check_brokers(self, replication_factor: int) -> None:
         """A replication factor that was asked for by name is kept or refused. Founders count before they register."""
@@ -102,6 +117,11 @@ class Topics:
             partitions=request.partitions,
             now_ms=self._outside.now_ms(),
         )
+        self._catalog.leading()
+        topic = self._catalog.topic(request.topic)
+        if request.partitions > len(topic.partitions):
+            self._catalog.check(command)
+            self._founders.check(topic.replication_factor, is_exact=False)
         self._propose(command, done)
 
     def _resize(self, request: AlterTopic, done: Done) -> None:

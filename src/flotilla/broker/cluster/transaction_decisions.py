@@ -41,7 +41,7 @@ class TransactionDecisions:
                 transaction_id=request.transaction_id,
                 application_id=request.application_id,
                 version=request.version,
-                groups=self._groups(request.partitions),
+                groups=self._groups(request),
                 is_commit=True,
                 begun_ms=request.begun_ms,
                 owner=request.owner,
@@ -106,14 +106,13 @@ class TransactionDecisions:
         self._catalog.propose(command, answered)
 
     def _together(self, request: CommitTransaction) -> CommitTogether:
-        """Raises NotFoundError and InvalidArgumentError."""
-        # Not `_groups` of all, which drops repetitions: members refer to places in this list.
-        groups = [self._groups([partition])[0] for partition in request.partitions]
+        """Raises NotFoundError, TopicReplacedError and InvalidArgumentError."""
+        groups = self._places(request)
         members = []
         for transaction_id, places in request.members:
-            if any(place >= len(groups) for place in places):
+            if any(place >= len(request.partitions) for place in places):
                 raise InvalidArgumentError(f"transaction {transaction_id} names a partition that is not in the list")
-            members.append((transaction_id, tuple([groups[place] for place in places])))
+            members.append((transaction_id, tuple([groups[place] for place in places]) if groups else ()))
         return CommitTogether(
             request.transaction_id,
             request.application_id,
@@ -124,16 +123,29 @@ class TransactionDecisions:
             self._outside.now_ms(),
         )
 
-    def _groups(self, partitions: list[tuple[str, int]]) -> tuple[GroupId, ...]:
-        """Raises NotFoundError."""
+    def _groups(self, request: CommitTransaction) -> tuple[GroupId, ...]:
+        return tuple(dict.fromkeys(self._places(request)))
+
+    def _places(self, request: CommitTransaction) -> list[GroupId]:
+        """The group of each partition. Raises NotFoundError, TopicReplacedError and InvalidArgumentError.
+
+        None if it is decided already: that decision stands, whatever has become of the topics.
+        """
         self._catalog.leading()
-        groups: dict[GroupId, None] = {}
-        for name, number in partitions:
+        topic_ids = request.topic_ids or [0] * len(request.partitions)
+        if len(topic_ids) != len(request.partitions):
+            raise InvalidArgumentError("a commit has the topic id of each of its partitions, or of none")
+        if self._catalog.transactions().get(request.transaction_id) is not None:
+            return []
+        groups = []
+        for (name, number), topic_id in zip(request.partitions, topic_ids, strict=True):
             topic = self._catalog.topic(name)
+            if topic_id:
+                self._catalog.check_topic(name, topic_id)
             if not 0 <= number < len(topic.partitions):
                 raise NotFoundError(f"topic {name!r} has no partition {number}")
-            groups[topic.partitions[number].group] = None
-        return tuple(groups)
+            groups.append(topic.partitions[number].group)
+        return groups
 
     def _decide(self, command: DecideTransaction | CommitTogether, done: Done) -> None:
         is_commit = isinstance(command, CommitTogether) or command.is_commit

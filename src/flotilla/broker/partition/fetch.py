@@ -13,6 +13,7 @@ from flotilla.broker.log_reads import read_batches
 from flotilla.broker.partition.filtered_fetches import FilteredFetches
 from flotilla.broker.partition.follower_reads import FollowerReads
 from flotilla.broker.partition.long_polls import LongPolls
+from flotilla.broker.partition.opening import BatchOpener
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
 from flotilla.codec.batch.header import parse_header
 from flotilla.partition.queries import DescribePartition
@@ -20,11 +21,18 @@ from flotilla.partition.state.machine import PartitionMachine
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
 from flotilla.types.errors import CorruptionError, FlotillaError, NotLeaderError, ReplicaBehindError
-from flotilla.types.filters import checked_filter
+from flotilla.types.filters import NO_FILTER, MessageFilter, checked_filter
 from flotilla.types.operations import Fetch, Fetched
 
 #: How long a replica may take to reach the leader's read index.
 CONFIRM_MS_MAX = 5_000
+
+
+def _filter_of(request: Fetch) -> MessageFilter:
+    """Raises InvalidArgumentError."""
+    if not (request.types or request.headers or request.contains) and request.key is None:
+        return NO_FILTER
+    return checked_filter(request.types, request.headers, request.key, request.contains)
 
 
 class _Confirming:
@@ -48,6 +56,7 @@ class Fetches:
         outside: Outside,
         check_leading: Callable[[], None],
         explain: Callable[[object], FlotillaError],
+        opener: BatchOpener,
     ) -> None:
         """`check_leading` raises NotLeaderError where only a leader may answer."""
         self._replica = replica
@@ -59,7 +68,7 @@ class Fetches:
         self._follower = FollowerReads(replica, consensus, outside)
         self._loads = LogLoads(consensus, outside)
         self._polls = LongPolls(outside, self._answer)
-        self._filtered = FilteredFetches(outside, self._polls, self._loads, self._read_if_there, explain)
+        self._filtered = FilteredFetches(outside, self._polls, self._loads, self._read_if_there, explain, opener)
         self._confirming: dict[_Confirming, None] = {}
         self._is_wake_due = False
 
@@ -67,7 +76,7 @@ class Fetches:
         return len(self._polls.parked) + len(self._filtered) + len(self._confirming)
 
     def fetch(self, request: Fetch, done: Done) -> Cancel | None:
-        checked_filter(request.types, request.headers)
+        _filter_of(request)
         self._admit(request)
         if request.is_linearizable:
             return self._confirm(request, done)
@@ -119,8 +128,8 @@ class Fetches:
     # Answers.
 
     def _serve(self, request: Fetch, done: Done) -> Cancel | None:
-        if request.types or request.headers:
-            return self._filtered.fetch(request, checked_filter(request.types, request.headers), done)
+        if not (wanted := _filter_of(request)).takes_all:
+            return self._filtered.fetch(request, wanted, done)
         if self._has_to_wait(request):
             return self._polls.park(request, done)
         done(self._read(request))

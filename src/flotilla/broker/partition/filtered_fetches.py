@@ -1,8 +1,9 @@
 """Fetches with a filter: only matching records are sent, and a long poll looks on until one matches.
 
-One look takes in a bounded number of records and yields to the loop. The answer says how far it has looked, so a reader
-goes on from there although nothing matched. At the end of the log a look waits for records, like any other fetch; it
-answers when its time is over, with what it has reached.
+One look takes in a bounded number of records, opens a bounded number of bytes of compressed batches, and yields to the
+loop. A batch that opens to more is looked into on another thread, one at a time. The answer says how far it has looked,
+so a reader goes on from there although nothing matched. At the end of the log a look waits for records, like any other
+fetch; it answers when its time is over, with what it has reached.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,13 +13,16 @@ from typing import Final
 
 from flotilla.broker.log_loads import LogLoads
 from flotilla.broker.partition.long_polls import WAIT_MS_MAX, LongPolls
+from flotilla.broker.partition.opening import BatchOpener
 from flotilla.broker.ports import Cancel, Done, Outside
+from flotilla.codec.batch.columns import leading, opened_bytes
 from flotilla.codec.batch.cut import cut_columns
 from flotilla.codec.batch.matching import matching
 from flotilla.codec.batch.view import BatchView
-from flotilla.types.errors import CorruptionError, FlotillaError, InvalidArgumentError
+from flotilla.types.errors import CorruptionError, FlotillaError, InvalidArgumentError, UnknownError
 from flotilla.types.filters import MessageFilter
 from flotilla.types.ids import Offset
+from flotilla.types.limits import ENTRY_BYTES_MAX, OPENING_TURN_BYTES_MAX
 from flotilla.types.operations import Fetch, Fetched
 
 #: Records that one look takes in.
@@ -53,6 +57,7 @@ class FilteredFetches:
         loads: LogLoads,
         read: Callable[[Fetch], Fetched | None],
         explain: Callable[[object], FlotillaError],
+        opener: BatchOpener,
     ) -> None:
         """`read` returns stored batches from the offset on; None: there is nothing to read there yet."""
         self._outside = outside
@@ -60,6 +65,7 @@ class FilteredFetches:
         self._loads = loads
         self._read = read
         self._explain = explain
+        self._opener = opener
         self._looking: dict[_Looking, None] = {}
 
     def __len__(self) -> int:
@@ -89,18 +95,48 @@ class FilteredFetches:
         request = looking.request
         left_ms = looking.due_ms - self._outside.steady_ms()
         stored = self._read(replace(request, max_bytes=min(request.max_bytes, _READ_BYTES_MAX), wait_ms=left_ms))
-        if stored is not None:
-            found = pick(stored, request, looking.wanted)
-            if found.batches or left_ms <= 0:
-                self._end(looking, found)
-                return None
-            has_moved = found.reached > request.offset
-            request.offset = found.reached
-            if has_moved and found.reached < found.next_offset:
-                return self._outside.later(0, partial(self._look_again, looking))
+        if stored is None:
+            return self._park(looking, left_ms)
+        if stored.batches and opened_bytes(stored.batches[0], ENTRY_BYTES_MAX) > OPENING_TURN_BYTES_MAX:
+            self._opener.wait_turn(partial(self._look_aside, looking, stored))
+            # What it finds is dropped when the fetch has ended.
+            return _nothing
+        return self._take(looking, pick(stored, request, looking.wanted))
+
+    def _take(self, looking: _Looking, found: Fetched) -> Cancel | None:
+        """The same, of what a look has found."""
+        request = looking.request
+        left_ms = looking.due_ms - self._outside.steady_ms()
+        if found.batches or left_ms <= 0:
+            self._end(looking, found)
+            return None
+        has_moved = found.reached > request.offset
+        request.offset = found.reached
+        if has_moved and found.reached < found.next_offset:
+            return self._outside.later(0, partial(self._look_again, looking))
+        return self._park(looking, left_ms)
+
+    def _park(self, looking: _Looking, left_ms: int) -> Cancel:
         looking.is_parked = True
-        request.wait_ms = left_ms
-        return self._polls.park(request, partial(self._end, looking), partial(self._look_again, looking))
+        looking.request.wait_ms = left_ms
+        return self._polls.park(looking.request, partial(self._end, looking), partial(self._look_again, looking))
+
+    def _look_aside(self, looking: _Looking, stored: Fetched) -> None:
+        if looking not in self._looking:
+            self._opener.end_turn()
+            return
+        aside = _Aside(stored, looking.request, looking.wanted)
+        self._outside.aside(aside.pick, partial(self._looked_aside, looking, aside))
+
+    def _looked_aside(self, looking: _Looking, aside: "_Aside") -> None:
+        self._opener.end_turn()
+        if looking not in self._looking:
+            return
+        if isinstance(aside.found, Fetched):
+            looking.cancel = self._take(looking, aside.found)
+        else:
+            assert aside.found is not None
+            self._end(looking, aside.found)
 
     def _look_again(self, looking: _Looking) -> None:
         looking.is_parked = False
@@ -119,13 +155,38 @@ class FilteredFetches:
             looking.cancel()
 
 
+class _Aside:
+    """A look on another thread."""
+
+    __slots__ = ("_request", "_stored", "_wanted", "found")
+
+    def __init__(self, stored: Fetched, request: Fetch, wanted: MessageFilter) -> None:
+        self._stored = stored
+        self._request = request
+        self._wanted = wanted
+        self.found: Fetched | FlotillaError | None = None
+
+    def pick(self) -> None:
+        try:
+            self.found = pick(self._stored, self._request, self._wanted)
+        except FlotillaError as error:
+            self.found = error
+        except Exception as failure:
+            # The thread goes on with the work of others.
+            self.found = UnknownError(f"the records could not be looked through: {failure!r}")
+
+
+def _nothing() -> None:
+    """Cancels nothing."""
+
+
 def pick(stored: Fetched, request: Fetch, wanted: MessageFilter) -> Fetched:
     """The matching records of stored batches, each run of them as a batch. Raises CorruptionError."""
     picked: list[bytes | memoryview] = []
     reached = request.offset
     room_bytes = request.max_bytes
     looks = LOOKS_MAX
-    for data in stored.batches:
+    for data in leading(stored.batches, OPENING_TURN_BYTES_MAX):
         try:
             view = BatchView(data)
             base: Offset = view.header.base_offset

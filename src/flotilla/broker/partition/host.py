@@ -117,8 +117,11 @@ class PartitionHost:
         decisions: Decisions,
         is_informed: Callable[[], bool],
         opener: BatchOpener,
+        fetch_opener: BatchOpener,
     ) -> None:
-        """`is_informed`: this node has applied the current metadata."""
+        """`is_informed`: this node has applied the current metadata. The openers are of batches that come, and of those
+        that fetches look into.
+        """
         self.number = number
         self.replica = replica
         self.machine = machine
@@ -137,7 +140,7 @@ class PartitionHost:
         self._decisions = decisions
         self._retention = Retention(replica, machine, consensus, is_informed)
         self._explain = explain
-        self._fetches = Fetches(replica, machine, consensus, outside, self._check_readable, explain)
+        self._fetches = Fetches(replica, machine, consensus, outside, self._check_readable, explain, fetch_opener)
         self._is_upkeep_in_flight = False
         self._arrivals = BatchArrivals(opener, outside)
         self._set(topic)
@@ -213,6 +216,7 @@ class PartitionHost:
             self._decisions,
             self._explain,
             lambda: self._settings.transaction_timeout_ms,
+            self._topic.topic_id,
         )
         self._transactions.begin()
 

@@ -100,6 +100,7 @@ class PartitionTransactions:
         decisions: Decisions,
         explain: Callable[[object], FlotillaError],
         timeout_ms: Callable[[], int],
+        topic_id: int,
     ) -> None:
         """`timeout_ms` is the setting of the topic."""
         self._replica = replica
@@ -111,6 +112,7 @@ class PartitionTransactions:
         self._decisions = decisions
         self._explain = explain
         self._timeout_ms = timeout_ms
+        self._topic_id = topic_id
         self._leader = TransactionLeader(machine, self)
         self._waiting: dict[str, dict[_Waiter, None]] = {}
 
@@ -171,7 +173,7 @@ class PartitionTransactions:
         command = queues.settlement_to_stage(request, self._timeout_of(request))
         if command is None:
             # A repeated request: it is in the log already.
-            done(_staged(self._state.open[request.transaction_id]))
+            done(self._answer_of(self._state.open[request.transaction_id]))
             return
         refused = self._machine.check(command)
         if refused is not None:
@@ -201,7 +203,10 @@ class PartitionTransactions:
             return self._explain(result)
         if request.member:
             self._leader.bind(request.transaction_id, request.member)
-        return _staged(result)
+        return self._answer_of(result)
+
+    def _answer_of(self, staging: Staging) -> Staged:
+        return Staged(staging.count, staging.first_staged_ms, self._topic_id)
 
     def outcome(self, request: TransactionOutcome, done: Done) -> Cancel | None:
         transaction_id = request.transaction_id
@@ -220,7 +225,7 @@ class PartitionTransactions:
             if staging is None:
                 # It is being staged.
                 raise _not_ended(transaction_id)
-            done(TransactionShown(False, begun_ms=staging.first_staged_ms))
+            done(TransactionShown(False, begun_ms=staging.first_staged_ms, topic_id=self._topic_id))
             return None
         return self._park(transaction_id, min(request.wait_ms, WAIT_MS_MAX), done)
 
@@ -325,10 +330,6 @@ class PartitionTransactions:
             over = self._state.ended.get(transaction_id)
             if over is not None:
                 self._answer(self._waiting.pop(transaction_id, {}), _shown(over))
-
-
-def _staged(staging: Staging) -> Staged:
-    return Staged(staging.count, staging.first_staged_ms)
 
 
 def _described(staging: Staging) -> OpenTransaction:

@@ -87,7 +87,7 @@ class QueuePorts(NamedTuple):
     elsewhere: Elsewhere
     cache: BatchCache
     #: After a change of leaders, members have this long to present their leases before earlier messages are delivered.
-    grace_ms: int
+    grace_ms: Callable[[], int]
     #: Called when a partition begins to serve its queue groups here, and when it ends.
     began: Callable[["PartitionQueue"], None]
     ended: Callable[["PartitionQueue", FlotillaError], None]
@@ -113,7 +113,7 @@ class PartitionQueue:
         self.reader = QueueReader(topic.topic_id, number, replica, ports.cache)
         self.loads = LogLoads(ports.consensus, ports.outside)
         self.leader = QueueLeader(
-            machine, term, self.now_ms(), ports.random, ports.grace_ms, self._own_rules, replica.term_start()
+            machine, term, self.now_ms(), ports.random, ports.grace_ms(), self._own_rules, replica.term_start()
         )
         self.settlements = SettlementLog(self.leader, self._propose, ports.outside.later, self.now_ms, self._decided)
         self._ports = ports

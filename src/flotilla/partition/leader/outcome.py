@@ -9,7 +9,6 @@ from flotilla.partition.commands.partition_commands import AckedResult
 from flotilla.partition.leader.settlement_outbox import Piece
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset
-from flotilla.types.limits import REASON_BYTES_MAX
 from flotilla.types.operations.queue import BY_BACKOFF, MessageResult
 
 #: The attempt after which a message is dead: its own bound, or the group's.
@@ -64,9 +63,3 @@ class Outcome:
         # A larger shift only makes a longer number: the bound has fewer bits.
         full_ms = min(self.rules.nack_backoff_ms << min(attempts - 1, 32), self.rules.nack_backoff_max_ms)
         return random.randint(full_ms - full_ms // 2, full_ms)
-
-
-def shortened(reason: str) -> str:
-    """Cut to what the log takes, between two characters."""
-    encoded = reason.encode("utf-8", "replace")
-    return encoded[:REASON_BYTES_MAX].decode("utf-8", "ignore") if len(encoded) > REASON_BYTES_MAX else reason

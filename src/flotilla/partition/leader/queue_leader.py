@@ -27,13 +27,14 @@ from flotilla.partition.leader.group_delivery import GroupDelivery, LeasedMessag
 from flotilla.partition.leader.key_order import KeysOf
 from flotilla.partition.leader.lease_runs import restored, runs_of, under_leases
 from flotilla.partition.leader.leases import NUMBER_BITS, LeaseIds
-from flotilla.partition.leader.outcome import CONSUMER_LOST, LEASE_EXPIRED, LastAttemptOf, Outcome, shortened
+from flotilla.partition.leader.outcome import CONSUMER_LOST, LEASE_EXPIRED, LastAttemptOf, Outcome
 from flotilla.partition.leader.poll_filter import PollFilter
 from flotilla.partition.leader.settlement_outbox import Piece, settlement_of
 from flotilla.partition.state.batch_index import Stretch
 from flotilla.partition.state.group import Death
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import StagedAcks
+from flotilla.types.dead_letters import cut_reason
 from flotilla.types.errors import NotFoundError, UnavailableError
 from flotilla.types.filters import NO_FILTER
 from flotilla.types.group_settings import GroupRules
@@ -434,7 +435,7 @@ class QueueLeader:
             # that the expiry was counted.
             is_earlier = kind == ACK or now_ms < self._began_ms + rules.visibility_ms
             ranges = under_leases(found, ranges, members, is_earlier=is_earlier)
-        outcome = Outcome(kind, now_ms, rules, shortened(reason), delay_ms, last_attempt_of)
+        outcome = Outcome(kind, now_ms, rules, cut_reason(reason), delay_ms, last_attempt_of)
         if results:
             outcome.results = {each.offset: Outcome.logged(each, rules.result_ttl_ms) for each in results}
         refused = found.settle(ranges, outcome)

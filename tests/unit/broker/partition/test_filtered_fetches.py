@@ -1,8 +1,11 @@
 """Fetches with a filter: what is sent, how far they get, and that every one ends within its limit."""
 
+from random import Random
+
 import pytest
 
 from flotilla.broker.partition import filtered_fetches
+from flotilla.codec.batch.compression import ZSTD
 from flotilla.codec.batch.records import encode_batch
 from flotilla.codec.batch.view import BatchView
 from flotilla.types.operations import DeleteTopic, Fetch, Fetched, Produce
@@ -139,3 +142,29 @@ def test_a_leader_that_is_cut_off_answers_so() -> None:
     fleet.isolate(leader.node)
     fleet.wait(lambda: not answer.is_waiting)
     assert answer.code in ("NOT_LEADER", "UNAVAILABLE")
+
+
+def packed(size_bytes: int, seed: int) -> bytes:
+    """Two records, compressed."""
+    noise = Random(seed).randbytes(size_bytes // 150)
+    record = Record(noise + bytes(size_bytes // 2 - len(noise)), headers=(("region", b"us"),))
+    return encode_batch([record] * 2, compression=ZSTD)
+
+
+@pytest.mark.parametrize(("size_bytes", "is_aside"), [(600_000, False), (1_500_000, True)])
+def test_a_look_opens_a_bounded_part_and_large_batches_aside(
+    node: Node, monkeypatch: pytest.MonkeyPatch, size_bytes: int, *, is_aside: bool
+) -> None:
+    for number in range(3):
+        assert node.call(Produce(TOPIC, 0, packed(size_bytes, number))).result
+    asides: list[object] = []
+    run = node.aside
+    monkeypatch.setattr(node, "aside", lambda work, done: [asides.append(work), run(work, done)])
+    assert found(node.call(fetch())) == ([], 2)
+    assert len(asides) == is_aside
+    assert found(node.call(fetch(2))) == ([], 4)
+    # One that waits looks on.
+    asides.clear()
+    produce(node, "eu")
+    assert found(node.call(fetch(wait_ms=10_000))) == ([6], 7)
+    assert len(asides) == 3 * is_aside

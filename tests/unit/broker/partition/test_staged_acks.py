@@ -47,7 +47,7 @@ def stage_acks(node: Node, found: list[Delivery], name: str = "t") -> Answer:
 
 
 def stage_product(node: Node, name: str = "t") -> None:
-    assert node.call(Stage(PRODUCTS, 0, name, batch(b"product", producer=7))).result == Staged(1, ANY)
+    assert node.call(Stage(PRODUCTS, 0, name, batch(b"product", producer=7))).result == Staged(1, ANY, ANY)
 
 
 def product_count(node: Node) -> int:
@@ -66,7 +66,7 @@ def test_a_commit_acknowledges_and_shows(node: Node) -> None:
     store(node, b"a", b"b", b"c")
     found = polled(node, poll(2))
     for _ in range(3):
-        assert stage_acks(node, found).result == Staged(0, ANY)
+        assert stage_acks(node, found).result == Staged(0, ANY, ANY)
     stage_product(node)
     assert (describe(node).floor, product_count(node), state(node)) == (0, 0, "staged")
     assert node.call(CommitTransaction("t", BOTH, begun_ms=2)).result == TransactionDecided()
@@ -78,7 +78,7 @@ def test_a_commit_acknowledges_and_shows(node: Node) -> None:
 
 def test_an_abort_releases_the_messages_to_a_waiting_poll(node: Node) -> None:
     store(node, b"a")
-    assert stage_acks(node, polled(node)).result == Staged(0, ANY)
+    assert stage_acks(node, polled(node)).result == Staged(0, ANY, ANY)
     stage_product(node)
     node.fleet.advance(40_000)
     waiting = node.ask(poll(member="b", wait_ms=10_000))
@@ -126,7 +126,7 @@ def test_a_lease_that_is_over_is_refused_and_nothing_is_staged(node: Node) -> No
     assert stage_acks(node, first + second).code == "LEASE_EXPIRED"
     assert not node.partition(TOPIC).machine.transactions.open
     assert state(node, 1) == "leased"
-    assert stage_acks(node, second).result == Staged(0, ANY)
+    assert stage_acks(node, second).result == Staged(0, ANY, ANY)
     assert stage_acks(node, second, "other").code == "LEASE_EXPIRED"
     assert node.call(settle(second)).result == Settled(held(second))
 
@@ -158,14 +158,14 @@ def test_the_next_leader_holds_it_back_and_ends_it(is_commit: bool) -> None:
     leader = fleet.create(TOPIC)
     store(leader, b"a", b"b")
     found = polled(leader, poll(1))
-    assert stage_acks(leader, found).result == Staged(0, ANY)
+    assert stage_acks(leader, found).result == Staged(0, ANY, ANY)
     others = [box for box in fleet.nodes.values() if box is not leader]
     fleet.isolate(leader.node)
     fleet.wait(lambda: any(box.partition(TOPIC).replica.is_serving() for box in others))
     (successor,) = [box for box in others if box.partition(TOPIC).replica.is_serving()]
     fleet.advance(60_000)
     assert values(polled(successor, poll(member="b"))) == [b"b"]
-    assert stage_acks(successor, found).result == Staged(0, ANY), "asked for again, at the next leader"
+    assert stage_acks(successor, found).result == Staged(0, ANY, ANY), "asked for again, at the next leader"
     controller = fleet.controller()
     decision = CommitTransaction("t", [(TOPIC, 0)], begun_ms=2) if is_commit else AbortTransaction("t", [(TOPIC, 0)])
     assert controller.call(decision).result == TransactionDecided()

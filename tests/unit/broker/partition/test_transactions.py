@@ -10,7 +10,7 @@ from flotilla.codec.batch.view import BatchView
 from flotilla.metadata.transactions import COMMITTED, Transaction, TransactionTable
 from flotilla.partition.leader.transactions import TRANSACTION_TIMEOUT_MS
 from flotilla.types.errors import UnavailableError
-from flotilla.types.operations import LATEST, Fetch, Fetched, ListOffsets, OffsetFound, Produce
+from flotilla.types.operations import LATEST, DeleteTopic, Fetch, Fetched, ListOffsets, OffsetFound, Produce
 from flotilla.types.operations.transactions import (
     AbortTransaction,
     CommitTransaction,
@@ -59,9 +59,9 @@ def waiting(fleet: Fleet, name: str = "t") -> tuple[int, ...]:
 
 def test_a_commit_shows_everything_everywhere(node: Node) -> None:
     node.call(Produce(ORDERS, 0, batch(b"before")))
-    assert stage(node, ORDERS, b"a", b"b").result == Staged(2, ANY)
-    assert stage(node, ORDERS, b"c", sequence=2).result == Staged(3, ANY)
-    assert stage(node, BILLING, b"d").result == Staged(1, ANY)
+    assert stage(node, ORDERS, b"a", b"b").result == Staged(2, ANY, ANY)
+    assert stage(node, ORDERS, b"c", sequence=2).result == Staged(3, ANY, ANY)
+    assert stage(node, BILLING, b"d").result == Staged(1, ANY, ANY)
     node.call(Produce(ORDERS, 0, batch(b"between")))
     assert (seen(node, ORDERS), seen(node, BILLING)) == ([b"before", b"between"], [])
     assert node.call(CommitTransaction("t", BOTH, begun_ms=2)).result == TransactionDecided()
@@ -71,6 +71,40 @@ def test_a_commit_shows_everything_everywhere(node: Node) -> None:
     assert outcome == TransactionShown(True, [StagedBatch(7, 0, 2), StagedBatch(7, 2, 4)])
     assert waiting(node.fleet) == ()
     assert not transactions(node).open
+
+
+def test_a_commit_names_the_topics_in_which_its_parts_are_staged(node: Node) -> None:
+    ids = [stage(node, topic, b"a").result.topic_id for topic in (ORDERS, BILLING)]
+    shown = node.call(TransactionOutcome(BILLING, 0, "t")).result
+    assert (len(set(ids)), shown.topic_id) == (2, ids[1])
+    commit = CommitTransaction("t", BOTH, begun_ms=2, topic_ids=ids)
+    node.call(DeleteTopic(BILLING))
+    node.fleet.create(BILLING)
+    assert node.call(commit).code == "TOPIC_REPLACED"
+    assert node.call(CommitTransaction("t", BOTH, begun_ms=2, topic_ids=ids[:1])).code == "INVALID_ARGUMENT"
+    together = CommitTransaction("all", BOTH, members=[("t", [0, 1])], begun_ms=2, topic_ids=ids)
+    assert node.call(together).code == "TOPIC_REPLACED"
+    assert node.catalog.transactions().get("t") is None
+    assert (seen(node, ORDERS), seen(node, BILLING)) == ([], [])
+
+
+def test_a_commit_that_is_repeated_gets_its_answer_whatever_became_of_the_topics(node: Node) -> None:
+    ids = [stage(node, topic, b"a").result.topic_id for topic in (ORDERS, BILLING)]
+    commit = CommitTransaction("t", BOTH, begun_ms=2, topic_ids=ids)
+    assert node.call(commit).result == TransactionDecided()
+    node.call(DeleteTopic(BILLING))
+    assert node.call(commit).result == TransactionDecided()
+    node.fleet.create(BILLING)
+    assert node.call(commit).result == TransactionDecided()
+    assert (seen(node, ORDERS), seen(node, BILLING)) == ([b"a"], [])
+
+
+def test_commits_together_that_are_repeated_get_their_answer_whatever_became_of_the_topics(node: Node) -> None:
+    stage(node, ORDERS, b"a")
+    together = CommitTransaction("all", [(ORDERS, 0)], members=[("t", [0])], begun_ms=2)
+    assert node.call(together).result == TransactionDecided()
+    node.call(DeleteTopic(ORDERS))
+    assert node.call(together).result == TransactionDecided()
 
 
 def test_an_abort_shows_nothing_anywhere(node: Node) -> None:
@@ -86,7 +120,7 @@ def test_an_abort_shows_nothing_anywhere(node: Node) -> None:
 
 def test_every_request_can_be_repeated(node: Node) -> None:
     for _ in range(3):
-        assert stage(node, ORDERS, b"a").result == Staged(1, ANY)
+        assert stage(node, ORDERS, b"a").result == Staged(1, ANY, ANY)
     for _ in range(3):
         assert node.call(CommitTransaction("t", [(ORDERS, 0)], begun_ms=2)).result == TransactionDecided()
     for _ in range(2):
@@ -119,9 +153,8 @@ def test_queue_groups_get_committed_transactions(node: Node) -> None:
 def test_an_outcome_is_waited_for(node: Node) -> None:
     stage(node, ORDERS, b"a")
     begun = node.call(TransactionOutcome(ORDERS, 0, "t")).result
-    assert begun == TransactionShown(
-        False, begun_ms=node.partition(ORDERS).machine.transactions.open["t"].first_staged_ms
-    )
+    first_staged_ms = node.partition(ORDERS).machine.transactions.open["t"].first_staged_ms
+    assert begun == TransactionShown(False, begun_ms=first_staged_ms, topic_id=node.catalog.topic(ORDERS).topic_id)
     assert node.call(TransactionOutcome(ORDERS, 0, "other", 1_000)).code == "NOT_FOUND"
     late = node.ask(TransactionOutcome(ORDERS, 0, "t", 1_000))
     given_up = node.ask(TransactionOutcome(ORDERS, 0, "t", 5_000))
@@ -199,7 +232,7 @@ def test_transactions_of_a_lost_member_are_aborted_at_once(node: Node) -> None:
     for number in range(50):
         member = "alive" if number == 7 else f"crashed-{number}"
         staged = Stage(ORDERS, 0, f"t{number}", batch(b"a", producer=7), member=member)
-        assert node.call(staged).result == Staged(1, ANY)
+        assert node.call(staged).result == Staged(1, ANY, ANY)
     node.call(Stage(ORDERS, 0, "of-many-processes", batch(b"a", producer=7)))
     node.broker.lost([f"crashed-{number}" for number in range(50)])
     node.fleet.advance(LOST_MS + 1_000)
@@ -314,7 +347,7 @@ def test_a_stage_waits_over_a_change_of_leaders() -> None:
     fleet.kill(leader.node)
     heir = fleet.leader(ORDERS)
     # A repetition finds what is there.
-    assert stage(heir, ORDERS, b"a").result == Staged(1, ANY)
+    assert stage(heir, ORDERS, b"a").result == Staged(1, ANY, ANY)
     fleet.controller().call(CommitTransaction("t", [(ORDERS, 0)], begun_ms=2))
     fleet.wait(lambda: seen(heir, ORDERS) == [b"a"])
 

@@ -213,6 +213,20 @@ def test_leases_that_are_presented_to_the_new_leader_are_kept_and_others_run_out
     ack(new, kept)
 
 
+def test_a_new_leader_waits_for_leases_of_a_node_with_a_longer_election_timeout(fleet: Fleet) -> None:
+    """The old leader, cut off, may lease until it notices, by its own election timeout."""
+    old = fleet.leader(TOPIC)
+    store(old, b"lost")
+    polled(old, poll(1, "a"))
+    fleet.election_timeouts = {old.node: 5_000}
+    new = fail_over(fleet)
+    assert polled(new, poll(member="b")) == []
+    fleet.advance(Timing().grace_ms + 200)
+    assert polled(new, poll(member="b")) == []
+    fleet.advance(2 * 5_000)
+    assert values(polled(new, poll(member="b"))) == [b"lost"]
+
+
 @pytest.mark.parametrize("is_presented", [False, True])
 def test_the_new_leader_knows_the_bounds_of_messages_that_the_old_one_delivered(
     fleet: Fleet, is_presented: bool
