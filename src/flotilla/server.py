@@ -31,6 +31,7 @@ from flotilla.client.credentials import Password
 from flotilla.cluster_entry import ClusterEntry
 from flotilla.codec.batch.facts import facts_of, span_of
 from flotilla.frontends.caller import Callers
+from flotilla.frontends.connected_clients import ConnectedClients
 from flotilla.frontends.grpc.server import GrpcServer
 from flotilla.frontends.http.server import HttpServer
 from flotilla.frontends.listener import ConnectionBudget
@@ -47,15 +48,18 @@ from flotilla.peers.handshake import KnownPeer
 from flotilla.raft.options import RaftOptions
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.runtime.clock import Clock, LoopClock
-from flotilla.runtime.data_dir_identity import DataDir, PathFolder
+from flotilla.runtime.data_dir_identity import COPIED_FILES, DataDir
 from flotilla.runtime.descriptors import budget_descriptors
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.observability.failures import watch
 from flotilla.runtime.observability.logs import get_logger
 from flotilla.runtime.observability.process_usage import disk_room
-from flotilla.security.endpoint_tls import CERTIFICATES_MS, TlsFiles, report_look
+from flotilla.runtime.path_folder import PathFolder
+from flotilla.security.endpoint_tls import TlsFiles, fresh_certificates
+from flotilla.security.fresh_file import FreshFile
 from flotilla.security.join_secret import JoinSecret, read_join_secret
 from flotilla.security.node_tls import NodeTls
+from flotilla.security.token_issuers import TokenIssuers
 from flotilla.security.tokens import TokenVerifier
 from flotilla.storage.disk_folder import DiskFolder
 from flotilla.storage.options import StoreOptions
@@ -169,6 +173,9 @@ class LoopOutside:
     def versions_of(self, node: NodeId) -> VersionRange | None:
         return SUPPORTED if node == self._node.runtime.node else self._node.network.versions_of(node)
 
+    def election_timeouts(self) -> Mapping[NodeId, int]:
+        return self._node.network.election_timeouts
+
     def connect(self, node: NodeId, peer_address: str, incarnation: int = 0, starts: int = 0, process: int = 0) -> None:
         known = KnownPeer(incarnation, starts, process)
         self._node.network.add_peer(node, parse_address(peer_address), known)
@@ -223,6 +230,7 @@ def _node_parts(
             # Small segments get a finer index, so that reading one message walks over a small part of them.
             index_interval_bytes=min(SEGMENT_INDEX_INTERVAL_BYTES, settings.segment_file_bytes // 256),
             open_files_max=segments,
+            copied_texts=COPIED_FILES,
         ),
         driver=DriverOptions(options),
         incarnation=data.identity.incarnation,
@@ -249,6 +257,7 @@ class Server:
         """
         self.settings = settings
         self.tls = _node_tls(settings)
+        self._fresh_files = [] if self.tls is None else [fresh_certificates(self.tls, log)]
         secret = read_join_secret(settings.join_secret, is_optional=settings.join_secret_mode == "optional")
         dialler = None if self.tls is None else self.tls.node_dialler()
         folder = PathFolder(Path(settings.data_dir)) if disk is None else DiskFolder(disk, settings.data_dir)
@@ -280,7 +289,7 @@ class Server:
             self._elsewhere,
             here().chance(),
             settings.move_bytes_per_second,
-            settings.timing.grace_ms,
+            settings.timing.election_ticks * settings.timing.tick_ms,
         )
         self.membership.members.needs_token = settings.needs_tls
         if settings.authentication:
@@ -316,7 +325,6 @@ class Server:
         self._own: RegisterBroker | None = None
         self._event_log, self._history = self._new_event_log(), self._new_history(metered)
         self._stop_looking: Cancel | None = None
-        self._stop_looking_at_certificates: Cancel | None = None
 
     def _new_broker(self) -> Broker:
         entry, membership = self.entry, self.membership
@@ -329,9 +337,19 @@ class Server:
         return broker
 
     def _new_gate(self, service: MeteredService, join_secret: JoinSecret | None) -> Gate:
-        settings, later = self.settings, self._outside.later
-        tokens = _tokens(settings)
-        return Gate(service, self._machine, later, tokens, join_secret, has_anonymous=settings.anonymous)
+        settings, outside = self.settings, self._outside
+        tokens = _tokens(settings, lambda: outside.now_ms() // 1_000)
+        if tokens is not None:
+            self._fresh_files.append(FreshFile(tokens.read))
+        return Gate(
+            service,
+            self._machine,
+            outside.later,
+            outside.now_ms,
+            tokens,
+            join_secret,
+            has_anonymous=settings.anonymous,
+        )
 
     def _meters(self) -> Iterable[Meter]:
         return () if self._gate is None else self._gate.guard.quotas.meters()
@@ -355,9 +373,21 @@ class Server:
         offered = self._guarded or self.gateway
         self._callers = [] if self._gate is None else [Callers(self._gate, "grpc"), Callers(self._gate, "http")]
         grpc_callers, http_callers = self._callers or (None, None)
-        self._grpc = GrpcServer(offered, self.status.is_member, self.descriptors.grpc, self.tls, grpc_callers)
+        output = self._tcp.budgets.output
+        self._grpc = GrpcServer(offered, self.status.is_member, self.descriptors.grpc, self.tls, grpc_callers, output)
         hosts = _host_names(settings)
-        self._http = HttpServer(self.status, offered, budget=budget, hosts=hosts, tls=self.tls, callers=http_callers)
+        self._http = HttpServer(
+            self.status,
+            offered,
+            status_connections_max=self.descriptors.status,
+            budget=budget,
+            hosts=hosts,
+            tls=self.tls,
+            callers=http_callers,
+            budgets=self._tcp.budgets,
+        )
+        endpoints = (self._tcp.clients, self._http.clients, self._grpc.calls.clients)
+        self.broker.connected_clients = ConnectedClients(settings.node_id, *endpoints).read
 
     def _new_event_log(self) -> EventLog:
         driver = self.node.runtime.driver
@@ -443,13 +473,16 @@ class Server:
         log.info("descriptors are divided", node=settings.node_id, **asdict(self.descriptors))
         self._report_recovery()
         self._look()
-        self._look_at_certificates()
+        for file in self._fresh_files:
+            file.start()
         if self._stored_bytes is not None:
             self._stored_bytes.start()
 
     def _report_recovery(self) -> None:
-        """What a power cut or a bad sector took from the end of the journal."""
+        """What a power cut took from the end of the journal, and what bad sectors took."""
         store = self.node.store
+        for copy in store.mended_copies:
+            log.warning("a small file was damaged, and is mended from its other copy", copy=copy)
         if store.dropped_block:
             log.warning("a torn write was dropped; it was never acknowledged", block=store.dropped_block)
         for group, stored in store.groups.items():
@@ -462,19 +495,10 @@ class Server:
         self.membership.moves.bytes_per_second = settings.move_bytes_per_second
         self.node.runtime.scrubbing.bytes_per_second = settings.scrub_bytes_per_second
 
-    def reload_certificates(self) -> None:
-        """Reads the files again, changed or not."""
-        self._reload_certificates(is_forced=True)
-
-    def _look_at_certificates(self) -> None:
-        if self.tls is not None:
-            self._reload_certificates()
-            self._stop_looking_at_certificates = self._outside.later(CERTIFICATES_MS, self._look_at_certificates)
-
-    def _reload_certificates(self, *, is_forced: bool = False) -> None:
-        if self.tls is None:
-            return
-        report_look(log, self.tls, self.tls.look(is_forced=is_forced))
+    def reload_files(self) -> None:
+        """Has certificates and keys of tokens read again, changed or not."""
+        for file in self._fresh_files:
+            file.look(is_forced=True)
 
     def _look(self) -> None:
         # First, so that a look that fails is not the last one.
@@ -482,6 +506,9 @@ class Server:
         self._event_log.look()
         self._history.look()
         self._disk_looks.again()
+        if self._gate is not None and self._guarded is not None and self._gate.guard.expire():
+            # Streams over HTTP and gRPC; a TCP connection looks by itself.
+            self._guarded.reconsider()
 
     def _saw_room(self, room: Room) -> None:
         self._outside.room.saw(room)
@@ -498,8 +525,8 @@ class Server:
         if self._stop_looking is not None:
             self._stop_looking()
             self._event_log.look()
-        if self._stop_looking_at_certificates is not None:
-            self._stop_looking_at_certificates()
+        for file in self._fresh_files:
+            file.close()
         if self._stored_bytes is not None:
             self._stored_bytes.close()
         self.broker.close()
@@ -583,12 +610,12 @@ def _entrances(gate: Gate | None, service: Service, secret: JoinSecret | None) -
     return None if secret is None else lambda *_: JoinEntrance(service, secret)
 
 
-def _tokens(settings: NodeSettings) -> TokenVerifier | None:
+def _tokens(settings: NodeSettings, now_s: Callable[[], int]) -> TokenVerifier | TokenIssuers | None:
     """Raises InvalidArgumentError, UnsupportedError."""
-    if not settings.token_keys:
-        return None
     audience = settings.token_audience or settings.cluster_name
-    return TokenVerifier(settings.token_keys, audience, settings.token_issuer, lambda: here().now_ms() // 1_000)
+    if settings.token_issuers:
+        return TokenIssuers(settings.token_issuers, audience, now_s)
+    return TokenVerifier(settings.token_keys, audience, settings.token_issuer, now_s) if settings.token_keys else None
 
 
 def _host_names(settings: NodeSettings) -> list[str]:

@@ -1,6 +1,8 @@
 """The attacks, each as a function of a node's ports and a time."""
 
 import os
+import re
+import resource
 import socket
 import subprocess
 import threading
@@ -14,25 +16,36 @@ from typing import Final, NamedTuple
 import grpc
 
 from flotilla import Client, FlotillaError
+from flotilla.client._core.connection import ClientConnection
 from flotilla.codec.batch.compression import LZ4, ZSTD
 from flotilla.codec.batch.records import encode_batch
+from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.types.limits import GRPC_CONNECTION_CALL_COUNT_MAX, GRPC_MESSAGE_BYTES_MAX, MIB
 from flotilla.types.records import Record
-from tests.attacks.half_messages import HalfMessages
+from tests.attacks.half_messages import HalfMessages, UnreadCalls
 from tests.integration.ports import LOOPBACK
 
 _GARBAGE_COUNT: Final = 64
-_BODY_COUNT: Final = 40
+_BODY_COUNT: Final = 200
+_CROWD_COUNT: Final = 4_300
+_SLOW_COUNT: Final = 1_100
 _BODY_BYTES: Final = 17 * MIB
 _CALL_COUNT: Final = 400
 _CHANNEL_COUNT: Final = 25
 _STREAM_CHANNEL_COUNT: Final = 8
+#: Of one answer that is not read.
+_UNREAD_BYTES: Final = 8 * MIB
+_UNREAD_CALL_COUNT: Final = 60
+_UNREAD_CONNECTION_COUNT: Final = 100
 _BOMB_THREADS: Final = 8
 #: Of a bomb: what it opens to, in records of a MiB, and how many times that is what is sent.
 _OPENED_MIB: Final = 15
 _RATIO: Final = 150
 #: It was stored, or others wait to be opened.
 _BOMB_STATUSES: Final = (201, 429, 503)
+_BATCH_TYPE: Final = {"Content-Type": "application/vnd.flotilla.batch"}
+#: Bombs that readers find: a megabyte of them opens to 150.
+_READ_COUNT: Final = 10
 _WIDE: Final = 1_024
 #: Attackers are other machines, which take no processor time of the node.
 _NICE: Final = 10
@@ -53,8 +66,12 @@ def slow(mode: str) -> Attack:
 
     def attack(ports: Ports, seconds: float) -> None:
         url = f"http://{LOOPBACK}:{ports.http}/openapi.json"
-        options = ["-c", "1000", "-r", "400", "-i", "2", "-l", str(int(seconds)), "-p", "3", "-u", url]
-        subprocess.run(["slowhttptest", mode, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        options = ["-c", str(_SLOW_COUNT), "-r", "400", "-i", "2", "-l", str(int(seconds)), "-p", "3", "-u", url]
+        done = subprocess.run(["slowhttptest", mode, *options], capture_output=True, text=True, errors="replace")
+        # Each second it asks for the page itself, by a connection of its own.
+        verdicts = re.findall(r"service available:\S*\s+\S*?(YES|NO)", done.stdout)
+        if not verdicts or "NO" in verdicts:
+            raise AssertionError(f"slowhttptest {mode} finds the service not available: {verdicts or done.stdout}")
 
     return attack
 
@@ -71,6 +88,26 @@ def garbage(ports: Ports, seconds: float) -> None:
             opened.append(connection)
         for connection in opened:
             connection.close()
+
+
+def crowd(ports: Ports, seconds: float) -> None:
+    """More TCP clients than a node takes, each with its Hello, which then stay. One that is refused comes again."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    hello = b"".join(ClientConnection().greet("crowd"))
+    until = time.monotonic() + seconds
+    opened = []
+    for _ in range(_CROWD_COUNT):
+        connection = socket.create_connection((LOOPBACK, ports.tcp), timeout=5)
+        opened.append(connection)
+        try:
+            connection.sendall(hello)
+        except OSError:
+            # It was refused.
+            pass
+    time.sleep(max(until - time.monotonic(), 0))
+    for connection in opened:
+        connection.close()
 
 
 def bodies(ports: Ports, seconds: float) -> None:
@@ -151,12 +188,55 @@ def halves(ports: Ports, seconds: float) -> None:
         each.close()
 
 
+def unread_calls(ports: Ports, seconds: float) -> None:
+    """Calls over gRPC with large answers that may not come."""
+    until = time.monotonic() + seconds
+    _fill(ports)
+    message = pb.FetchRequest(topic="unread", max_bytes=_UNREAD_BYTES).SerializeToString()
+    path = b"/flotilla.v1.Flotilla/Fetch"
+    opened = [UnreadCalls(ports.grpc, path, _UNREAD_CALL_COUNT, message) for _ in range(_STREAM_CHANNEL_COUNT)]
+    reading = [threading.Thread(target=lambda each=each: list(each.read())) for each in opened]
+    for thread in reading:
+        thread.start()
+    time.sleep(max(until - time.monotonic(), 0))
+    for each in opened:
+        each.close()
+    for thread in reading:
+        thread.join()
+
+
+def unread_batches(ports: Ports, seconds: float) -> None:
+    """Large answers over HTTP that nobody reads."""
+    until = time.monotonic() + seconds
+    _fill(ports)
+    path = f"/v1/topics/unread/partitions/0/batches?offset=0&max_bytes={_UNREAD_BYTES}"
+    opened = []
+    for _ in range(_UNREAD_CONNECTION_COUNT):
+        connection = socket.create_connection((LOOPBACK, ports.http), timeout=5)
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        opened.append(connection)
+    time.sleep(max(until - time.monotonic(), 0))
+    for connection in opened:
+        connection.close()
+
+
+def _fill(ports: Ports) -> None:
+    with Client(f"{LOOPBACK}:{ports.tcp}") as client:
+        client.create_topic("unread", retention_bytes=3 * _UNREAD_BYTES, if_not_exists=True)
+        client.produce_many("unread", [os.urandom(MIB - 1024)] * (_UNREAD_BYTES // MIB + 1))
+
+
 def _varint(number: int) -> bytes:
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
         number >>= 7
     return bytes((*out, number))
+
+
+def _bomb(compression: int) -> bytes:
+    noise = os.urandom(MIB // _RATIO)
+    return encode_batch([Record(noise + bytes(MIB - 64 - len(noise)))] * _OPENED_MIB, compression=compression)
 
 
 def bombs(compression: int) -> Attack:
@@ -166,14 +246,13 @@ def bombs(compression: int) -> Attack:
         until = time.monotonic() + seconds
         with Client(f"{LOOPBACK}:{ports.tcp}") as client:
             client.create_topic("bombs", retention_bytes=10 * MIB, if_not_exists=True)
-        noise = os.urandom(MIB // _RATIO)
-        batch = encode_batch([Record(noise + bytes(MIB - 64 - len(noise)))] * _OPENED_MIB, compression=compression)
+        batch = _bomb(compression)
 
         def throw() -> None:
             connection = HTTPConnection(LOOPBACK, ports.http, timeout=60)
             while time.monotonic() < until:
                 path = "/v1/topics/bombs/partitions/0/batches"
-                connection.request("POST", path, batch, {"Content-Type": "application/vnd.flotilla.batch"})
+                connection.request("POST", path, batch, _BATCH_TYPE)
                 answer = connection.getresponse()
                 answer.read()
                 if answer.status not in _BOMB_STATUSES:
@@ -184,6 +263,37 @@ def bombs(compression: int) -> Attack:
                 each.result()
 
     return attack
+
+
+def readings(ports: Ports, seconds: float) -> None:
+    """Readers of batches that are small on disk: as JSON, searched for a text, and over gRPC."""
+    until = time.monotonic() + seconds
+    with Client(f"{LOOPBACK}:{ports.tcp}") as client:
+        client.create_topic("packed", retention_bytes=10 * MIB, if_not_exists=True)
+    for _ in range(_READ_COUNT):
+        connection = HTTPConnection(LOOPBACK, ports.http, timeout=60)
+        connection.request("POST", "/v1/topics/packed/partitions/0/batches", _bomb(ZSTD), _BATCH_TYPE)
+        connection.getresponse().read()
+        connection.close()
+    message = pb.FetchRequest(topic="packed", max_bytes=MIB).SerializeToString()
+
+    def read(query: str) -> None:
+        path = f"/v1/topics/packed/partitions/0/records?offset=0&max_bytes={MIB}{query}"
+        while time.monotonic() < until:
+            connection = HTTPConnection(LOOPBACK, ports.http, timeout=60)
+            connection.request("GET", path)
+            connection.getresponse().read()
+            connection.close()
+
+    def call() -> None:
+        with grpc.insecure_channel(f"{LOOPBACK}:{ports.grpc}", [("grpc.max_receive_message_length", -1)]) as channel:
+            fetch = channel.unary_unary("/flotilla.v1.Flotilla/Fetch")
+            while time.monotonic() < until:
+                fetch.future(message, timeout=60).exception()
+
+    with ThreadPoolExecutor(3) as pool:
+        for each in [pool.submit(read, ""), pool.submit(read, "&contains=needle"), pool.submit(call)]:
+            each.result()
 
 
 def wide(ports: Ports, seconds: float) -> None:
@@ -203,14 +313,18 @@ def wide(ports: Ports, seconds: float) -> None:
 ATTACKS: Final[dict[str, Attack]] = {
     "garbage connections": garbage,
     "endless bodies": bodies,
+    "TCP clients": crowd,
     "slow headers": slow("-H"),
     "slow bodies": slow("-B"),
     "slow reading": slow("-X"),
     "gRPC bodies": calls,
     "gRPC streams": streams,
     "gRPC half messages": halves,
+    "gRPC unread answers": unread_calls,
+    "HTTP unread answers": unread_batches,
     "zstd bombs": bombs(ZSTD),
     "lz4 bombs": bombs(LZ4),
+    "reading bombs": readings,
     "wide topics": wide,
 }
 #: What they leave behind would count as quiet: they have one turn, and come last.

@@ -24,6 +24,7 @@ from flotilla.types.operations.cluster import (
     CreateJoinToken,
     DescribeNode,
     DescribeReplicas,
+    ListClients,
     ReadHistory,
     UpgradeCluster,
 )
@@ -73,6 +74,7 @@ class Grpc:
         UpgradeCluster,
         DescribeNode,
         DescribeReplicas,
+        ListClients,
         ReadHistory,
         CountPartitions,
         ReadDueTimes,
@@ -448,7 +450,7 @@ async def _stage(stub: Any, request: transactions.Stage) -> Reply:
         batch=bytes(request.batch),
     )
     staged = await stub.Stage(message)
-    return transactions.Staged(staged.count, staged.begun_ms)
+    return transactions.Staged(staged.count, staged.begun_ms, staged.topic_id)
 
 
 async def _stage_ack(stub: Any, request: transactions.StageSettlement) -> Reply:
@@ -460,7 +462,7 @@ async def _stage_ack(stub: Any, request: transactions.StageSettlement) -> Reply:
         held=_held(request.partition, request.leases),
     )
     staged = await stub.StageAck(message)
-    return transactions.Staged(staged.count, staged.begun_ms)
+    return transactions.Staged(staged.count, staged.begun_ms, staged.topic_id)
 
 
 def _places(partitions: list[tuple[str, int]]) -> list[pb.TopicPartition]:
@@ -474,6 +476,7 @@ async def _commit(stub: Any, request: transactions.CommitTransaction) -> Reply:
         application_id=request.application_id,
         version=request.version,
         begun_ms=request.begun_ms,
+        topic_ids=request.topic_ids,
     )
     return transactions.TransactionDecided((await stub.CommitTransaction(message)).repeated_version)
 
@@ -498,7 +501,7 @@ async def _outcome(stub: Any, request: transactions.TransactionOutcome) -> Reply
     batches = [
         transactions.StagedBatch(each.producer_id, each.producer_sequence, each.base_offset) for each in found.batches
     ]
-    return transactions.TransactionShown(found.shown, batches, found.begun_ms)
+    return transactions.TransactionShown(found.shown, batches, found.begun_ms, found.topic_id)
 
 
 # Schedules.

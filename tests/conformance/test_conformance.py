@@ -29,6 +29,7 @@ OF_THIS_PACKAGE = {
     "report_pipeline",
     "list_pipelines",
     "count_partitions",
+    "list_clients",
     "list_blocked_keys",
     "read_due_times",
 }

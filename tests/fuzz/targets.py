@@ -5,21 +5,36 @@ behind them is reached.
 """
 
 import asyncio
+import json
+from atexit import register
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any, Final, NamedTuple
 
 from crc32c import crc32c
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from flotilla.codec.batch.check import validate
 from flotilla.codec.batch.records import decode_batch, encode_batch
 from flotilla.codec.client.frames import decode_request, decode_response
 from flotilla.codec.grpc import calls
 from flotilla.codec.log import decode_configuration, encode_configuration
+from flotilla.codec.log_copy import decode_entries, encode_entries
 from flotilla.codec.peer.frames import decode_frame, encode_frame
 from flotilla.codec.peer.reading_frames import CLOCK, ROOM, decode_reading, encode_reading, is_reading
+from flotilla.frontends.caller import read_basic
+from flotilla.frontends.http.app import operations
+from flotilla.frontends.http.authentication import _cookie as read_cookie
+from flotilla.frontends.http.framework.operation import Answer, Call
+from flotilla.frontends.http.framework.router import Router
 from flotilla.frontends.http.framework.schema import read_json
+from flotilla.frontends.http.http1.asgi import Message
 from flotilla.frontends.http.http1.connection import Connection
+from flotilla.gateway.gateway import Gateway
 from flotilla.metadata import commands as metadata_commands
 from flotilla.metadata.security.commands import PutGrant
 from flotilla.metadata.security.join_tokens import PutJoinToken
@@ -29,10 +44,12 @@ from flotilla.partition.state.snapshot import decode_snapshot as decode_partitio
 from flotilla.peers.handshake import HandshakeError, PeerHello, decode_hello, decode_welcome, encode_hello
 from flotilla.raft.configuration import decode_configuration as decode_entry
 from flotilla.raft.configuration import encode_configuration as encode_entry
-from flotilla.raft.messages import Append, Configuration, Entry, Heartbeat
+from flotilla.raft.messages import DATA, Append, Configuration, Entry, Heartbeat
 from flotilla.security.scram import ClientExchange, PasswordKeys, ServerExchange
+from flotilla.security.tokens import TokenVerifier
 from flotilla.types.access import Grant, Verifier
 from flotilla.types.errors import FlotillaError
+from flotilla.types.lease_tokens import read_lease_token
 from flotilla.types.records import Record
 
 UNIT: Final = Path(__file__).parents[1] / "unit"
@@ -120,6 +137,97 @@ def _scram_client(data: bytes) -> None:
     ClientExchange("user", PasswordKeys("password"), b"nonce").answer(data.replace(b"i=", b"i=4096,x="))
 
 
+def _token(data: bytes) -> None:
+    """A token whose signature is right: its header is the first line, and its claims are the rest."""
+    _key_files()
+    header, _, claims = data.partition(b"\n")
+    signed = b".".join(map(_base64url, (header, claims)))
+    _TOKENS[0].identity((signed + b"." + _base64url(_KEY[0].sign(signed))).decode())
+
+
+def _keys(data: bytes) -> None:
+    _key_files()
+    _JWKS[0].write_bytes(data)
+    TokenVerifier(str(_JWKS[0]), "flotilla", "", lambda: _NOW_S)
+
+
+def _base64url(data: bytes) -> bytes:
+    return urlsafe_b64encode(data).rstrip(b"=")
+
+
+#: Made by `_key_files`, once in a process.
+_JWKS: Final[list[Path]] = []
+_KEY: Final[list[Any]] = []
+_TOKENS: Final[list[TokenVerifier]] = []
+_NOW_S: Final = 1_700_000_000
+
+
+def _key_files() -> bytes:
+    """The file of public keys with which tokens are verified here."""
+    if not _JWKS:
+        folder = Path(mkdtemp(prefix="flotilla-fuzz-"))
+        register(rmtree, folder, True)
+        key = ed25519.Ed25519PrivateKey.generate()
+        public = key.public_key().public_bytes_raw()
+        row = {"kty": "OKP", "crv": "Ed25519", "kid": "k", "x": _base64url(public).decode()}
+        (folder / "keys").write_text(json.dumps({"keys": [row]}))
+        _JWKS.append(folder / "fuzzed")
+        _KEY.append(key)
+        _TOKENS.append(TokenVerifier(str(folder / "keys"), "flotilla", "", lambda: _NOW_S))
+    return (_JWKS[0].parent / "keys").read_bytes()
+
+
+def _authorization(data: bytes) -> None:
+    text = data.decode("latin-1")
+    scheme, _, value = text.partition(" ")
+    if scheme == "Basic":
+        read_basic(value.strip())
+    scope = {"headers": [(b"cookie", data), (b"authorization", data)]}
+    for name in ("flotilla", "__Host-flotilla"):
+        read_cookie(scope, name)
+
+
+def _tables() -> Router:
+    """All operations over HTTP, each with a handler that does nothing."""
+
+    async def nothing(call: Call) -> Answer:
+        return Answer({})
+
+    return Router([replace(row, handler=nothing) for row in operations(Gateway(list))])
+
+
+_ROUTERS: Final[list[Router]] = []
+
+
+def _path_and_query(data: bytes) -> None:
+    """A target as the server passes it on: printable, and split at the first question mark."""
+    if not _ROUTERS:
+        _ROUTERS.append(_tables())
+    path, _, query = bytes(byte for byte in data if 0x21 <= byte <= 0x7E).partition(b"?")
+    failures: list[Any] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def send(message: Message) -> None: ...
+
+    async def play() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        for method in ("GET", "POST", "DELETE"):
+            scope = {
+                "method": method,
+                "raw_path": path,
+                "path": path.decode(),
+                "query_string": query,
+                "headers": [(b"content-type", b"application/json")],
+            }
+            await _ROUTERS[0](scope, receive, send)
+
+    asyncio.run(play())
+    if failures:
+        raise failures[0]["exception"]
+
+
 def _recorded(label: str, skipped: int) -> Callable[[], list[bytes]]:
     lines = (UNIT / "codec/recorded_frames.txt").read_text().splitlines()
     texts = [line.split()[-1] for line in lines if line.startswith(label + " ")]
@@ -202,6 +310,31 @@ TARGETS: Final = [
     Target("json", read_json, lambda: [b'{"records":[{"payload":"eA==","key":null}],"n":1.5e3}']),
     Target("log-in at a broker", _scram, lambda: [b"n,,n=user,r=abc\nc=biws,r=abcbm9uY2U=,p=AAAA"]),
     Target("log-in at a client", _scram_client, lambda: [b"r=bm9uY2U=x,s=MDEyMzQ1Njc4OWFiY2RlZg==,i=4096"]),
+    Target(
+        "tokens",
+        _token,
+        lambda: [
+            b'{"alg":"EdDSA","kid":"k"}\n{"sub":"anna","aud":"flotilla","exp":1700000100}',
+            b'{"alg":"none","kid":"k"}\n{"sub":"anna","aud":["flotilla"],"exp":1e400,"nbf":-1}',
+        ],
+    ),
+    Target("keys of tokens", _keys, lambda: [_key_files()]),
+    Target("leases", lambda data: read_lease_token(data.decode("latin-1")), lambda: [b"1.0.7.12", b"1.0.7.999"]),
+    Target("authorization and cookies", _authorization, lambda: [b"Basic YTpi", b"a=b; flotilla=c; flotilla"]),
+    Target(
+        "paths and queries",
+        _path_and_query,
+        lambda: [
+            b"/v1/topics/orders/partitions/0/records?offset=3&max_bytes=100",
+            b"/v1/topics/a%20b/groups/g/partitions/0/messages/7/result",
+            b"/tasks/1-0-0?x=%ff",
+        ],
+    ),
+    Target(
+        "pieces of logs",
+        lambda data: list(decode_entries(data)),
+        lambda: [encode_entries([Entry(5, 1, DATA, b"data"), Entry(6, 1, DATA, b"")])],
+    ),
     Target("grpc", _grpc, lambda: [bytes((number,)) + b"\n\x05topic" for number in range(len(calls.REQUESTS))]),
 ]
 

@@ -53,14 +53,13 @@ class Callers:
         one.
         """
         if certificate is not None:
-            return self._session(certificate, address)
+            return self._proved(certificate, "certificate", address)
         if not authorization and self._gate.guard.stranger is not ANONYMOUS:
             return self._session(self._gate.guard.stranger, address)
         scheme, _, value = authorization.partition(" ")
         if not value or len(authorization) > _HEADER_CHARS_MAX:
             raise UnauthenticatedError("log in first: this cluster asks who its clients are")
-        if not is_encrypted and (address is None or not address.is_loopback):
-            raise UnauthenticatedError("passwords and tokens are refused on connections that are not encrypted")
+        _check_safe(address, is_encrypted=is_encrypted)
         if scheme.lower() == "basic":
             return await self._by_password(value.strip(), address)
         if scheme.lower() == "bearer" and self._gate.authentication.tokens is not None:
@@ -76,8 +75,9 @@ class Callers:
         self, user: str, password: str, address: Address | None, *, is_encrypted: bool
     ) -> tuple[Session, Verifier]:
         """A session of its own, for more than one request. Raises UnauthenticatedError, OverloadedError."""
+        _check_safe(address, is_encrypted=is_encrypted)
         value = b64encode(f"{user}:{password}".encode()).decode()
-        found = await self.session(f"Basic {value}", address, None, is_encrypted=is_encrypted)
+        found = await self._by_password(value, address, "session")
         verifier = self._gate.authentication.known_verifier(user)
         if verifier is None:
             raise UnauthenticatedError(_REFUSED)
@@ -87,35 +87,45 @@ class Callers:
         """Whether the user still has the password of the verifier."""
         return self._gate.authentication.known_verifier(user) == verifier
 
-    def _session(self, principal: Principal, address: Address | None, *, is_listed: bool = False) -> Session:
+    def _session(
+        self, principal: Principal, address: Address | None, *, is_listed: bool = False, expires_s: int = 0
+    ) -> Session:
         session = Session(self._gate.guard, self._endpoint, str(address or ""))
-        session.authenticated(principal, is_listed=is_listed)
+        session.authenticated(principal, is_listed=is_listed, expires_s=expires_s)
+        return session
+
+    def _proved(self, principal: Principal, mechanism: str, address: Address | None, expires_s: int = 0) -> Session:
+        session = self._session(principal, address, expires_s=expires_s)
+        self._gate.guard.audit.proved(principal, mechanism, self._endpoint, session.address)
         return session
 
     def _by_token(self, token: str, address: Address | None) -> Session:
         tokens = self._gate.authentication.tokens
         assert tokens is not None
         try:
-            return self._session(tokens.identity(token).principal, address)
+            identity = tokens.identity(token)
+            return self._proved(identity.principal, "bearer", address, identity.expires_s)
         except UnauthenticatedError as error:
             self._gate.guard.audit.not_logged_in("", "bearer", self._endpoint, str(address or ""), str(error))
             raise
 
-    async def _by_password(self, value: str, address: Address | None) -> Session:
+    async def _by_password(self, value: str, address: Address | None, mechanism: str = "basic") -> Session:
+        audit, where = self._gate.guard.audit, str(address or "")
         name, password = read_basic(value)
         verifier = self._gate.authentication.known_verifier(name)
         host = "" if address is None else address.host
         key = sha256(f"{host}\n{value}".encode()).digest()
         known = self._known.get(key)
         if known is not None and known.verifier == verifier:
+            noted = audit.proved if mechanism == "basic" else audit.proved_anew
+            noted(known.session.principal, mechanism, self._endpoint, where)
             return known.session
         is_right = await self._check(verifier or self._gate.authentication.verifier(name), password)
         if verifier is None or not is_right:
-            where = str(address or "")
-            self._gate.guard.audit.not_logged_in(name, "basic", self._endpoint, where, _REFUSED)
+            audit.not_logged_in(name, mechanism, self._endpoint, where, _REFUSED)
             raise UnauthenticatedError(_REFUSED)
         session = self._session(Principal(USER, name), address, is_listed=True)
-        self._gate.guard.audit.logged_in(session.principal, "basic", self._endpoint, session.address)
+        audit.proved_anew(session.principal, mechanism, self._endpoint, where)
         self._known[key] = _Known(session, verifier)
         while len(self._known) > _KNOWN_COUNT_MAX:
             del self._known[next(iter(self._known))]
@@ -150,6 +160,11 @@ class Callers:
         if self._lane is not None:
             self._lane.close(0)
             self._lane = None
+
+
+def _check_safe(address: Address | None, *, is_encrypted: bool) -> None:
+    if not is_encrypted and (address is None or not address.is_loopback):
+        raise UnauthenticatedError("passwords and tokens are refused on connections that are not encrypted")
 
 
 def read_basic(value: str) -> tuple[str, str]:

@@ -39,6 +39,15 @@ class ConnectionBudget:
     def is_full(self) -> bool:
         return sum(count() for count in self._counts) >= self.connections_max
 
+    @property
+    def reason(self) -> str:
+        """Why a further connection is refused; empty: it is not."""
+        return f"too many connections: this process has descriptors for {self.connections_max}" if self.is_full else ""
+
+
+def too_many(connections_max: int) -> str:
+    return f"too many connections: the limit is {connections_max}"
+
 
 class Listener:
     def __init__(
@@ -50,8 +59,13 @@ class Listener:
         budget: ConnectionBudget | None,
         refusal: Callable[[str], bytes],
         tls: TlsAcceptor | None = None,
+        spare_max: int = 0,
+        spare_count: Callable[[], int] = int,
     ) -> None:
         """`count` returns the open connections; `refusal` makes the answer to a client that is refused.
+
+        Beyond the bounds, those of the process as well, `spare_max` further connections are accepted; `spare_count`
+        returns how many of them are open. `count` leaves them out.
 
         With `tls` connections are encrypted. Handshakes count as connections, and a client that is refused gets no
         answer: it would have to be encrypted, too.
@@ -63,6 +77,8 @@ class Listener:
         self._budget = budget
         self._refusal = refusal
         self._tls = tls
+        self._spare_max = spare_max
+        self._spare_count = spare_count
         self._sockets: list[socket.socket] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         #: Connections that were accepted, and how many of them have no protocol yet.
@@ -101,8 +117,11 @@ class Listener:
         return bool(self._sockets)
 
     def _open_count(self) -> int:
-        handshakes = 0 if self._tls is None else self._tls.handshake_count
-        return self._count() + self._beginning_count + handshakes
+        return self._count() + self._pending_count()
+
+    def _pending_count(self) -> int:
+        """Connections that were accepted and have no protocol yet."""
+        return self._beginning_count + (0 if self._tls is None else self._tls.handshake_count)
 
     def _accept_some(self, listening: socket.socket) -> None:
         for _ in range(ACCEPT_COUNT_MAX):
@@ -133,11 +152,12 @@ class Listener:
 
     def _refused(self) -> str:
         """Why the next connection is refused; empty: it is not."""
+        reason = "" if self._budget is None else self._budget.reason
         if self._open_count() >= self._connections_max:
-            return f"too many connections: the limit is {self._connections_max}"
-        if self._budget is not None and self._budget.is_full:
-            return f"too many connections: this process has descriptors for {self._budget.connections_max}"
-        return ""
+            reason = too_many(self._connections_max)
+        if reason and self._spare_count() + self._pending_count() < self._spare_max:
+            return ""
+        return reason
 
     def _refuse(self, connection: socket.socket, reason: str) -> None:
         self.refused_count += 1

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from flotilla.client._core.closing import TimeLimit
 from flotilla.client._duration import Duration
 from flotilla.client._options import read_timeout
-from flotilla.client.admin.dead_letters import AsyncDeadLetters
+from flotilla.client.admin.dead_letters import AsyncDeadLetters, LettersRun, Redriven, Send
 from flotilla.client.admin.groups import Groups
 from flotilla.client.admin.schedules import AsyncSchedules
 from flotilla.client.admin.trimming import purge, trim
@@ -24,7 +24,8 @@ from flotilla.codec.client.handover import size_of
 from flotilla.gateway.gateway import TIMEOUT_MS_DEFAULT, Gateway
 from flotilla.gateway.produce import PendingRecords
 from flotilla.gateway.subscription import GatewaySubscription
-from flotilla.types.access import DESCRIBE, MANAGE, PRODUCE, Principal, Resource, Right
+from flotilla.types.access import CONSUME, DESCRIBE, MANAGE, PRODUCE, Principal, Resource, Right
+from flotilla.types.dead_letters import dead_letter_topic, redrive_group
 from flotilla.types.errors import FlotillaError, UnauthenticatedError
 from flotilla.types.ids import Index, NodeId, Offset
 from flotilla.types.operations import (
@@ -70,6 +71,12 @@ class Session(Protocol):
 
     def audited(self, request: Request) -> Callable[[FlotillaError | None], None] | None:
         """What to call when a change has ended; None: nothing."""
+
+    def changing(self, operation: str, topic: str, group: str) -> Callable[[str], None]:
+        """What to call with the outcome of a change that is more than one request."""
+
+    def creation(self, topic: str) -> Callable[[], None] | None:
+        """What to call when the topic was created by producing to it; None: it is there."""
 
     @property
     def is_metered(self) -> bool:
@@ -187,12 +194,17 @@ class GuardedGateway(Gateway):
         self, topic: str, group: str, *, redrives: bool = False, timeout_ms: int = TIMEOUT_MS_DEFAULT
     ) -> AsyncIterator[AsyncDeadLetters]:
         """Whoever manages a group reads and discards its dead letters; and returns them, if it may produce."""
-        _session().require(MANAGE, Resource(topic, group))
-        if redrives:
-            _session().require(PRODUCE, Resource(topic))
-        await _paced(_session(), topic)
+        session = _session()
+
+        def check() -> None:
+            session.require(MANAGE, Resource(topic, group))
+            if redrives:
+                session.require(PRODUCE, Resource(topic))
+
+        check()
+        await _paced(session, topic)
         async with self._inner.dead_letters(topic, group, timeout_ms=timeout_ms) as letters:
-            yield letters
+            yield GuardedDeadLetters(letters, session, check)
 
     # Producing.
 
@@ -207,9 +219,13 @@ class GuardedGateway(Gateway):
         owner: str = "",
     ) -> list[Receipt]:
         may_create = await self._may_produce(topic, records, create=create)
-        return await self._inner.produce(
+        created = _session().creation(topic) if may_create else None
+        receipts = await self._inner.produce(
             topic, records, partition=partition, timeout_ms=timeout_ms, create=may_create, owner=_session().owner
         )
+        if created is not None:
+            created()
+        return receipts
 
     async def send(
         self,
@@ -221,7 +237,12 @@ class GuardedGateway(Gateway):
         owner: str = "",
     ) -> PendingRecords:
         may_create = await self._may_produce(topic, records, create=create)
-        return await self._inner.send(topic, records, partition=partition, create=may_create, owner=_session().owner)
+        created = _session().creation(topic) if may_create else None
+        owner = _session().owner
+        pending = await self._inner.send(topic, records, partition=partition, create=may_create, owner=owner)
+        if created is not None:
+            created()
+        return pending
 
     async def _may_produce(self, topic: str, records: Sequence[Record], *, create: bool) -> bool:
         """Whether the topic may be created, too. Raises FlotillaError."""
@@ -317,6 +338,34 @@ class GuardedSchedules(AsyncSchedules):
         # Before its topic is created.
         _session().checked(CreateSchedule(name, definition, is_update))
         return await super().put(name, definition, is_update=is_update, timeout_ms=timeout_ms)
+
+
+class GuardedDeadLetters(AsyncDeadLetters):
+    """Each step is done by the node's own client, so each asks before what the caller may do."""
+
+    def __init__(self, inner: AsyncDeadLetters, session: Session, check: Callable[[], None]) -> None:
+        """`check` raises the error that refuses the dead letters of this group."""
+        super().__init__(inner._client, inner.origin, inner.group, inner._timeout_ms)
+        self._caller = session
+        self._check_group = check
+
+    async def _work(self, run: LettersRun, send: Send | None) -> Redriven:
+        operation = "purge_dead_letters" if send is None else "redrive_dead_letters"
+        ended = self._caller.changing(operation, self.origin, self.group)
+        try:
+            result = await super()._work(run, send)
+        except BaseException as error:
+            ended(error.code if isinstance(error, FlotillaError) else "interrupted")
+            raise
+        ended("done")
+        return result
+
+    def _check_rights(self) -> None:
+        self._check_group()
+        if self.topic != dead_letter_topic(self.group, self.origin):
+            # It belongs to those whom grants name, and to nobody because a group's setting names it.
+            redriver = redrive_group(self.topic, self.group, self.origin)
+            self._caller.require(CONSUME, Resource(self.topic, redriver))
 
 
 async def _paced(session: Session, topic: str, size_bytes: int = 0) -> None:

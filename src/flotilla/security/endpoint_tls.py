@@ -2,18 +2,17 @@
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from flotilla.security.certificates import Certificate, owner_of, peer_names, read_certificate
 from flotilla.security.contexts import OFF, server_context, stamps_of
+from flotilla.security.fresh_file import FreshFile
 from flotilla.security.tls_endpoints import TlsAcceptor
 from flotilla.types.access import Principal
 from flotilla.types.errors import InvalidArgumentError
-
-#: Between two looks at the files.
-CERTIFICATES_MS: Final = 10_000
 
 
 class TlsFiles(NamedTuple):
@@ -32,7 +31,12 @@ class Pem(NamedTuple):
 
 
 class EndpointTls:
-    """The files may change at any time. `look` notices, and what cannot be used changes nothing."""
+    """The files may change at any time. `read` notices, and what cannot be used changes nothing."""
+
+    #: The one in use.
+    certificate: Certificate
+    _context: ssl.SSLContext
+    _pem: Pem
 
     def __init__(
         self, files: TlsFiles, cluster: str = "", client_certificates: str = OFF, *, is_optional: bool = False
@@ -48,25 +52,27 @@ class EndpointTls:
         self.cluster = cluster
         self.client_certificates = client_certificates
         self._stamps = stamps_of(files)
-        self._load()
+        self._load()()
 
-    def _load(self) -> None:
-        """All or nothing. Raises InvalidArgumentError."""
+    def _load(self) -> Callable[[], None]:
+        """Reads the files; what it returns takes them into use. All or nothing. Raises InvalidArgumentError."""
         certificate = read_certificate(self.files.certificate)
         self.check(certificate)
         context = server_context(*self.files, self.client_certificates)
         pem = _read(self.files)
-        #: The one in use.
-        self.certificate: Certificate = certificate
-        self._context: ssl.SSLContext = context
-        self._pem = pem
+
+        def take() -> None:
+            self.certificate, self._context, self._pem = certificate, context, pem
+
+        return take
 
     def check(self, certificate: Certificate) -> None:
         """Raises InvalidArgumentError for a certificate that is not for this endpoint."""
 
-    def look(self, *, is_forced: bool = False) -> str | None:
-        """Reads the files again if they have changed. Why they cannot be used; empty: they are in use; None: no change.
+    def read(self, *, is_forced: bool = False) -> Callable[[], str] | None:
+        """Reads the files again if they have changed, on any thread. None: no change.
 
+        What it returns takes them into use, on the loop, and says why they cannot be used; empty: they are in use.
         Files that cannot be used are not read again until they change.
         """
         stamps = stamps_of(self.files)
@@ -74,10 +80,16 @@ class EndpointTls:
             return None
         self._stamps = stamps
         try:
-            self._load()
+            take = self._load()
         except InvalidArgumentError as error:
-            return str(error)
-        return ""
+            failure = str(error)
+            return lambda: failure
+
+        def taken() -> str:
+            take()
+            return ""
+
+        return taken
 
     def acceptor(self) -> TlsAcceptor:
         """For one listener."""
@@ -99,13 +111,22 @@ class Log(Protocol):
     def error(self, event: str, /, **facts: object) -> None: ...
 
 
-def report_look(log: Log, tls: EndpointTls, failure: str | None) -> None:
-    """Logs what `look` returned."""
+def fresh_certificates(tls: EndpointTls, log: Log) -> FreshFile:
+    """Keeps the files of an endpoint fresh, and logs what came of it."""
+
+    def read(is_forced: bool) -> Callable[[], None] | None:
+        take = tls.read(is_forced=is_forced)
+        return None if take is None else lambda: _report(log, tls, take())
+
+    return FreshFile(read)
+
+
+def _report(log: Log, tls: EndpointTls, failure: str) -> None:
     if failure:
         log.error("the new certificate cannot be used: the old one stays", error=failure)
-    elif failure is not None:
-        expires = datetime.fromtimestamp(tls.certificate.expires_s, UTC).isoformat()
-        log.info("the certificate was read again", file=tls.files.certificate, expires=expires)
+        return
+    expires = datetime.fromtimestamp(tls.certificate.expires_s, UTC).isoformat()
+    log.info("the certificate was read again", file=tls.files.certificate, expires=expires)
 
 
 def _read(files: TlsFiles) -> Pem:

@@ -20,6 +20,10 @@ from flotilla.types.limits import PEER_HANDSHAKE_COUNT_MAX
 
 
 class NodeTls(EndpointTls):
+    #: For links, and for all that this node dials.
+    _incoming: ssl.SSLContext
+    _outgoing: ssl.SSLContext
+
     def __init__(
         self,
         files: TlsFiles,
@@ -44,15 +48,18 @@ class NodeTls(EndpointTls):
                 f"{node_uri(self.cluster, self._node)}; `flotilla cert issue` makes one"
             )
 
-    def _load(self) -> None:
+    def _load(self) -> Callable[[], None]:
         files = self.files
         self.check(read_certificate(files.certificate))
         incoming = server_context(*files, REQUIRED)
         outgoing = client_context(files.ca, files.certificate, files.key, has_host_check=False)
-        super()._load()
-        #: For links, and for all that this node dials.
-        self._incoming: ssl.SSLContext = incoming
-        self._outgoing: ssl.SSLContext = outgoing
+        take_endpoints = super()._load()
+
+        def take() -> None:
+            take_endpoints()
+            self._incoming, self._outgoing = incoming, outgoing
+
+        return take
 
     def peers(self) -> "PeerTls":
         """For the links."""
@@ -111,9 +118,13 @@ class PeerTls:
         self._cluster = cluster
         self.connect_node = dialler.connect_node
 
-    def acceptor(self, refused: Callable[[str, str], None]) -> TlsAcceptor:
+    def acceptor(self, refused: Callable[[str, str], None], is_member: Callable[[str], bool]) -> TlsAcceptor:
         return TlsAcceptor(
-            self._context, refused=refused, handshakes_max=PEER_HANDSHAKE_COUNT_MAX, is_optional=self.is_optional
+            self._context,
+            refused=refused,
+            handshakes_max=PEER_HANDSHAKE_COUNT_MAX,
+            is_optional=self.is_optional,
+            is_member=is_member,
         )
 
     def node_of(self, transport: Any) -> NodeId:

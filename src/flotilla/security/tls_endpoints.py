@@ -6,11 +6,11 @@ most of them loses its oldest: whoever comes from elsewhere finds a place.
 
 import asyncio
 import ssl
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from flotilla.security.contexts import TlsError, explain, is_plain
+from flotilla.security.handshake_places import given_up, nobody
 from flotilla.security.plain_or_tls import PlainOrTls
 from flotilla.security.tls_connection import SCRATCH_BYTES, TlsConnection
 from flotilla.types.limits import HANDSHAKE_MS_MAX, TLS_HANDSHAKE_COUNT_MAX
@@ -31,11 +31,13 @@ class TlsAcceptor:
         handshakes_max: int = TLS_HANDSHAKE_COUNT_MAX,
         handshake_ms_max: int = HANDSHAKE_MS_MAX,
         is_optional: bool = False,
+        is_member: Callable[[str], bool] = nobody,
     ) -> None:
         """`context` returns the newest context; `refused` gets an address and a reason for each failed handshake.
 
-        `is_optional`: connections without TLS are accepted, too.
+        `is_optional`: connections without TLS are accepted, too. `is_member`: places are kept for this host.
         """
+        self._is_member = is_member
         self._is_optional = is_optional
         self._context = context
         self._refused = refused
@@ -71,8 +73,7 @@ class TlsAcceptor:
         timer = asyncio.get_running_loop().call_later(self._handshake_s_max, connection.abort)
         self._shaking[connection] = (host, timer)
         if len(self._shaking) > self._handshakes_max:
-            [(busiest, _)] = Counter(host for host, _ in self._shaking.values()).most_common(1)
-            next(each for each, (host, _) in self._shaking.items() if host == busiest).abort()
+            given_up({each: host for each, (host, _) in self._shaking.items()}, self._is_member).abort()
 
     def judge(self, names: ssl.SSLObject) -> str:
         return ""

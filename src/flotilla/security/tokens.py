@@ -2,7 +2,8 @@
 
 A key is found by the token's key id and used with the algorithm of its own kind only: a token cannot choose another
 one, least of all `none`. The subject (`sub`) is the user. Tokens live for a day at most: one that would be good for
-longer is refused. The file is read again when it changes; one that cannot be read keeps the keys of before.
+longer is refused. No log-in waits for the file: `read` looks whether it has changed (`fresh_file`), and one that cannot
+be read keeps the keys of before.
 """
 
 import json
@@ -20,7 +21,7 @@ _ALGORITHMS: Final = {("OKP", "Ed25519"): "EdDSA", ("EC", "P-256"): "ES256", ("R
 SKEW_S: Final = 60
 LIFE_S_MAX: Final = 24 * 3_600
 _KNOWN_COUNT_MAX: Final = 1_024
-_TOKEN_CHARS_MAX: Final = 8 * 1024
+TOKEN_CHARS_MAX: Final = 8 * 1024
 _FILE_BYTES_MAX: Final = 1 << 20
 _RSA_BITS_MIN: Final = 2_048
 
@@ -38,8 +39,11 @@ class _Key(NamedTuple):
 
 
 class TokenVerifier:
-    def __init__(self, path: str, audience: str, issuer: str, now_s: Callable[[], int]) -> None:
-        """`issuer` empty: any. Raises InvalidArgumentError, UnsupportedError."""
+    def __init__(self, path: str, audience: str, issuer: str, now_s: Callable[[], int], user_prefix: str = "") -> None:
+        """`issuer` empty: any. Names of users begin with `user_prefix`.
+
+        Raises InvalidArgumentError, UnsupportedError.
+        """
         try:
             import jwt
         except ImportError:
@@ -48,18 +52,18 @@ class TokenVerifier:
         self._path = Path(path)
         self._audience = audience
         self._issuer = issuer
+        self._user_prefix = user_prefix
         self._now_s = now_s
         self._stamp: object = None
         self._keys: dict[str, _Key] = {}
         #: Tokens that were verified, by their hash, the oldest first.
         self._known: dict[bytes, Identity] = {}
-        self._load()
+        self._load()()
 
     def identity(self, token: str) -> Identity:
         """Raises UnauthenticatedError."""
-        if len(token) > _TOKEN_CHARS_MAX:
+        if len(token) > TOKEN_CHARS_MAX:
             raise UnauthenticatedError("the token is too long")
-        self._look()
         digest = sha256(token.encode(errors="replace")).digest()
         known = self._known.get(digest)
         if known is None:
@@ -96,32 +100,37 @@ class TokenVerifier:
             raise UnauthenticatedError("the token has expired")
         if expires_s > now_s + LIFE_S_MAX + SKEW_S:
             raise UnauthenticatedError("the token is valid for more than a day")
+        if not str(claims["sub"]).startswith(self._user_prefix):
+            raise UnauthenticatedError(f"users of this issuer have names that begin with {self._user_prefix!r}")
         try:
             check_user_name(str(claims["sub"]))
         except InvalidArgumentError as error:
             raise UnauthenticatedError(f"the token names nobody: {error}") from None
         return Identity(Principal(USER, claims["sub"]), expires_s + SKEW_S)
 
-    def _look(self) -> None:
-        """Reads the file again if it has changed."""
+    def read(self, is_forced: bool) -> Callable[[], None] | None:
+        """Implements security.fresh_file.Read."""
         try:
-            if _stamp_of(self._path) != self._stamp:
-                self._load()
+            return self._load() if is_forced or stamp_of(self._path) != self._stamp else None
         except (InvalidArgumentError, OSError):
             # The keys of before stay.
-            return
+            return None
 
-    def _load(self) -> None:
-        """Raises InvalidArgumentError."""
+    def _load(self) -> Callable[[], None]:
+        """Reads the file; what it returns takes the keys into use. Raises InvalidArgumentError."""
         try:
-            stamp = _stamp_of(self._path)
+            stamp = stamp_of(self._path)
             with self._path.open("rb") as file:
                 found = json.loads(file.read(_FILE_BYTES_MAX))
             keys = {str(row["kid"]): self._read_key(row) for row in found["keys"]}
         except (OSError, ValueError, KeyError, TypeError, self._jwt.PyJWTError) as error:
             raise InvalidArgumentError(f"{self._path} is no file of public keys (JWKS): {error}") from None
-        self._stamp, self._keys = stamp, keys
-        self._known.clear()
+
+        def take() -> None:
+            self._stamp, self._keys = stamp, keys
+            self._known.clear()
+
+        return take
 
     def _read_key(self, row: dict[str, Any]) -> _Key:
         algorithm = _ALGORITHMS.get((str(row.get("kty")), str(row.get("crv", ""))))
@@ -135,6 +144,6 @@ class TokenVerifier:
         return _Key(algorithm, key)
 
 
-def _stamp_of(path: Path) -> object:
+def stamp_of(path: Path) -> object:
     found = path.stat()
     return found.st_mtime_ns, found.st_size, found.st_ino

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from flotilla.frontends.http.console_files import console_pages
+from flotilla.testing import LocalBroker
 
 
 def post(http: httpx.Client, path: str, expected: int = 200, **body: Any) -> Any:
@@ -71,6 +72,21 @@ def test_nodes_describe_themselves_and_their_last_hour(http: httpx.Client, topic
     assert (history["nodes"], history["silent"], history["step_ms"]) == ([1], [], 5_000)
     assert len({len(values) for values in history["series"].values()}) == 1
     assert get(http, "/v1/metrics/history?node=9", 404)["code"] == "NOT_FOUND"
+
+
+def test_clients_that_are_connected_are_listed(http: httpx.Client, broker: LocalBroker) -> None:
+    with broker.client(name="clerk") as client:
+        client.topics()
+        found = get(http, "/v1/cluster/clients")
+        names = {(each["endpoint"], each["name"].split()[-1]) for each in found["clients"]}
+        assert {("tcp", "clerk"), ("http", http.headers["user-agent"])} <= names
+        assert {(each["node"], each["principal"]) for each in found["clients"]} == {(1, "")}
+        assert (found["total"], found["silent"]) == (len(found["clients"]), [])
+        one = get(http, "/v1/cluster/clients?limit=1&node=1")
+        assert (len(one["clients"]), one["total"] >= 2) == (1, True)
+    while any(each["name"].endswith("clerk") for each in get(http, "/v1/cluster/clients")["clients"]):
+        pass
+    assert get(http, "/v1/cluster/clients?node=9", 404)["code"] == "NOT_FOUND"
 
 
 def test_a_balanced_cluster_has_nothing_to_move(http: httpx.Client, topic: str) -> None:

@@ -119,6 +119,33 @@ def test_offsets(topic: Topic) -> None:
     assert topic.http.get(position).json() == {"offset": 1}
 
 
+def test_a_topic_that_was_created_anew_is_refused_by_its_id(topic: Topic) -> None:
+    topic.produce("old")
+    topic_id = topic.get("")["topic_id"]
+    part = f"/v1/topics/{topic.name}/partitions/0"
+    position = f"/v1/topics/{topic.name}/groups/reader/partitions/0/offset"
+    batch = bytes(encode_batch([Record(b"a")], producer_id=7))
+    known = {"topic_id": topic_id}
+
+    def answers() -> list[int]:
+        return [
+            topic.http.post(
+                f"{part}/batches", params=known, content=batch, headers={"Content-Type": BATCH_TYPE}
+            ).status_code,
+            topic.http.get(f"{part}/records", params=known | {"offset": 0}).status_code,
+            topic.http.get(f"{part}/batches", params=known | {"offset": 0}).status_code,
+            topic.http.get(f"{part}/offset", params=known).status_code,
+            topic.http.put(position, json={"offset": 1, "topic_id": topic_id}).status_code,
+            topic.http.get(position, params=known).status_code,
+        ]
+
+    assert answers() == [201, 200, 200, 200, 200, 200]
+    topic.http.delete(f"/v1/topics/{topic.name}")
+    topic.http.post("/v1/topics", json={"topic": topic.name, "partitions": 1})
+    assert answers() == [409] * 6
+    assert topic.get("/partitions/0/records", offset=0)["records"] == []
+
+
 def test_batches_as_they_are(topic: Topic) -> None:
     batch = encode_batch([Record(b"a"), Record(b"b")], producer_id=7)
     path = f"/v1/topics/{topic.name}/partitions/0/batches"
@@ -131,6 +158,11 @@ def test_batches_as_they_are(topic: Topic) -> None:
     assert (fetched.headers["flotilla-log-start"], fetched.headers["flotilla-next-offset"]) == ("0", "2")
     assert BatchView(fetched.content).payloads() == [b"a", b"b"]
     assert topic.http.post(path, content=b"garbage", headers=headers).status_code == 400
+    count = len(topic.get("")["partitions"])
+    assert topic.http.post(path, params={"partition_count": count}, content=bytes(batch), headers=headers).is_success
+    topic.http.patch(f"/v1/topics/{topic.name}", json={"partitions": count + 1})
+    grown = topic.http.post(path, params={"partition_count": count}, content=bytes(batch), headers=headers)
+    assert (grown.status_code, grown.json()["code"]) == (409, "TOPIC_GROWN")
     assert topic.http.post(path, content=bytes(batch)).status_code == 415
 
 
@@ -338,6 +370,34 @@ def test_records_are_filtered_by_header(topic: Topic) -> None:
         with httpx.Client(base_url=topic.http.base_url) as other:
             produce_regions(topic, other)
         assert [event["id"] for event in events.take(3)] == ["7", "9", "11"]
+
+
+def test_records_are_searched_by_key_and_text_with_an_answer_that_says_how_far_it_has_come(topic: Topic) -> None:
+    # More than one request looks at.
+    records = [{"payload_text": f"Order {n}", "key_text": f"k{n % 10}"} for n in range(3_000)]
+    topic.post("records", records=records, partition=0)
+    path = f"/v1/topics/{topic.name}/partitions/0"
+
+    def search(offset: int, **query: Any) -> tuple[list[int], int, int]:
+        found = topic.http.get(f"{path}/records", params={"offset": offset, **query}).json()
+        return [each["offset"] for each in found["records"]], found["next"], found["looked"]
+
+    place, requests, found = 0, 0, []
+    while place < 3_000:
+        offsets, place, looked = search(place, contains="ORDER 299", key="k5")
+        assert 0 < looked <= 2_048
+        found += offsets
+        requests += 1
+    assert (found, place) == ([2_995], 3_000)
+    assert requests > 1
+    assert search(290, contains="order", until=293) == ([290, 291, 292], 293, 3)
+    assert search(290, contains="order", until=299, limit=2) == ([290, 291], 292, 2)
+    assert search(290, contains="nothing", until=299) == ([], 299, 9)
+    assert search(290, until=292) == ([290, 291], 292, 2)
+    assert search(5, key="")[0] == []
+    assert topic.http.get(f"{path}/records", params={"offset": 0, "contains": "x" * 2_000}).status_code == 400
+    with topic.http.stream("GET", f"{path}/follow", params={"offset": 0, "contains": "Order 2999"}) as stream:
+        assert [event["id"] for event in Events(stream.iter_lines()).take(1)] == ["2999"]
 
 
 def test_a_subscription_is_filtered_and_a_member_leaves(topic: Topic) -> None:

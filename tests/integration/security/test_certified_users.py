@@ -55,7 +55,8 @@ def test_a_certificate_is_a_log_in(broker: LocalBroker) -> None:
         nobody.produce("orders", b"1")
 
 
-def test_a_certificate_counts_over_http(broker: LocalBroker) -> None:
+def test_a_certificate_counts_over_http(broker: LocalBroker, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="flotilla.audit")
     url = f"https://127.0.0.1:{parse_address(broker._server._own.http_address).port}"  # type: ignore[union-attr]
     alice = user_tls("alice")
     context = ssl.create_default_context(cafile=alice.ca)
@@ -65,7 +66,10 @@ def test_a_certificate_counts_over_http(broker: LocalBroker) -> None:
         assert len(plain.get(f"{url}/v1/topics", headers=header).json()["topics"]) == 2
     context.load_cert_chain(alice.certificate, alice.key)
     with httpx.Client(verify=context) as certified:
-        assert [each["topic"] for each in certified.get(f"{url}/v1/topics").json()["topics"]] == ["orders"]
+        for _ in range(2):
+            assert [each["topic"] for each in certified.get(f"{url}/v1/topics").json()["topics"]] == ["orders"]
+    lines = [record.__dict__["fields"] for record in caplog.records if record.message == "log-in"]
+    assert [line["principal"] for line in lines if line["mechanism"] == "certificate"] == ["user alice"]
 
 
 def test_a_node_of_the_cluster_may_do_everything(broker: LocalBroker) -> None:

@@ -126,6 +126,13 @@ async def _called(function: object) -> object:
     return function()  # type: ignore[operator]
 
 
+def read_again(broker: LocalBroker, *, is_forced: bool = True) -> None:
+    """Has the broker look at its certificate, and waits until it has."""
+    [file] = broker._server._fresh_files
+    broker._loop.run(_called(lambda: file.look(is_forced=is_forced)))
+    eventually(lambda: not broker._loop.run(_called(lambda: file._is_reading)))
+
+
 def test_http_speaks_tls(broker: LocalBroker) -> None:
     context = ssl.create_default_context(cafile=str(trusting().ca))
     connection = HTTPSConnection("localhost", http_port(broker), context=context)
@@ -199,13 +206,13 @@ def test_certificates_change_without_a_restart(tmp_path: Path) -> None:
             client.create_topic("kept")
             [before] = shown()
             Authority(tmp_path).issue_node(1, HOSTS, days=20, is_replacing=True)
-            broker._loop.run(_called(broker._server._look_at_certificates))
+            read_again(broker, is_forced=False)
             [after] = shown()
             assert after != before
             # Connections that are open stay, and a bad file changes nothing.
             client.produce("kept", b"1")
             Path(certificate).write_text("rubbish")
-            broker._loop.run(_called(broker._server.reload_certificates))
+            read_again(broker)
             assert shown() == {after}
             client.produce("kept", b"2")
         metrics = broker._loop.run(broker._server.status.metrics()).decode()
@@ -321,7 +328,7 @@ def test_nothing_is_lost_while_certificates_change(tmp_path: Path) -> None:
             with broker.client(tls=Tls(ca)) as client:
                 client.produce("kept", b"%d" % number)
                 Authority(tmp_path).issue_node(1, HOSTS, is_replacing=True)
-                broker._loop.run(_called(broker._server.reload_certificates))
+                read_again(broker)
                 client.produce("kept", b"%d again" % number)
         with broker.client(tls=Tls(ca)) as client:
             found = [message.payload for message in client.peek("kept", max_messages=100)]

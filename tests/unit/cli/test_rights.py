@@ -63,7 +63,12 @@ def test_from_the_first_administrator_to_a_revoked_grant(
     assert not (tmp_path / "other").exists()
     run("user", "create", "anna", typed="pencil\npencil\n")
     mistyped = tmp_path / "empty"
-    mistyped.touch()
+    mistyped.write_text("pencil\n")
+    mistyped.chmod(0o644)
+    for verb in ("create", "password"):
+        assert "chmod 600" in run("user", verb, "anna", "--password-file", str(mistyped), code=2)
+    mistyped.write_text("")
+    mistyped.chmod(0o600)
     assert "is empty" in run("user", "password", "anna", "--password-file", str(mistyped), code=2)
     assert [each["name"] for each in json.loads(run("user", "list", "--json"))] == ["admin", "anna"]
     run("acl", "grant", "anna", "consume", "orders*", "--group", "billing")

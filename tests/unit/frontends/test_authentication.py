@@ -20,7 +20,7 @@ from flotilla.client.client import Client
 from flotilla.client.credentials import Password, Token
 from flotilla.codec.generated import flotilla_pb2
 from flotilla.frontends.http.app import operations
-from flotilla.machine import now_ms
+from flotilla.machine import Machine, now_ms, steady_ms
 from flotilla.testing import BrokerSettings, LocalBroker
 from flotilla.types.access import CONSUME, DESCRIBE, MANAGE, OPERATE, PRODUCE
 from flotilla.types.address import Address
@@ -114,6 +114,38 @@ def test_topics_are_created_by_those_who_manage_them(broker, admin, user):
         admin.admin.grants.add(user.user, MANAGE, "new-*")
         client.produce("new-1", b"1")
         client.delete_topic("new-1")
+
+
+def test_a_topic_that_is_created_by_producing_to_it_has_a_line_with_the_user(broker, url, http, admin, user, caplog):
+    caplog.set_level("INFO", logger="flotilla.audit")
+    admin.admin.grants.add(user.user, PRODUCE, "made-*")
+    admin.admin.grants.add(user.user, MANAGE, "made-*")
+    with broker.client(credentials=user) as client:
+        for _ in range(2):
+            client.produce("made-1", b"1")
+    body = {"records": [{"payload": "eA=="}]}
+    assert http.post(f"{url}/v1/topics/made-2/records", json=body, headers=basic(user)).status_code < 300
+    lines = [record.fields for record in caplog.records if record.message == "change"]
+    made = [(line["principal"], line["topic"]) for line in lines if line["operation"] == "create_topic"]
+    assert made == [(f"user {user.user}", "made-1"), (f"user {user.user}", "made-2")]
+    for name in ("made-1", "made-2"):
+        admin.delete_topic(name)
+
+
+def test_log_ins_by_password_over_http_have_a_line_while_the_password_is_remembered(http, url, admin, user, caplog):
+    caplog.set_level("INFO", logger="flotilla.audit")
+    for _ in range(2):
+        http.get(f"{url}/v1/topics", headers=basic(user))
+    for _ in range(2):
+        answer = http.post(f"{url}/login", json={"user": user.user, "password": "pencil"})
+        assert answer.status_code == 200
+        http.cookies.clear()
+    lines = [record.fields for record in caplog.records if record.message == "log-in"]
+    assert [line["mechanism"] for line in lines if line["principal"] == f"user {user.user}"] == [
+        "basic",
+        "session",
+        "session",
+    ]
 
 
 def test_a_revoked_grant_ends_what_waits(broker, admin, user):
@@ -497,7 +529,8 @@ def test_a_revoked_grant_ends_a_long_poll_over_http(http, url, admin, user):
 # Tokens.
 
 
-def test_tokens_name_users_at_all_endpoints_and_end(tmp_path):
+def test_tokens_name_users_at_all_endpoints_and_end(tmp_path, caplog):
+    caplog.set_level("INFO", logger="flotilla.audit")
     key = ed25519.Ed25519PrivateKey.generate()
     keys = tmp_path / "jwks.json"
     public = jwt.algorithms.OKPAlgorithm.to_jwk(key.public_key(), as_dict=True)
@@ -507,7 +540,12 @@ def test_tokens_name_users_at_all_endpoints_and_end(tmp_path):
         claims = {"sub": user, "aud": "flotilla", "exp": now_ms() // 1_000 + life_s}
         return jwt.encode(claims, key, "EdDSA", headers={"kid": "k"})
 
-    settings: BrokerSettings = {"authentication": True, "token_keys": str(keys), "http_listen": ANY_PORT}
+    settings: BrokerSettings = {
+        "authentication": True,
+        "token_keys": str(keys),
+        "http_listen": ANY_PORT,
+        "grpc_listen": ANY_PORT,
+    }
     with LocalBroker(**settings) as broker:
         with broker.client() as nobody:
             nobody.admin.users.create_administrator("root", "a long password")
@@ -524,14 +562,80 @@ def test_tokens_name_users_at_all_endpoints_and_end(tmp_path):
         with broker.client(credentials=Token(token(-120))) as late, pytest.raises(UnauthenticatedError):
             late.produce("orders", b"1")
         url = f"http://{broker._server._own.http_address}/v1/topics"  # type: ignore[union-attr]
-        for life_s, status in ((600, 200), (-120, 401)):
+        for life_s, status in ((600, 200), (700, 200), (-120, 401)):
             answer = httpx.get(url, headers={"Authorization": f"Bearer {token(life_s)}"})
             assert answer.status_code == status
+        with grpc.insecure_channel(broker.grpc_address) as channel:
+            for _ in range(2):
+                described = channel.unary_unary("/flotilla.v1.Flotilla/Describe")
+                described(b"", metadata=(("authorization", f"Bearer {token(600)}"),))
+        # A line for each caller at each endpoint, not for each request.
+        lines = [record.fields for record in caplog.records if record.message == "log-in"]
+        by_request = [line for line in lines if line["endpoint"] != "tcp"]
+        assert [(line["principal"], line["mechanism"], line["endpoint"]) for line in by_request] == [
+            ("user tess", "bearer", "http"),
+            ("user tess", "bearer", "grpc"),
+        ]
+        with broker.client(credentials=ADMIN) as admin:
+            admin.admin.grants.add("tess", CONSUME, "orders")
         # It is good for a minute after its end, because clocks differ: two seconds are left.
-        with broker.client(credentials=Token(token(-58))) as brief:
-            brief.produce("orders", b"1")
-            with pytest.raises((UnauthenticatedError, OutcomeUnknownError)):
-                _produce_for_ever(brief)
+        bearer = f"Bearer {token(-58)}"
+        with ThreadPoolExecutor() as pool:
+            # Streams that are open then end with it.
+            events = pool.submit(_all_events, f"{url}/orders/subscribe", bearer)
+            streamed = pool.submit(asyncio.run, _stream_for_ever(broker.grpc_address, bearer))
+            with broker.client(credentials=Token(token(-58))) as brief:
+                brief.produce("orders", b"1")
+                with pytest.raises((UnauthenticatedError, OutcomeUnknownError)):
+                    _produce_for_ever(brief)
+            assert "UNAUTHENTICATED" in events.result(20)
+            replies = streamed.result(20)
+        assert not replies[0].HasField("error")
+        assert replies[-1].error.name == "UNAUTHENTICATED"
+        assert not broker._server._gate.guard.expiring  # type: ignore[union-attr]
+
+
+def test_a_wall_clock_that_jumps_ends_no_token(tmp_path, monkeypatch):
+    key = ed25519.Ed25519PrivateKey.generate()
+    keys = tmp_path / "jwks.json"
+    public = jwt.algorithms.OKPAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    keys.write_text(json.dumps({"keys": [{**public, "kid": "k"}]}))
+    claims = {"sub": "tess", "aud": "flotilla", "exp": now_ms() // 1_000 + 3_600}
+    bearer = jwt.encode(claims, key, "EdDSA", headers={"kid": "k"})
+    with LocalBroker(authentication=True, token_keys=str(keys), http_listen=ANY_PORT) as broker:
+        url = f"http://{broker._server._own.http_address}/v1/topics"  # type: ignore[union-attr]
+        really = Machine.now_ms
+        for years in (0, 1, -1):
+            ahead_ms = years * 365 * 86_400_000
+            monkeypatch.setattr(Machine, "now_ms", lambda machine, ahead_ms=ahead_ms: really(machine) + ahead_ms)
+            answer = httpx.get(url, headers={"Authorization": f"Bearer {bearer}"})
+            assert answer.status_code == 200, answer.text
+
+
+def _all_events(url: str, bearer: str) -> str:
+    body = {"group": "g", "member": "m"}
+    until, found = steady_ms() + 15_000, ""
+    with httpx.stream("POST", url, json=body, headers={"Authorization": bearer}, timeout=15) as answer:
+        for text in answer.iter_text():
+            found += text
+            # A stream that does not end has heartbeats for ever.
+            if steady_ms() > until:
+                break
+    return found
+
+
+async def _stream_for_ever(address: str, bearer: str) -> list[Any]:
+    """The replies up to the first that is an error."""
+    wanted = flotilla_pb2.ProduceRequest(topic="orders", records=[flotilla_pb2.Record(payload=b"x")])
+    replies = []
+    async with grpc.aio.insecure_channel(address) as channel:
+        method = channel.stream_stream("/flotilla.v1.Flotilla/ProduceStream")
+        call = method(metadata=(("authorization", bearer),), timeout=15)
+        while not (replies and replies[-1].HasField("error")):
+            await call.write(wanted.SerializeToString())
+            replies += flotilla_pb2.ProduceStreamReply.FromString(await call.read()).replies
+        await call.done_writing()
+    return replies
 
 
 def _produce_for_ever(client: Client) -> None:
@@ -542,7 +646,8 @@ def _produce_for_ever(client: Client) -> None:
 # Dead letters.
 
 
-def test_dead_letters_need_the_same_rights_over_tcp_and_http(broker, http, url, admin, user):
+def test_dead_letters_need_the_same_rights_over_tcp_and_http(broker, http, url, admin, user, caplog):
+    caplog.set_level("INFO", logger="flotilla.audit")
     admin.create_topic("fragile", max_deliveries=1)
     admin.produce("fragile", b"1")
     with admin.queue("fragile", group="g") as consumer:
@@ -564,3 +669,11 @@ def test_dead_letters_need_the_same_rights_over_tcp_and_http(broker, http, url, 
             letters.redrive()
         admin.admin.grants.add(user.user, PRODUCE, "fragile")
         assert letters.redrive().done == 1
+    for verb in ("redrive", "purge"):
+        assert http.post(f"{path}/{verb}", json={}, headers=basic(user)).json()["done"] == 0
+    changes = [record.fields for record in caplog.records if record.message == "change"]
+    worked = [line for line in changes if "dead_letters" in line["operation"]]
+    assert [(line["principal"], line["operation"], line["topic"], line["group"]) for line in worked] == [
+        (f"user {user.user}", f"{verb}_dead_letters", "fragile", "g") for verb in ("redrive", "purge")
+    ]
+    assert {(line["endpoint"], line["outcome"]) for line in worked} == {("http", "done")}

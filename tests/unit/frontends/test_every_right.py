@@ -6,6 +6,7 @@ gRPC are asked in their own words.
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -33,7 +34,14 @@ from flotilla.types.access import (
 )
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Request, queue
-from flotilla.types.operations.cluster import CountPartitions, DescribeNode, DescribeReplicas, EnterCluster, ReadHistory
+from flotilla.types.operations.cluster import (
+    CountPartitions,
+    DescribeNode,
+    DescribeReplicas,
+    EnterCluster,
+    ListClients,
+    ReadHistory,
+)
 from flotilla.types.operations.pipelines import ListPipelines, Pipeline, ReportPipeline
 from flotilla.types.operations.quotas import Quota
 from flotilla.types.operations.waiting import ListBlockedKeys, ReadDueTimes
@@ -91,6 +99,7 @@ ROWS: dict[type[Request], Callable[[str], Request]] = {
     ops.JoinGroup: lambda where: ops.JoinGroup(TOPIC, GROUP, "m"),
     ops.LeaveGroup: lambda where: ops.LeaveGroup(TOPIC, GROUP, "m"),
     ops.LeaveQueue: lambda where: ops.LeaveQueue(TOPIC, GROUP, "m", 0),
+    ListClients: lambda where: ListClients(),
     ops.ListGrants: lambda where: ops.ListGrants(),
     ops.ListGroups: lambda where: ops.ListGroups(TOPIC, 0),
     ops.ListOffsets: lambda where: ops.ListOffsets(TOPIC, 0, ops.EARLIEST),
@@ -164,6 +173,14 @@ class TcpCaller(endpoints.Tcp):
         return True
 
 
+class GatewayCaller(TcpCaller):
+    """A client that says that it is a gateway, as any client may."""
+
+    def __init__(self, server: Server, credentials: Password | None) -> None:
+        super().__init__(server, credentials)
+        self._connection.greet = partial(self._connection.greet, is_gateway=True)  # type: ignore[method-assign]
+
+
 class HttpCaller(endpoints.Http):
     def __init__(self, server: Server, credentials: Password | None) -> None:
         super().__init__(server)
@@ -202,7 +219,7 @@ class _WithMetadata:
         return lambda request, **options: method(request, metadata=self._metadata, **options)
 
 
-CALLERS: dict[str, type[Any]] = {"tcp": TcpCaller, "http": HttpCaller, "grpc": GrpcCaller}
+CALLERS: dict[str, type[Any]] = {"tcp": TcpCaller, "gateway": GatewayCaller, "http": HttpCaller, "grpc": GrpcCaller}
 
 
 @pytest.fixture(scope="module")
@@ -264,7 +281,43 @@ def test_every_request_by_nobody_without_a_wrong_and_the_right_grant(broker, whe
             for caller in callers.values():
                 await caller.close()
 
-    assert asyncio.run(play()) >= {"tcp": len(ROWS), "http": 20, "grpc": 35}[where]
+    assert asyncio.run(play()) >= {"tcp": len(ROWS), "gateway": len(ROWS), "http": 20, "grpc": 35}[where]
+
+
+def test_connected_clients_are_named_with_their_users_at_every_endpoint(broker):
+    async def parked() -> list[tuple[str, str, str, int]]:
+        """While a poll waits over gRPC."""
+        grpc = GrpcCaller(broker._server, Password("everything", "pencil"))
+        await grpc.open()
+        poll = asyncio.ensure_future(grpc.call(ops.Poll(TOPIC, "empty", "m", wait_ms=20_000, types=["none"])))
+        http = HttpCaller(broker._server, ADMIN)
+        await http.open()
+        try:
+            while True:
+                answer = (await http._client.get("/v1/cluster/clients")).json()
+                found = [(*[each[key] for key in KEYS], each["in_flight"]) for each in answer["clients"]]
+                if {each[0] for each in found} == {"tcp", "http", "grpc"}:
+                    one = (await http._client.get("/v1/cluster/clients?limit=1")).json()
+                    assert (len(one["clients"]), one["total"], answer["total"]) == (1, len(found), len(found))
+                    return found
+        finally:
+            poll.cancel()
+            await grpc.close()
+            await http.close()
+
+    with broker.client(credentials=ADMIN, name="boss") as boss:
+        boss.topics()
+        found = asyncio.run(parked())
+        # The call over gRPC has ended.
+        while any(each.endpoint == "grpc" for each in boss.admin.connected_clients().clients):
+            pass
+    assert [each[2:] for each in found if each[0] == "tcp" and each[1].endswith(" boss")] == [("user root", 0)]
+    assert [each[2:] for each in found if each[0] == "http"] == [("user root", 1)]
+    assert [each[2:] for each in found if each[0] == "grpc"] == [("user everything", 1)]
+    assert all("grpc" in each[1] for each in found if each[0] == "grpc")
+
+
+KEYS = ("endpoint", "name", "principal")
 
 
 async def check(outcome: Callable[[str, Request], Any], request: Request) -> None:

@@ -5,6 +5,7 @@ them whole. The steps build on each other; each is made by a user of its own who
 """
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import httpx
@@ -71,13 +72,18 @@ STREAMS = [
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
+def broker() -> Iterator[LocalBroker]:
     with LocalBroker(authentication=True, http_listen=ANY_PORT) as started:
         with started.client() as nobody:
             nobody.admin.users.create_administrator("root", "a long password")
-        with started.client(credentials=ADMIN) as admin:
-            prepare(admin)
-        yield f"http://{started._server._own.http_address}"  # type: ignore[union-attr]
+        yield started
+
+
+@pytest.fixture(scope="module")
+def admin(broker: LocalBroker) -> Iterator[Client]:
+    with broker.client(credentials=ADMIN) as client:
+        prepare(client)
+        yield client
 
 
 def user_of(step: Step) -> str:
@@ -106,8 +112,9 @@ def prepare(admin: Client) -> None:
 
 
 @pytest.fixture(scope="module")
-def http(url: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=url) as client:
+def http(broker: LocalBroker, admin: Client) -> Iterator[httpx.Client]:
+    url = f"http://{broker._server._own.http_address}"  # type: ignore[union-attr]
+    with httpx.Client(base_url=url, timeout=30) as client:
         yield client
 
 
@@ -128,6 +135,47 @@ def test_each_step_by_nobody_with_wrong_grants_and_with_the_right_ones(http):
         assert answer.status_code < 300, (step, answer.text)
         if step.keeps is not None:
             kept = step.keeps(answer.json())
+
+
+def test_a_dead_letter_topic_of_another_name_is_worked_off_with_the_rights_on_that_topic(broker, admin, http):
+    admin.create_topic("pile")
+    admin.create_topic("inbox")
+    admin.produce("inbox", b"confidential")
+    admin.admin.users.create("anna", "pencil")
+    grants = admin.admin.grants
+    for action, topic in ((MANAGE, "pile"), (PRODUCE, "pile"), (MANAGE, "inbox")):
+        grants.add("anna", action, topic)
+    path, anna = "/v1/topics/pile/groups/g/dead-letters", Password("anna", "pencil")
+    with broker.client(credentials=anna) as client:
+        client.alter_group("pile", "g", dead_letter_topic="inbox")
+        grants.remove("anna", MANAGE, "inbox")
+
+        def ask(rest: str = "", body: Any = None) -> httpx.Response:
+            method = "GET" if body is None else "POST"
+            return http.request(method, path + rest, json=body, headers=basic(anna))
+
+        assert client.dead_letters("pile", "g").list() == []
+        for refused in (ask(), ask("/redrive", {}), ask("/redrive", {"dry_run": True}), ask("/purge", {})):
+            assert refused.status_code in (403, 404), refused.text
+        grants.add("anna", CONSUME, "inbox")
+        assert len(client.dead_letters("pile", "g").list()) == len(ask().json()["dead_letters"]) == 1
+        assert ask("/redrive", {}).json()["done"] == 1
+
+
+def test_a_redrive_ends_when_the_right_to_the_letters_does(admin, http):
+    admin.create_topic("slow")
+    admin.create_topic("letters")
+    admin.produce_many("letters", [b"x"] * 60)
+    admin.alter_group("slow", "g", dead_letter_topic="letters")
+    admin.admin.users.create("bert", "pencil")
+    for action, topic in ((MANAGE, "slow"), (PRODUCE, "slow"), (CONSUME, "letters")):
+        admin.admin.grants.add("bert", action, topic)
+    path, headers = "/v1/topics/slow/groups/g/dead-letters/redrive", basic(Password("bert", "pencil"))
+    with ThreadPoolExecutor(1) as pool, admin.reader("slow") as reader:
+        answer = pool.submit(http.post, path, json={"rate": 1}, headers=headers)
+        assert reader.poll(wait_ms=10_000)
+        admin.admin.grants.remove("bert", CONSUME, "letters")
+        assert answer.result(10).status_code in (403, 404)
 
 
 @pytest.mark.parametrize("step", STREAMS, ids=["subscribe", "follow"])

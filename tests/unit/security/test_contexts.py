@@ -66,23 +66,28 @@ def test_a_client_reads_files_again_that_have_changed(tmp_path: Path) -> None:
     assert fresh.get() is not first
 
 
+def look(tls: NodeTls, *, is_forced: bool = False) -> str | None:
+    take = tls.read(is_forced=is_forced)
+    return None if take is None else take()
+
+
 def test_a_node_reads_files_again_and_keeps_what_works(tmp_path: Path) -> None:
     shutil.copytree(folder_of(CLUSTER), tmp_path, dirs_exist_ok=True)
     Authority(tmp_path).issue_node(7, ["localhost"], days=10)
     tls = NodeTls(files_in(tmp_path, "node7"), CLUSTER, 7)
     before = tls.certificate.expires_s
-    assert tls.look() is None
-    assert tls.look(is_forced=True) == ""
+    assert look(tls) is None
+    assert look(tls, is_forced=True) == ""
     Authority(tmp_path).issue_node(7, ["localhost"], days=20, is_replacing=True)
-    assert tls.look() == ""
-    assert tls.look() is None
+    assert look(tls) == ""
+    assert look(tls) is None
     assert tls.certificate.expires_s > before
     # The certificate of another node, and then rubbish: told once each, and the old one stays.
     kept = tls.certificate
     shutil.copy2(node_files(1).certificate, tls.files.certificate)
-    assert "this node is flotilla://flotilla/node/7" in (tls.look() or "")
-    assert tls.look() is None
+    assert "this node is flotilla://flotilla/node/7" in (look(tls) or "")
+    assert look(tls) is None
     Path(tls.files.certificate).write_text("rubbish")
-    assert "not a certificate" in (tls.look() or "")
+    assert "not a certificate" in (look(tls) or "")
     assert tls.certificate is kept
     assert b"BEGIN CERTIFICATE" in tls.pem().certificate

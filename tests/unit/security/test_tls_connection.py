@@ -317,6 +317,28 @@ def test_handshakes_are_bounded_in_time_and_number() -> None:
     run(test)
 
 
+def test_places_are_kept_for_members() -> None:
+    async def test() -> None:
+        world = World()
+        world.acceptor = world.acceptor_for(handshakes_max=3, is_member=lambda host: host == "127.0.0.1")
+        port = await world.start()
+        member = socket.create_connection(("127.0.0.1", port))
+        while not world.acceptor.handshake_count:
+            await asyncio.sleep(0.001)
+        strangers = [
+            socket.create_connection(("127.0.0.1", port), source_address=(f"127.1.0.{number}", 0))
+            for number in range(1, 11)
+        ]
+        while len(world.failures) < 8:
+            await asyncio.sleep(0.001)
+        assert next(host for host, _ in world.acceptor._shaking.values()) == "127.0.0.1"
+        assert world.acceptor.handshake_count == 3
+        for each in (member, *strangers):
+            each.close()
+
+    run(test)
+
+
 def test_a_dial_that_is_cancelled_leaves_nothing_behind() -> None:
     async def test() -> None:
         with socket.create_server(("127.0.0.1", 0)) as mute:

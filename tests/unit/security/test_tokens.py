@@ -109,15 +109,37 @@ def test_clocks_may_be_off_by_a_minute(verifier, now):
         verifier.identity(made)
 
 
+def look(verifier: TokenVerifier, *, is_forced: bool = False) -> bool:
+    """Whether there were new keys."""
+    take = verifier.read(is_forced)
+    if take is not None:
+        take()
+    return take is not None
+
+
 def test_the_file_may_change(verifier, path):
     made = token()
     assert verifier.identity(made)
+    assert not look(verifier)
+    assert look(verifier, is_forced=True)
     path.write_text("no keys")
+    assert not look(verifier)
+    assert not look(verifier, is_forced=True)
     assert verifier.identity(made)
     path.write_text(json.dumps({"keys": [jwk(EC, "ec")]}))
+    assert look(verifier)
     with pytest.raises(UnauthenticatedError):
         verifier.identity(made)
     assert verifier.identity(token(EC, "ec", "ES256"))
+
+
+def test_no_log_in_touches_the_file(verifier, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("the disk was asked")
+
+    for call in ("stat", "open"):
+        monkeypatch.setattr(Path, call, fail)
+    assert verifier.identity(token())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from typing import TypeAlias
 from flotilla.broker.ports import Cancel, Done, Service
 from flotilla.broker.security.authentication import BEARER, Authentication, JoinLogIn, LogIn
 from flotilla.broker.security.guard import Guard, Session
-from flotilla.machine import now_ms
 from flotilla.security.join_secret import JOIN_MECHANISM, JoinSecret
 from flotilla.types.access import LOCAL, NODE, Principal
 from flotilla.types.address import Address
@@ -67,7 +66,7 @@ class Entrance:
     @property
     def has_ended(self) -> bool:
         """The caller had entered, and was removed since, or its token has expired."""
-        self.session.expire(now_ms() // 1_000)
+        self.session.expire()
         return self._has_entered and not self.session.is_open
 
     # How much.

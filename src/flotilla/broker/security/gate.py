@@ -1,5 +1,7 @@
 """Authentication of one node, put together: log-ins, the guard, and what a node itself proves to others."""
 
+from collections.abc import Callable
+
 from flotilla.broker.catalog import CatalogMachine
 from flotilla.broker.ports import Service
 from flotilla.broker.security.audit import Audit
@@ -20,15 +22,16 @@ class Gate:
         service: Service,
         machine: CatalogMachine,
         later: Later,
+        now_ms: Callable[[], int],
         tokens: Tokens | None = None,
         join_secret: JoinSecret | None = None,
         *,
         has_anonymous: bool = False,
     ) -> None:
-        """`has_anonymous`: whoever does not log in is a user, too."""
+        """`now_ms` is the cluster's clock. `has_anonymous`: whoever does not log in is a user, too."""
         self._later = later
         self.authentication = Authentication(machine, tokens, join_secret)
-        self.guard = Guard(service, machine, Audit(lambda: machine.applied))
+        self.guard = Guard(service, machine, Audit(lambda: machine.applied), now_ms)
         self.guard.stranger = ANYONE if has_anonymous else ANONYMOUS
 
     def entrance(self, address: Address | None, certificate: Principal | None, is_encrypted: bool) -> Entrance:

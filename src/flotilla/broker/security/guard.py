@@ -42,6 +42,7 @@ from flotilla.types.errors import (
     PermissionDeniedError,
     QuotaExceededError,
     UnauthenticatedError,
+    UnavailableError,
 )
 from flotilla.types.ids import Index
 from flotilla.types.operations import OPERATIONS, CreateTopic, GetMetadata, Produce, Reply, Request
@@ -59,6 +60,8 @@ from flotilla.types.operations.transactions import (
 
 #: Decisions that one session remembers.
 DECISION_COUNT_MAX: Final = 1_024
+#: Topics that are being created at a time and have their line in the audit log.
+_CREATING_COUNT_MAX: Final = 1_024
 #: Changes that somebody makes to topics and to the cluster. Each is in the audit log, so none is decided in advance.
 _AUDITED: Final = (MANAGE, SCHEDULE, OPERATE, FOUND)
 #: What makes a topic larger.
@@ -77,14 +80,29 @@ _ABOUT: Final[dict[type[Request], Callable[[Any], object]]] = {
 class Guard:
     """What all sessions of a node share."""
 
-    def __init__(self, service: Service, machine: CatalogMachine, audit: Audit) -> None:
+    def __init__(self, service: Service, machine: CatalogMachine, audit: Audit, now_ms: Callable[[], int]) -> None:
+        """`now_ms` is the cluster's clock: no log-in ends because one wall clock jumps."""
         self.service = service
+        self._now_ms = now_ms
         self.audit = audit
         self._machine = machine
         #: Who a caller is that has not logged in.
         self.stranger = ANONYMOUS
         self._quotas = Quotas(steady_ms)
         self._quota_version = -1
+        #: Topics that are being created by producing to them, the oldest first.
+        self._creating: dict[str, None] = {}
+        #: Callers that have entered with a log-in that ends.
+        self.expiring: dict[Session, None] = {}
+
+    @property
+    def now_s(self) -> int:
+        return self._now_ms() // 1_000
+
+    def expire(self) -> bool:
+        """Ends the log-ins whose time is over. False: there was none."""
+        ended = [session.expire() for session in list(self.expiring)]
+        return any(ended)
 
     @property
     def version(self) -> int:
@@ -114,6 +132,35 @@ class Guard:
                 # One that is replaced by a schedule of another topic needs the right on both.
                 return (own, *request.resources) if isinstance(request, CreateSchedule) else (own,)
         return request.resources
+
+    def watch_creation(self, caller: "Session", request: GetMetadata, done: Done) -> Done:
+        """`done`, and a line in the audit log for each topic that the request begins to create.
+
+        It is repeated until the topic is there: the line is that of the first one.
+        """
+        missing = [name for name in request.topics if self.is_missing(name)]
+
+        def answered(reply: Reply | FlotillaError) -> None:
+            for name in missing if isinstance(reply, UnavailableError) else ():
+                self.creates(caller, name)
+            done(reply)
+
+        return answered if missing else done
+
+    def is_missing(self, topic: str) -> bool:
+        """The topic is not there, as far as this node knows."""
+        is_missing = self._machine.state.topic(topic) is None
+        if not is_missing:
+            self._creating.pop(topic, None)
+        return is_missing
+
+    def creates(self, caller: "Session", topic: str) -> None:
+        """A missing topic is created by producing to it: a line in the audit log, the first time."""
+        if topic not in self._creating:
+            while len(self._creating) >= _CREATING_COUNT_MAX:
+                del self._creating[next(iter(self._creating))]
+            self._creating[topic] = None
+            self.audit.changing(caller, "create_topic", topic=topic)("begun")
 
     def has_users(self) -> bool:
         """False: nobody can log in yet."""
@@ -183,12 +230,15 @@ class Session:
         self._expires_s = expires_s
         self._version = -1
 
-    def expire(self, now_s: int) -> None:
-        """Ends the log-in if its time is over."""
-        if 0 < self._expires_s <= now_s:
+    def expire(self) -> bool:
+        """Ends the log-in if its time is over. False: it is not."""
+        has_ended = self._expires_s > 0 and self._expires_s <= self._guard.now_s
+        if has_ended:
             self._principal = ANONYMOUS
             self._expires_s = 0
             self._version = -1
+            self._guard.expiring.pop(self, None)
+        return has_ended
 
     def end(self) -> None:
         """The caller has logged out."""
@@ -226,6 +276,8 @@ class Session:
             done = guard.audit.outcome(self, request, done)
         if kind.is_narrowed:
             request, done = request.narrowed(self.may), self._narrowed(request, done)
+            if isinstance(request, GetMetadata) and request.create:
+                done = guard.watch_creation(self, request, done)
         return guard.service.handle(request, done, metadata_index)
 
     def allows(self, request: Request) -> bool:
@@ -297,6 +349,14 @@ class Session:
         answered = self._guard.audit.outcome(self, request, lambda _: None)
         return lambda error: answered(error or Acknowledged())
 
+    def changing(self, operation: str, topic: str, group: str) -> Callable[[str], None]:
+        """What to call with the outcome of a change that is more than one request."""
+        return self._guard.audit.changing(self, operation, topic=topic, group=group)
+
+    def creation(self, topic: str) -> Callable[[], None] | None:
+        """What to call when the topic was created by producing to it; None: it is there."""
+        return partial(self._guard.creates, self, topic) if self._guard.is_missing(topic) else None
+
     def may(self, right: Right, resource: Resource) -> bool:
         return allows(self._grants, self._principal, right, (resource,))
 
@@ -332,10 +392,13 @@ class Session:
         """
         if self._principal.kind == USER:
             self._guard.quotas.enter(self._principal.name)
+        if self._expires_s:
+            self._guard.expiring[self] = None
         return self._principal
 
     def leave(self, principal: Principal) -> None:
         """The connection of whoever entered has ended."""
+        self._guard.expiring.pop(self, None)
         if principal.kind == USER:
             self._guard.quotas.leave(principal.name)
 

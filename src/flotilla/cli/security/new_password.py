@@ -5,23 +5,24 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from flotilla.types.errors import InvalidArgumentError
+from flotilla.security.secret_file import read_secret
 
 PasswordFile: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--password-file", metavar="FILE", help="Read it from the first line of a file; else it is asked for."
+        "--password-file",
+        metavar="FILE",
+        help="Read it from the first line of a file that only its owner may read; else it is asked for.",
     ),
 ]
 
 
 def read_password(file: Path | None, name: str) -> str:
-    """A new password, from a file or asked for twice: never from the command line, where others see it."""
+    """A new password, from a file or asked for twice: never from the command line, where others see it.
+
+    Raises InvalidArgumentError for a file that others than its owner may read.
+    """
     if file is None:
         asked: str = typer.prompt(f"password of {name}", hide_input=True, confirmation_prompt=True, err=True)
         return asked
-    with file.open(encoding="utf-8") as lines:
-        text = lines.readline().rstrip("\r\n")
-    if not text:
-        raise InvalidArgumentError(f"{file} is empty")
-    return text
+    return read_secret(str(file))

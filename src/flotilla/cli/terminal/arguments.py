@@ -22,8 +22,10 @@ def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
-    topic = str(ctx.params.get("topic") or "")
-    return _found(ctx, incomplete, lambda client: client.groups(topic)) if topic else []
+    """Those of the topics that the line has so far."""
+    named = ctx.params.get("topic") or ()
+    topics = (named,) if isinstance(named, str) else named
+    return _found(ctx, incomplete, lambda client: {group for topic in topics for group in client.groups(topic)})
 
 
 def complete_nodes(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -33,10 +33,11 @@ the bits and the last offsets, and nothing is stored twice. The payloads end the
 """
 
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from operator import sub
 from struct import Struct
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from flotilla.codec.batch.compression import NONE, decompress
 from flotilla.codec.batch.header import COMPRESSION_AT, FORMAT_COLUMNS, HEADER_BYTES, BatchHeader
@@ -52,6 +53,7 @@ from flotilla.types.limits import (
 assert sys.byteorder == "little"
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+B = TypeVar("B", bytes, memoryview, bytes | memoryview)
 
 TIMESTAMPS: Final = 1 << 0
 TTLS: Final = 1 << 1
@@ -105,6 +107,20 @@ def opened_bytes(buffer: Buffer, body_bytes_max: int) -> int:
         return 0
     body_bytes = Directory._make(DIRECTORY.unpack_from(buffer, HEADER_BYTES)).body_bytes
     return body_bytes if body_bytes <= min(body_bytes_max, len(buffer) * COMPRESSION_RATIO_MAX) else 0
+
+
+def size_when_open(batch: Buffer) -> int:
+    return opened_bytes(batch, ENTRY_BYTES_MAX) or len(batch)
+
+
+def leading(batches: Sequence[B], bytes_max: int) -> Sequence[B]:
+    """The first batches, as many as together are not larger when they are opened; at least one."""
+    left = bytes_max
+    for place, batch in enumerate(batches):
+        left -= size_when_open(batch)
+        if left < 0 and place:
+            return batches[:place]
+    return batches
 
 
 class BinaryColumn:

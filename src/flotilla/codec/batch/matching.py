@@ -17,6 +17,20 @@ _TYPE_NAME = TASK_TYPE_HEADER.encode()
 
 def matching(view: BatchView, wanted: MessageFilter, first: int, end: int) -> list[bool]:
     """One value for each of the records [first, end) of the batch. Raises InvalidArgumentError if it is malformed."""
+    found = _by_headers(view, wanted, first, end)
+    if wanted.key is not None:
+        found = [is_match and view.key(place) == wanted.key for place, is_match in enumerate(found, first)]
+    if wanted.contains and any(found):
+        payloads = _items_of(view.columns.payloads, _bytes_of(view.columns.payloads, first, end), first, end)
+        for place, payload in enumerate(payloads):
+            at = first + place
+            found[place] = found[place] and wanted.is_text_in(payload, view.key(at), view.headers(at))
+    return found
+
+
+def _by_headers(view: BatchView, wanted: MessageFilter, first: int, end: int) -> list[bool]:
+    if not wanted.types and not wanted.headers:
+        return [True] * (end - first)
     columns = view.columns
     if columns.header_offsets is None or columns.header_names is None or columns.header_values is None:
         return [wanted.matches(())] * (end - first)

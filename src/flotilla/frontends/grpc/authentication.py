@@ -77,7 +77,7 @@ class ForwardingInterceptor(Interceptor):
 
     def _serving(self, context: Context) -> AbstractContextManager[None]:
         is_encrypted = _is_encrypted(context)
-        return self._callers.serving(_authorization(context), _address(context.peer()), is_encrypted=is_encrypted)
+        return self._callers.serving(_authorization(context), address_of(context.peer()), is_encrypted=is_encrypted)
 
 
 class AuthenticationInterceptor(Interceptor):
@@ -101,7 +101,7 @@ class AuthenticationInterceptor(Interceptor):
         certificate = self._principal_of(context)
         try:
             session = await self._callers.session(
-                _authorization(context), _address(context.peer()), certificate, is_encrypted=_is_encrypted(context)
+                _authorization(context), address_of(context.peer()), certificate, is_encrypted=_is_encrypted(context)
             )
             caller = session.enter()
         except FlotillaError as error:
@@ -120,6 +120,6 @@ def _is_encrypted(context: Context) -> bool:
     return b"ssl" in context.auth_context().get("transport_security_type", ())
 
 
-def _address(peer: str) -> Address | None:
+def address_of(peer: str) -> Address | None:
     match = _PEER.fullmatch(unquote(peer))
     return None if match is None else Address(match["host"], int(match["port"]))

@@ -24,12 +24,13 @@ from flotilla.codec.grpc.values import (
 from flotilla.frontends.grpc import metadata_index
 from flotilla.frontends.grpc.dead_letters import DeadLetterCalls
 from flotilla.frontends.grpc.errors import Context, fail, time_left_ms
+from flotilla.frontends.large_answers import LargeAnswers
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, LeaseExpiredError, NotFoundError
 from flotilla.types.ids import Offset
 from flotilla.types.lease_tokens import LeasePlace
-from flotilla.types.operations import Fetched, Reply, Request
-from flotilla.types.operations.queue import Extend, GroupReset, LeaseRange, Polled, Settle
+from flotilla.types.operations import Reply, Request
+from flotilla.types.operations.queue import Extend, GroupReset, LeaseRange, Settle
 
 #: From the value that was read and the time left to the answer.
 _Answer: TypeAlias = Callable[[Any, int], Awaitable[Any]]
@@ -40,6 +41,7 @@ LEASE_COUNT_MAX = 10_000
 class Calls:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._large = LargeAnswers()
 
     def handlers(self) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
         """Every unary call of the contract, by name."""
@@ -54,8 +56,8 @@ class Calls:
         found["ResetGroup"] = self._unary(api.RESET_GROUP, self._reset_group)
         found["LeaveQueue"] = self._unary(api.LEAVE_QUEUE, self._leave_queue)
         found["DeleteGroup"] = self._unary(api.DELETE_GROUP, self._delete_group)
-        found["Fetch"] = self._unary(api.FETCH, self._fetch)
-        found["Poll"] = self._unary(api.POLL, self._poll)
+        found["Fetch"] = self._handler("Fetch", self._fetch)
+        found["Poll"] = self._handler("Poll", self._poll)
         found["Produce"] = self._handler("Produce", self._produce)
         return found
 
@@ -125,11 +127,23 @@ class Calls:
     async def _trim(self, asked: TopicTrim, timeout_ms: int) -> dict[int, Offset]:
         return await self._gateway.trim(asked.topic, asked.offsets, timeout_ms=timeout_ms)
 
-    async def _fetch(self, asked: FetchMessages, timeout_ms: int) -> Fetched:
-        return await self._gateway.ask(asked.request, timeout_ms=timeout_ms)
+    async def _fetch(self, message: Any, context: Context) -> Any:
+        try:
+            asked: FetchMessages = api.FETCH.read(message)
+            fetched = await self._gateway.ask(asked.request, timeout_ms=time_left_ms(context))
+            opened = [] if asked.has_batches else fetched.batches
+            return await self._large.make(opened, lambda: api.FETCH.write(asked, fetched))
+        except FlotillaError as error:
+            await fail(context, error)
 
-    async def _poll(self, asked: PollMessages, timeout_ms: int) -> Polled:
-        return await self._gateway.poll(asked.request, timeout_ms=timeout_ms)
+    async def _poll(self, message: Any, context: Context) -> Any:
+        try:
+            asked: PollMessages = api.POLL.read(message)
+            polled = await self._gateway.poll(asked.request, timeout_ms=time_left_ms(context))
+            opened = [] if asked.has_batches else [delivery.batch for delivery in polled.deliveries]
+            return await self._large.make(opened, lambda: api.POLL.write(asked, polled))
+        except FlotillaError as error:
+            await fail(context, error)
 
     async def _produce(self, message: Any, context: Context) -> Any:
         try:

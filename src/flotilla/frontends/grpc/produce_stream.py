@@ -14,6 +14,7 @@ from flotilla.codec.grpc.values import ProduceRecords
 from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.errors import Context, fail
 from flotilla.frontends.grpc.stream_requests import StreamRequests
+from flotilla.frontends.grpc.unread_answers import UnreadAnswers
 from flotilla.gateway.gateway import Gateway
 from flotilla.gateway.produce import PendingRecords
 from flotilla.types.errors import FlotillaError
@@ -24,7 +25,7 @@ IN_FLIGHT_MAX: Final = 1_024
 #: Replies in one message.
 _TOGETHER_MAX: Final = 256
 
-_decode = api.decoder("ProduceStream")
+_decode, _encode = api.decoder("ProduceStream"), api.encoder("ProduceStream")
 
 
 class _Pending(Protocol):
@@ -42,8 +43,9 @@ class _Pending(Protocol):
 class ProduceStream:
     """One stream."""
 
-    def __init__(self, gateway: Gateway, admission: Admission) -> None:
+    def __init__(self, gateway: Gateway, admission: Admission, answers: UnreadAnswers) -> None:
         self._gateway = gateway
+        self._answers = answers
         self._admission = admission
         #: Requests in flight, in order, with their sizes; None: the client has finished sending.
         self._pending: deque[tuple[_Pending, int] | None] = deque()
@@ -63,7 +65,7 @@ class ProduceStream:
                     if self._ended_by is not None:
                         await fail(context, self._ended_by)
                     return
-                await context.write(write_replies(await self._take()))
+                await self._answers.write(context, _encode(write_replies(await self._take())))
         finally:
             reading.cancel()
             # Its exceptions are dropped: the client may have disconnected in the middle of a message.

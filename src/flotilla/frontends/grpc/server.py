@@ -20,11 +20,14 @@ from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.authentication import AuthenticationInterceptor, ForwardingInterceptor
 from flotilla.frontends.grpc.calls import Calls
 from flotilla.frontends.grpc.errors import Context
+from flotilla.frontends.grpc.open_calls import OpenCalls
 from flotilla.frontends.grpc.produce_stream import ProduceStream
 from flotilla.frontends.grpc.reading_places import ReadingPlaces
 from flotilla.frontends.grpc.reception import ReceptionInterceptor
 from flotilla.frontends.grpc.subscribe import SubscribeStream
 from flotilla.frontends.grpc.tls import listen, principal_of
+from flotilla.frontends.grpc.unread_answers import UnreadAnswers
+from flotilla.frontends.tcp.budget import OutputBudget
 from flotilla.gateway.gateway import Gateway
 from flotilla.security.endpoint_tls import EndpointTls
 from flotilla.types.access import Principal
@@ -33,6 +36,7 @@ from flotilla.types.limits import (
     CLIENT_FRAME_BYTES_MAX,
     GRPC_CALL_COUNT_MAX,
     GRPC_CONNECTION_CALL_COUNT_MAX,
+    GRPC_CONNECTION_COUNT_MAX,
     GRPC_MESSAGE_BYTES_MAX,
     MIB,
 )
@@ -62,14 +66,16 @@ class GrpcServer:
         self,
         gateway: Gateway,
         is_member: Callable[[], bool] | None = None,
-        connections_max: int = 0,
+        connections_max: int = GRPC_CONNECTION_COUNT_MAX,
         tls: EndpointTls | None = None,
         callers: Callers | ForwardedCallers | None = None,
+        output: OutputBudget | None = None,
     ) -> None:
-        """The library closes connections beyond `connections_max` as it accepts them; 0: it accepts all.
+        """The library closes connections beyond `connections_max` as it accepts them.
 
         `is_member` says whether the node is part of a cluster; None: this is a proxy. With `tls` connections are
-        encrypted. `callers` asks clients who they are; then `gateway` is a guarded one.
+        encrypted. `callers` asks clients who they are; then `gateway` is a guarded one. `output` bounds the unread
+        answers of all endpoints together; None: of this one.
 
         Health is NOT_SERVING until then, and SERVING until the endpoint closes: other nodes may answer what this node
         cannot.
@@ -85,16 +91,17 @@ class GrpcServer:
         #: The memory of calls in flight.
         self.admission = Admission()
         self.places = ReadingPlaces()
+        self._answers = UnreadAnswers(output)
+        self.calls = OpenCalls()
 
     async def start(self, host: str, port: int, encrypted: Address | None = None) -> int:
         """Listens, and returns the port. Raises OSError.
 
         Where TLS is optional this address is without it, because the library cannot tell, and `encrypted` is with it.
         """
-        bounds = (("grpc.max_allowed_incoming_connections", self._connections_max),) if self._connections_max else ()
         server = grpc.aio.server(
             interceptors=self._interceptors(),
-            options=(*_OPTIONS, *bounds),
+            options=(*_OPTIONS, ("grpc.max_allowed_incoming_connections", self._connections_max)),
             maximum_concurrent_rpcs=GRPC_CALL_COUNT_MAX,
         )
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(api.SERVICE_NAME, self._handlers()),))
@@ -118,7 +125,7 @@ class GrpcServer:
 
     def _interceptors(self) -> list[grpc.aio.ServerInterceptor]:
         """A caller is asked who it is before its message is received."""
-        receiving = ReceptionInterceptor(self.admission, self.places)
+        receiving = ReceptionInterceptor(self.admission, self.places, self.calls, self._answers)
         if self._callers is None:
             return [receiving]
         if isinstance(self._callers, ForwardedCallers):
@@ -155,15 +162,15 @@ class GrpcServer:
 
         async def produce_stream(requests: Any, context: Context) -> None:
             await metadata_index.reach(self._gateway, context)
-            await ProduceStream(self._gateway, self.admission).handle(requests, context)
+            await ProduceStream(self._gateway, self.admission, self._answers).handle(requests, context)
 
         async def subscribe(requests: Any, context: Context) -> None:
             await metadata_index.reach(self._gateway, context)
-            await SubscribeStream(self._gateway, calls).handle(requests, context)
+            await SubscribeStream(self._gateway, calls, self._answers).handle(requests, context)
 
         streams = {"ProduceStream": produce_stream, "Subscribe": subscribe}
-        return {**calls.handlers(), **{name: _stream(name, handle) for name, handle in streams.items()}}
-
-
-def _stream(name: str, handle: Any) -> Any:
-    return grpc.stream_stream_rpc_method_handler(handle, response_serializer=api.encoder(name))
+        # They encode their replies themselves.
+        handlers: dict[str, Any] = {
+            name: grpc.stream_stream_rpc_method_handler(handle) for name, handle in streams.items()
+        }
+        return {**calls.handlers(), **handlers}

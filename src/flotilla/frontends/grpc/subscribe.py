@@ -18,6 +18,7 @@ from flotilla.codec.grpc.values import AddSubscriptionCredit, ExtendLeases, Open
 from flotilla.frontends.grpc.calls import Calls, count_of
 from flotilla.frontends.grpc.errors import Context, fail, time_left_ms
 from flotilla.frontends.grpc.stream_requests import StreamRequests
+from flotilla.frontends.grpc.unread_answers import UnreadAnswers
 from flotilla.gateway.gateway import TIMEOUT_MS_DEFAULT, Gateway
 from flotilla.gateway.subscription import GatewaySubscription
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
@@ -31,14 +32,15 @@ _REPLY_BYTES_MAX: Final = 2 * MIB
 #: Commands of the client in flight; then reading stops.
 _SETTLING_COUNT_MAX: Final = 256
 
-_decode = api.decoder("Subscribe")
+_decode, _encode = api.decoder("Subscribe"), api.encoder("Subscribe")
 
 
 class SubscribeStream:
     """One stream."""
 
-    def __init__(self, gateway: Gateway, calls: Calls) -> None:
+    def __init__(self, gateway: Gateway, calls: Calls, answers: UnreadAnswers) -> None:
         self._gateway = gateway
+        self._answers = answers
         self._calls = calls
         #: Replies to write; an error ends the stream.
         self._output: asyncio.Queue[Any | FlotillaError] = asyncio.Queue(_OUTPUT_COUNT_MAX)
@@ -62,7 +64,9 @@ class SubscribeStream:
                 reply = await self._output.get()
                 if isinstance(reply, FlotillaError):
                     await fail(context, reply)
-                await context.write(reply)
+                await self._answers.write(context, _encode(reply))
+                # Or this frame would keep it until the next one comes.
+                del reply
         finally:
             tasks += self._settling
             for task in tasks:

@@ -49,6 +49,7 @@ from flotilla.frontends.http.log_in_pages import no_session
 from flotilla.frontends.http.metadata_index import MetadataIndexHeader
 from flotilla.frontends.http.metering_layer import MeteringLayer
 from flotilla.frontends.http.pages import file_page
+from flotilla.frontends.tcp.budget import Budgets
 from flotilla.gateway.gateway import Gateway
 from flotilla.gateway.guarded import GuardedGateway
 from flotilla.types.operations.cluster import NodeWarning
@@ -59,10 +60,12 @@ def make_app(
     gateway: Gateway | None = None,
     hosts: Iterable[str] = (),
     callers: Callers | ForwardedCallers | None = None,
+    budgets: Budgets | None = None,
 ) -> Guard:
     """`status` is None for a proxy; without a `gateway` only the status pages are served. `hosts` are own names.
 
-    `callers` asks clients who they are; then `gateway` is a guarded one.
+    `callers` asks clients who they are; then `gateway` is a guarded one. `budgets` are those of the node for all
+    endpoints; None: of its own.
     """
     meter = callers.meter if isinstance(callers, ForwardedCallers) else ProxyMeter()
     rows: list[Operation] = []
@@ -81,7 +84,7 @@ def make_app(
         app = AuthenticationLayer(app, callers, gateway.reconsider if isinstance(gateway, GuardedGateway) else None)
     if status is None:
         app = MeteringLayer(app, meter)
-    return Guard(SiteGuard(app, hosts))
+    return Guard(SiteGuard(app, hosts), budgets=budgets)
 
 
 def operations(gateway: Gateway) -> list[Operation]:

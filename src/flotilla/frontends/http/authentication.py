@@ -67,6 +67,8 @@ class AuthenticationLayer:
             await _refusal(error, scope).send(send)
             return
         token = CALLER.set(session)
+        if (connection := scope.get("connection")) is not None:
+            connection.caller = str(caller)
         try:
             await self._app(scope, receive, send)
         finally:

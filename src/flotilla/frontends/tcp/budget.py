@@ -7,6 +7,9 @@ refused instead, because its client can ask again.
 
 from collections.abc import Callable, Hashable
 
+from flotilla.codec.frames import DIRECT_BYTES_MIN
+from flotilla.types.limits import SERVER_OUTPUT_BYTES_MAX, SERVER_REQUEST_BYTES_MAX
+
 
 class ByteBudget:
     def __init__(self, bytes_max: int) -> None:
@@ -71,3 +74,31 @@ class OutputBudget:
     def has_room(self, held: int, more: int = 0) -> bool:
         """Whether a connection that holds `held` bytes may hold `more`; a single answer may exceed the bound alone."""
         return not self.used_bytes or held + more < self.bytes_max - self.used_bytes - more
+
+
+class Budgets:
+    """The budgets that all connections share. Small frames have their own: slow large ones do not hold them up."""
+
+    __slots__ = ("large", "output", "small")
+
+    def __init__(
+        self,
+        bytes_max: int = SERVER_REQUEST_BYTES_MAX,
+        output_bytes_max: int = SERVER_OUTPUT_BYTES_MAX,
+        output: OutputBudget | None = None,
+    ) -> None:
+        """`output`: one that is shared with other budgets."""
+        self.small = ByteBudget(bytes_max)
+        self.large = ByteBudget(bytes_max)
+        self.output = output or OutputBudget(output_bytes_max)
+
+    def of(self, length: int) -> ByteBudget:
+        return self.small if length < DIRECT_BYTES_MIN else self.large
+
+    @property
+    def request_bytes(self) -> int:
+        return self.small.used_bytes + self.large.used_bytes
+
+    @property
+    def waiting_count(self) -> int:
+        return self.small.waiting_count + self.large.waiting_count

@@ -14,6 +14,7 @@ import socket
 from typing import Protocol, cast
 
 from flotilla.frontends.tcp.connection import CLOSING, OPEN, Connection, is_too_slow
+from flotilla.machine import steady_ms
 from flotilla.types.access import Principal
 from flotilla.types.address import Address
 from flotilla.types.limits import KIB, MIB
@@ -53,6 +54,8 @@ class Channel(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         #: Of the client, once it is connected; None: not known.
         self.address: Address | None = None
+        #: When it was connected.
+        self.since_ms = 0
         self.received_bytes = 0
         self.sent_bytes = 0
         #: `flush` has been scheduled.
@@ -148,6 +151,7 @@ class Channel(asyncio.BufferedProtocol):
             endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connection.peer_principal = self._owner.principal_of(transport)
         self.address = _address_of(transport.get_extra_info("peername"))
+        self.since_ms = steady_ms()
         self._owner.entered(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:

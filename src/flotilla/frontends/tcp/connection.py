@@ -28,8 +28,8 @@ from flotilla.codec.client.frames import (
     decode_request,
     encode_response,
 )
-from flotilla.codec.frames import DIRECT_BYTES_MIN, Buffer, FrameReader
-from flotilla.frontends.tcp.budget import ByteBudget, OutputBudget
+from flotilla.codec.frames import Buffer, FrameReader
+from flotilla.frontends.tcp.budget import Budgets
 from flotilla.types import limits
 from flotilla.types.access import Principal
 from flotilla.types.errors import (
@@ -99,24 +99,6 @@ class ConnectionLimits:
     request_bytes_max: int = limits.CONNECTION_REQUEST_BYTES_MAX
     output_bytes_max: int = limits.CONNECTION_OUTPUT_BYTES_MAX
     frame_bytes_max: int = limits.CLIENT_FRAME_BYTES_MAX
-
-
-class Budgets:
-    """The budgets that all connections share. Small frames have their own: slow large ones do not hold them up."""
-
-    __slots__ = ("large", "output", "small")
-
-    def __init__(
-        self,
-        bytes_max: int = limits.SERVER_REQUEST_BYTES_MAX,
-        output_bytes_max: int = limits.SERVER_OUTPUT_BYTES_MAX,
-    ) -> None:
-        self.small = ByteBudget(bytes_max)
-        self.large = ByteBudget(bytes_max)
-        self.output = OutputBudget(output_bytes_max)
-
-    def of(self, length: int) -> ByteBudget:
-        return self.small if length < DIRECT_BYTES_MIN else self.large
 
 
 class Host(Protocol):
@@ -233,6 +215,8 @@ class Connection:
         for the service; `broken` when an answer raised, to end the connection.
         """
         self.state = NEW
+        #: What the client calls itself, once it has said so.
+        self.client_name = ""
         #: Whom the certificate of the client names; None: it showed none.
         self.peer_principal: Principal | None = None
         #: None: nobody has to say who they are.
@@ -497,6 +481,7 @@ class Connection:
             self.fail(InvalidArgumentError(f"{offered}; {spoken}"), correlation_id)
             return
         self.state = OPEN
+        self.client_name = hello.client
         self._is_gateway = hello.is_gateway
         entrance = self.entrance
         if entrance is None or entrance.is_open:

@@ -6,22 +6,26 @@ service is reported and ends the connection whose request met it.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeAlias
 
 from flotilla.broker.ports import Service
-from flotilla.broker.security.entrance import Entrances
+from flotilla.broker.security.entrance import Entrance, Entrances
 from flotilla.codec.client.frames import NO_CORRELATION, encode_response
 from flotilla.codec.client.handover import Answers
+from flotilla.frontends.connected_clients import TCP, shown_name
 from flotilla.frontends.listener import ConnectionBudget, Listener
+from flotilla.frontends.tcp.budget import Budgets
 from flotilla.frontends.tcp.channel import Channel
-from flotilla.frontends.tcp.connection import TICK_MS, Budgets, Connection, ConnectionLimits, RequestTicket
+from flotilla.frontends.tcp.connection import TICK_MS, Connection, ConnectionLimits, RequestTicket
 from flotilla.frontends.tcp.local_channel import LocalBrokerConnection, LocalChannel
+from flotilla.machine import steady_ms
 from flotilla.security.endpoint_tls import EndpointTls
 from flotilla.types.access import NODE, Principal
 from flotilla.types.errors import OverloadedError
 from flotilla.types.limits import CONNECTION_COUNT_MAX, KIB, SERVER_OUTPUT_BYTES_MAX, SERVER_REQUEST_BYTES_MAX
+from flotilla.types.operations.cluster import ConnectedClient
 
 #: One read takes at most this much of small frames.
 SCRATCH_BYTES = 128 * KIB
@@ -35,6 +39,12 @@ def _refusal(reason: str) -> bytes:
     error = OverloadedError(reason)
     error.retry_after_ms = _REFUSED_RETRY_MS
     return b"".join(encode_response(NO_CORRELATION, error))
+
+
+def _principal_of(connection: Connection) -> Principal | None:
+    """Who the client is, as far as anybody asked."""
+    entrance = connection.entrance
+    return entrance.session.principal if isinstance(entrance, Entrance) else connection.peer_principal
 
 
 class TcpServer:
@@ -59,7 +69,11 @@ class TcpServer:
         self._tls = tls
         self._entrances = entrances
         self._limits = connection_limits or ConnectionLimits()
-        self._budgets = Budgets(request_bytes_max, output_bytes_max)
+        #: Other endpoints of the node share them.
+        self.budgets = Budgets(request_bytes_max, output_bytes_max)
+        #: Batches from within took their bytes before, as bodies and calls: to wait for the same bytes again could
+        #: last for ever.
+        self._inner_budgets = Budgets(request_bytes_max, output=self.budgets.output)
         self._tick_ms = tick_ms
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -92,7 +106,7 @@ class TcpServer:
         return bound
 
     def connect(self, received: Callable[[Answers], None], lost: Callable[[str], None]) -> LocalChannel:
-        """A connection from within this process: it shares the budgets, the counts and the end of all others."""
+        """A connection from within this process: it shares the bound on answers, counts and the end of all others."""
         self._loop = asyncio.get_running_loop()
         channel = LocalChannel(self, received, lost)
         self._channels[channel] = None
@@ -133,19 +147,30 @@ class TcpServer:
 
     def statistics(self) -> dict[str, int]:
         channels = self._channels
-        small, large = self._budgets.small, self._budgets.large
+        shared, inner = self.budgets, self._inner_budgets
         return {
             "connections": len(channels),
             "connections_accepted_total": self._accepted_count,
             "connections_refused_total": self._listener.refused_count,
             "requests_total": self._request_count,
             "requests_in_flight": sum(channel.connection.request_count for channel in channels),
-            "request_bytes_in_flight": small.used_bytes + large.used_bytes,
-            "output_bytes_waiting": self._budgets.output.used_bytes,
-            "connections_waiting_for_memory": small.waiting_count + large.waiting_count,
+            "request_bytes_in_flight": shared.request_bytes + inner.request_bytes,
+            "output_bytes_waiting": shared.output.used_bytes,
+            "connections_waiting_for_memory": shared.waiting_count + inner.waiting_count,
             "received_bytes_total": self._received_bytes + sum(channel.received_bytes for channel in channels),
             "sent_bytes_total": self._sent_bytes + sum(channel.sent_bytes for channel in channels),
         }
+
+    def clients(self) -> Iterator[ConnectedClient]:
+        now_ms = steady_ms()
+        for channel in self._channels:
+            if isinstance(channel, Channel):
+                connection = channel.connection
+                principal = str(_principal_of(connection) or "")
+                address = str(channel.address or "")
+                lasts_ms = now_ms - channel.since_ms
+                name = shown_name(connection.client_name)
+                yield ConnectedClient(TCP, name, address, principal, lasts_ms, connection.request_count)
 
     # What channels call.
 
@@ -156,12 +181,12 @@ class TcpServer:
     def connection_for(self, channel: Channel) -> Connection:
         wake, serve = partial(self.schedule, channel), partial(self._serve, channel)
         broken = partial(self._broken, channel, "an answer could not be sent")
-        return Connection(self._service, self._budgets, wake, serve, self._limits, broken)
+        return Connection(self._service, self.budgets, wake, serve, self._limits, broken)
 
     def local_connection_for(self, channel: LocalChannel) -> LocalBrokerConnection:
         wake, serve = partial(self.schedule, channel), partial(self._serve, channel)
         broken = partial(self._broken, channel, "an answer could not be handed over")
-        connection = LocalBrokerConnection(self._service, self._budgets, wake, serve, self._limits, broken)
+        connection = LocalBrokerConnection(self._service, self._inner_budgets, wake, serve, self._limits, broken)
         connection.peer_principal = Principal(NODE, str(self._service.node))
         return connection
 

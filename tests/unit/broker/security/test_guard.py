@@ -58,7 +58,8 @@ class Node:
     def __init__(self) -> None:
         self.machine = CatalogMachine()
         self.service = Recorded()
-        self.guard = Guard(self.service, self.machine, Audit(lambda: 7))
+        self.now_ms = 0
+        self.guard = Guard(self.service, self.machine, Audit(lambda: 7), lambda: self.now_ms)
 
     @property
     def table(self):
@@ -129,6 +130,28 @@ def test_every_operation_without_a_wrong_and_the_right_grant(node, kind, monkeyp
         # Other users have gained nothing.
         assert isinstance(asked(node, node.session(Principal("user", "ben")), request), type(refused))
     assert asked(node, node.session(Principal("node", "3")), request) == ops.Done()
+
+
+def test_a_log_in_that_ends_is_watched_while_its_caller_is_there(node):
+    node.table.put_grant(Grant("anna", PRODUCE, "mine"))
+    session, other = node.session(), node.session(ANNA)
+    session.authenticated(ANNA, expires_s=100)
+    for each in (session, other):
+        each.enter()
+    assert node.guard.expiring == {session: None}
+    node.now_ms = 99_999
+    assert not node.guard.expire()
+    assert asked(node, session, ops.Produce("mine", 0, b"")) == ops.Done()
+    node.now_ms = 100_000
+    assert node.guard.expire()
+    assert isinstance(asked(node, session, ops.Produce("mine", 0, b"")), UnauthenticatedError)
+    assert asked(node, other, ops.Produce("mine", 0, b"")) == ops.Done()
+    node.now_ms = 1_000_000
+    assert not node.guard.expire()
+    left = node.session()
+    left.authenticated(ANNA, expires_s=100)
+    left.leave(left.enter())
+    assert not node.guard.expiring
 
 
 def test_what_may_not_be_described_is_not_found_whether_it_exists_or_not(node):

@@ -199,7 +199,7 @@ def test_what_a_caller_creates_is_its_own_whatever_it_claims(node):
 
 def test_an_entrance_pauses_until_nothing_is_owed(node, clock):
     node.table.put_quota(Quota("anna", requests_per_second=10))
-    gate = Gate(node.service, node.machine, clock.later)
+    gate = Gate(node.service, node.machine, clock.later, lambda: 0)
     gate.guard = node.guard
     entrance = gate.entrance(None, ANNA, True)
     resumed: list[int] = []

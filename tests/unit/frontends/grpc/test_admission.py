@@ -9,9 +9,11 @@ import pytest
 
 from flotilla.codec.grpc import calls as api
 from flotilla.frontends.grpc.admission import Admission
+from flotilla.frontends.grpc.open_calls import OpenCalls
 from flotilla.frontends.grpc.produce_stream import ProduceStream
 from flotilla.frontends.grpc.reading_places import ReadingPlaces
 from flotilla.frontends.grpc.reception import ReceptionInterceptor, _without_frames
+from flotilla.frontends.grpc.unread_answers import UnreadAnswers
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import InvalidArgumentError, OverloadedError
 from flotilla.types.limits import GRPC_MESSAGE_BYTES_MAX
@@ -154,6 +156,9 @@ def test_streams_are_bounded_by_their_number() -> None:
         def peer(self) -> str:
             return "peer"
 
+        def invocation_metadata(self) -> None:
+            return None
+
         async def abort(self, *reason: object) -> None:
             raise grpc.aio.AbortError(str(reason[1]))
 
@@ -163,7 +168,9 @@ def test_streams_are_bounded_by_their_number() -> None:
         async def handle(requests: Any, context: Any) -> None:
             await end.wait()
 
-        call = ReceptionInterceptor(Admission(), ReadingPlaces(), streams_max=1)._stream(handle)
+        call = ReceptionInterceptor(Admission(), ReadingPlaces(), OpenCalls(), UnreadAnswers(), streams_max=1)._stream(
+            handle
+        )
         first = asyncio.ensure_future(call(None, Context()))
         await asyncio.sleep(0)
         with pytest.raises(grpc.aio.AbortError, match="too many streams: the limit is 1"):
@@ -195,6 +202,6 @@ def test_an_error_that_ends_a_call_does_not_keep_its_message() -> None:
 def test_a_refused_request_of_a_stream_does_not_keep_its_message() -> None:
     data = b"no message at all" * 100
     holders = sys.getrefcount(data)
-    refused = asyncio.run(ProduceStream(Gateway(list), Admission())._start(data))
+    refused = asyncio.run(ProduceStream(Gateway(list), Admission(), UnreadAnswers())._start(data))
     assert refused.is_done
     assert sys.getrefcount(data) == holders

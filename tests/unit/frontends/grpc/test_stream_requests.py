@@ -13,6 +13,7 @@ from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.produce_stream import ProduceStream
 from flotilla.frontends.grpc.reading_places import ReadingPlaces
 from flotilla.frontends.grpc.stream_requests import StreamRequests
+from flotilla.frontends.grpc.unread_answers import UnreadAnswers
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import OverloadedError
 from flotilla.types.limits import GRPC_READ_STREAM_COUNT_MAX
@@ -147,7 +148,7 @@ def test_a_stream_does_not_keep_a_message_until_the_next_one() -> None:
             return 0
 
     requests: Any = Requests()
-    asyncio.run(ProduceStream(Gateway(list), Admission())._read(requests))
+    asyncio.run(ProduceStream(Gateway(list), Admission(), UnreadAnswers())._read(requests))
     assert counts == [0]
 
 
@@ -187,7 +188,7 @@ def test_an_idle_stream_ends_for_a_connection_with_fewer(monkeypatch: pytest.Mon
         for each in streams:
             await each.open()
         handling = [
-            asyncio.ensure_future(ProduceStream(Gateway(list), admission).handle(each, context))  # type: ignore[arg-type]
+            asyncio.ensure_future(ProduceStream(Gateway(list), admission, UnreadAnswers()).handle(each, context))  # type: ignore[arg-type]
             for each in streams
         ]
         while context.read_count < 2:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from flotilla.frontends.http.http1.asgi import App
 from flotilla.frontends.http.http1.connection import IDLE_MS_MAX
 from flotilla.frontends.http.server import HttpServer
+from flotilla.frontends.listener import ConnectionBudget
+from flotilla.frontends.tcp.budget import Budgets
 from flotilla.types.limits import HTTP_CONNECTION_COUNT_MAX, TRANSFER_MS_MAX
 from tests.unit.broker import single_node
 from tests.unit.broker.single_node import SingleNode
@@ -88,13 +90,20 @@ def run(
     idle_ms_max: int = IDLE_MS_MAX,
     body_ms_max: int = TRANSFER_MS_MAX,
     connections_max: int = HTTP_CONNECTION_COUNT_MAX,
+    budget: ConnectionBudget | None = None,
+    budgets: Budgets | None = None,
     app: App | None = None,
 ) -> None:
     """`app`: another one than that of the node."""
 
     async def with_endpoint(single: SingleNode) -> None:
         server = HttpServer(
-            single.status, idle_ms_max=idle_ms_max, body_ms_max=body_ms_max, connections_max=connections_max
+            single.status,
+            idle_ms_max=idle_ms_max,
+            body_ms_max=body_ms_max,
+            connections_max=connections_max,
+            budget=budget,
+            budgets=budgets,
         )
         if app is not None:
             server.app = app

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
-from flotilla.frontends.http.framework.limits import BODY_BYTES_MAX
+from flotilla.frontends.http.framework.limits import BODY_BYTES_MAX, Guard
 from flotilla.frontends.http.framework.response import Response
 from flotilla.frontends.http.http1.asgi import Receive, Scope, Send
 from flotilla.frontends.http.server import HttpServer
+from flotilla.frontends.listener import ConnectionBudget
+from flotilla.frontends.tcp.budget import Budgets
 from flotilla.types.errors import DiskFullError, OverloadedError
-from tests.unit.frontends.http.harness import Endpoint, run
+from flotilla.types.limits import MIB
+from tests.unit.frontends.http.harness import Caller, Endpoint, run
 from tests.unit.runtime.exposition import parse
 
 NEVER_MS = 3_600_000
@@ -339,6 +342,52 @@ def test_a_client_that_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pyt
     run(tmp_path, test, idle_ms_max=60)
 
 
+@pytest.mark.slow
+def test_answers_that_nobody_reads_are_bounded(tmp_path: Path) -> None:
+    """The sockets of a connection buffer a part of an answer, which is as large as the bound of all."""
+    budgets = Budgets(output_bytes_max=20 * MIB)
+    output = budgets.output
+
+    async def answer(scope: Scope, _: Receive, send: Send) -> None:
+        size_bytes = 20 * MIB if scope["path"] == "/large" else 1_000
+        await Response(bytes(size_bytes), "text/plain").send(send)
+
+    async def ask(endpoint: Endpoint, method: str, path: str) -> tuple[Caller, bytes]:
+        caller = await endpoint.connect()
+        caller.ask(method, path)
+        first = await caller.reader.readuntil(b"\r\n")
+        caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        return caller, first.split()[1]
+
+    async def test(endpoint: Endpoint) -> None:
+        endpoint.server.app = Guard(answer)
+        unread, status = await ask(endpoint, "GET", "/large")
+        assert status == b"200"
+        assert MIB < output.used_bytes <= 20 * MIB
+        assert (await ask(endpoint, "GET", "/large"))[1] == b"429"
+        assert (await endpoint.get("/small")).status == 200
+        # What cannot be repeated leaves all the same, and counts.
+        before = output.used_bytes
+        other, status = await ask(endpoint, "POST", "/large")
+        assert status == b"200"
+        assert output.used_bytes > before
+        # A second request waits with its answer until the first one is read.
+        before = output.used_bytes
+        other.ask("POST", "/large")
+        while output.used_bytes < before + 20 * MIB:
+            await asyncio.sleep(0.002)
+        other.close()
+        unread.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        reading = asyncio.create_task(unread.reader.read())
+        while output.used_bytes:
+            await asyncio.sleep(0.002)
+        assert (await endpoint.get("/large")).status == 200
+        unread.close()
+        await reading
+
+    run(tmp_path, test, idle_ms_max=NEVER_MS, budgets=budgets)
+
+
 @pytest.mark.parametrize("kind", ["Content-Length: 100000", "Transfer-Encoding: chunked"])
 def test_a_slow_body_is_cut_off(kind: str, tmp_path: Path) -> None:
     async def test(endpoint: Endpoint) -> None:
@@ -401,6 +450,26 @@ def test_connections_are_bounded(tmp_path: Path) -> None:
         assert (await endpoint.get("/health")).status == 200
 
     run(tmp_path, test, idle_ms_max=NEVER_MS, connections_max=2)
+
+
+def test_status_pages_have_connections_when_other_clients_have_all_descriptors(tmp_path: Path) -> None:
+    async def test(endpoint: Endpoint) -> None:
+        answer = await endpoint.get("/health")
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        refused = await endpoint.get("/v1/topics")
+        assert refused.status == 503
+        assert "descriptors for 5" in refused.json["message"]
+        # They count for themselves: the silent ones take no room from other clients.
+        silent = [await endpoint.connect() for _ in range(3)]
+        others.pop()
+        assert (await endpoint.get("/v1/topics")).status == 404
+        for each in silent:
+            each.close()
+
+    others = [0] * 5
+    budget = ConnectionBudget(5)
+    budget.add(lambda: len(others))
+    run(tmp_path, test, budget=budget)
 
 
 def test_a_port_that_is_taken_is_an_error_and_not_the_end(tmp_path: Path) -> None:

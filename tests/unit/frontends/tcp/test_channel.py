@@ -2,8 +2,9 @@
 
 import pytest
 
+from flotilla.frontends.tcp.budget import Budgets
 from flotilla.frontends.tcp.channel import Channel
-from flotilla.frontends.tcp.connection import CLOSING, DRAINING, Budgets, Connection, ConnectionLimits
+from flotilla.frontends.tcp.connection import CLOSING, DRAINING, Connection, ConnectionLimits
 from flotilla.types.errors import UnavailableError
 from flotilla.types.operations import Fetch, Produce, Produced, RemoveNode
 from flotilla.types.operations.queue import Delivery, Pushed, Subscribe

@@ -78,7 +78,7 @@ def test_requests_beyond_the_bound_wait_for_answers():
     run(test, connection_limits=ConnectionLimits(requests_max=3))
 
 
-def test_batches_share_the_budget_of_all_connections():
+def test_batches_from_within_have_a_budget():
     async def test(endpoint):
         client = LocalClient(endpoint.server)
         await asyncio.sleep(0.01)

@@ -1,6 +1,6 @@
 """Unread answers: the bound on their memory, and which client is refused first."""
 
-from flotilla.frontends.tcp.connection import Budgets
+from flotilla.frontends.tcp.budget import Budgets
 from flotilla.types.errors import OverloadedError
 from flotilla.types.limits import MIB
 from flotilla.types.operations import Fetch, Fetched, GetMetadata, Metadata, Produce, Produced

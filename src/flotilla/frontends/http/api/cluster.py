@@ -22,15 +22,16 @@ from flotilla.gateway.gateway import Gateway
 from flotilla.types.access import DESCRIBE, EVERYTHING
 from flotilla.types.errors import FlotillaError, NotFoundError, PermissionDeniedError, UnavailableError
 from flotilla.types.ids import NO_NODE
-from flotilla.types.operations import Metadata
+from flotilla.types.operations import Metadata, Reply
 from flotilla.types.operations.cluster import (
+    CLIENTS_SHOWN_MAX,
     MOVES_SHOWN_MAX,
     CancelMoves,
     CountPartitions,
     DescribeNode,
     DrainNode,
     HistoryRead,
-    NodeDescribed,
+    ListClients,
     PartitionCounts,
     ReadHistory,
     Rebalance,
@@ -101,6 +102,22 @@ _DESCRIBED = obj(
 )
 _SILENT = {"type": "array", "items": INTEGER, "description": "Nodes that did not answer in time."}
 _NODES = obj(("nodes", "silent"), nodes={"type": "array", "items": _DESCRIBED}, silent=_SILENT)
+_CLIENT = obj(
+    ("node", "endpoint", "name", "address", "principal", "connected_ms", "in_flight"),
+    node=INTEGER,
+    endpoint={"type": "string", "description": "tcp, http or grpc."},
+    name={"type": "string", "description": "What it calls itself: the name of a client, or its `User-Agent`."},
+    address=TEXT,
+    principal={"type": "string", "description": "Empty without authentication."},
+    connected_ms={"type": "integer", "description": "For so long; over gRPC, its first call in flight."},
+    in_flight={"type": "integer", "description": "Its requests that are not answered."},
+)
+_CLIENTS = obj(
+    ("clients", "total", "silent"),
+    clients={"type": "array", "items": _CLIENT, "description": "Those of each node that were connected first."},
+    total={"type": "integer", "description": "With those that were left out."},
+    silent=_SILENT,
+)
 _HISTORY = obj(
     ("step_ms", "end_ms", "nodes", "silent", "series"),
     step_ms=INTEGER,
@@ -111,8 +128,8 @@ _HISTORY = obj(
         "type": "object",
         "additionalProperties": {"type": "array", "items": INTEGER},
         "description": "Of each step, the oldest first: what was counted in it (produced, delivered, redelivered, "
-        "acked, dead, errors, received_bytes, sent_bytes), or what there was at its end (connections, lag, ready, "
-        "leased, delayed).",
+        "acked, dead, errors, received_bytes, sent_bytes), or what there was at its end (connections over TCP, lag, "
+        "ready, leased, delayed).",
     },
 )
 _PIPELINE = obj(
@@ -165,6 +182,11 @@ class ClusterApi:
                       answers={200: _CLUSTER}),
             Operation("describeNodes", "GET", "/v1/cluster/nodes", tag, "What each node warns of, and its disk.",
                       self.describe, answers={200: _NODES}),
+            Operation("listClients", "GET", "/v1/cluster/clients", tag, "Who is connected.", self.clients,
+                      query=(one, Parameter("limit", integer(1, CLIENTS_SHOWN_MAX, "Of each node.", default=100))),
+                      answers={200: _CLIENTS}, errors=(404,),
+                      description="Over gRPC a client is known while it has a call in flight. Connections of nodes to "
+                      "each other's endpoints for clients are among them; that of a node to itself is not."),
             Operation("drainNode", "POST", "/v1/cluster/nodes/{node}/drain", tag,
                       "Move all replicas off a node, and place no new ones on it.", self.drain, node,
                       answers={200: _STATE}, errors=(404, 409)),
@@ -265,21 +287,24 @@ class ClusterApi:
     async def upgrade(self, call: Call) -> Answer:
         return Answer(asdict(await self._gateway.ask(UpgradeCluster(call.body["version"], call.body["dry_run"]))))
 
+    async def clients(self, call: Call) -> Answer:
+        found, silent = await self._ask_each(await self._nodes(call.query["node"]), ListClients(call.query["limit"]))
+        shown = [{"node": each.node, **asdict(client)} for each in found for client in each.clients]
+        return Answer({"clients": shown, "total": sum(each.total for each in found), "silent": silent})
+
     async def history(self, call: Call) -> Answer:
-        nodes = await self._nodes()
-        if call.query["node"]:
-            nodes = {node: is_alive for node, is_alive in nodes.items() if node == call.query["node"]}
-            if not nodes:
-                raise NotFoundError(f"there is no node {call.query['node']}")
-        found, silent = await self._ask_each(nodes, ReadHistory())
+        found, silent = await self._ask_each(await self._nodes(call.query["node"]), ReadHistory())
         if not found:
             raise UnavailableError("no node answers with its history")
         return Answer({**_added(found), "nodes": [each.node for each in found], "silent": silent})
 
-    async def _nodes(self) -> dict[int, bool]:
-        """All nodes, and whether the cluster takes each for alive."""
-        brokers = (await self._gateway.cluster()).brokers
-        return {broker.node: broker.is_alive for broker in sorted(brokers, key=lambda each: each.node)}
+    async def _nodes(self, one: int = NO_NODE) -> dict[int, bool]:
+        """All nodes, or this one, and whether the cluster takes each for alive. Raises NotFoundError."""
+        brokers = sorted((await self._gateway.cluster()).brokers, key=lambda each: each.node)
+        found = {broker.node: broker.is_alive for broker in brokers if one in (NO_NODE, broker.node)}
+        if one != NO_NODE and not found:
+            raise NotFoundError(f"there is no node {one}")
+        return found
 
     async def _ask_each(self, nodes: dict[int, bool], request: Any) -> tuple[list[Any], list[int]]:
         """The answers, and the nodes without one. Raises the error of a caller who may not ask."""
@@ -289,8 +314,8 @@ class ClusterApi:
         for answer in answers.values():
             if isinstance(answer, BaseException) and not (isinstance(answer, FlotillaError) and answer.retryable):
                 raise answer
-        found = [answer for answer in answers.values() if isinstance(answer, NodeDescribed | HistoryRead)]
-        return found, [node for node in nodes if not isinstance(answers.get(node), NodeDescribed | HistoryRead)]
+        found = [answer for answer in answers.values() if isinstance(answer, Reply)]
+        return found, [node for node in nodes if not isinstance(answers.get(node), Reply)]
 
 
 def _added(found: list[HistoryRead]) -> dict[str, Any]:

@@ -8,10 +8,12 @@ browsers do, continues after it. An error is the last event. Comments keep a sil
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
+from flotilla.codec.batch.columns import leading
 from flotilla.frontends.http.api.filters import FILTER_QUERY, WANTED_HEADERS, WANTED_TYPES, read_filter
 from flotilla.frontends.http.api.messages import show_delivery
 from flotilla.frontends.http.api.record_view import read_headers, show_batch
@@ -19,10 +21,11 @@ from flotilla.frontends.http.api.stream_credit import Unsettled
 from flotilla.frontends.http.framework.operation import TEXT, Call, Operation, Parameter, flag, integer, obj
 from flotilla.frontends.http.framework.parameters import GROUP, MEMBER, OF_PARTITION, OF_TOPIC, OFFSET, VISIBILITY
 from flotilla.frontends.http.framework.response import Response
+from flotilla.frontends.large_answers import LargeAnswers
 from flotilla.gateway.gateway import Gateway
 from flotilla.gateway.subscription import GatewaySubscription
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
-from flotilla.types.limits import MIB
+from flotilla.types.limits import MIB, SHOWN_BYTES_MAX
 from flotilla.types.operations import LATEST, Fetch, Fetched, ListOffsets
 from flotilla.types.operations.queue import Pushed, Subscribe
 
@@ -48,6 +51,7 @@ class EventApi:
     def __init__(self, gateway: Gateway, unsettled: Unsettled) -> None:
         self._gateway = gateway
         self._unsettled = unsettled
+        self._large = LargeAnswers()
 
     def operations(self) -> list[Operation]:
         return [
@@ -118,22 +122,20 @@ class EventApi:
         else:
             offset = (await self._gateway.ask(ListOffsets(topic, partition, LATEST))).offset
         # A missing topic or offset is a status, not an event.
-        types, headers = read_filter(call.query)
-        request = Fetch(topic, partition, offset, 1 * MIB, types=types, headers=headers)
+        request = Fetch(topic, partition, offset, 1 * MIB, **read_filter(call.query))
         return _stream(self._records(request, await self._gateway.ask(request)))
 
     async def _records(self, request: Fetch, fetched: Fetched) -> AsyncIterator[bytes]:
         offset = request.offset
         try:
             while True:
-                records = [record for batch in fetched.batches for record in show_batch(batch, offset)]
-                if records:
-                    offset = records[-1]["offset"] + 1
-                    yield b"".join(_event(str(each["offset"]), each) for each in records)
-                else:
-                    yield _BEAT
-                # With a filter the broker may have looked further than the last match.
-                offset = max(offset, fetched.reached)
+                batches = leading(fetched.batches, SHOWN_BYTES_MAX)
+                records, following = await self._large.make(batches, partial(_events, batches, offset))
+                yield records or _BEAT
+                offset = following
+                if len(batches) == len(fetched.batches):
+                    # With a filter the broker may have looked further than the last match.
+                    offset = max(offset, fetched.reached)
                 fetched = await self._gateway.ask(replace(request, offset=offset, wait_ms=_BEAT_MS))
         except FlotillaError as error:
             yield _failure(error)
@@ -165,6 +167,13 @@ async def _with_beats(subscription: GatewaySubscription) -> AsyncIterator[Pushed
 def _event(event_id: str, data: dict[str, Any]) -> bytes:
     head = f"id: {event_id}\n" if event_id else ""
     return f"{head}data: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
+
+
+def _events(batches: Sequence[bytes | memoryview], offset: int) -> tuple[bytes, int]:
+    """The records from an offset on, and the offset after the last one."""
+    records = [record for batch in batches for record in show_batch(batch, offset)]
+    following = records[-1]["offset"] + 1 if records else offset
+    return b"".join([_event(str(each["offset"]), each) for each in records]), following
 
 
 def _failure(error: FlotillaError) -> bytes:

@@ -31,6 +31,7 @@ from flotilla.frontends.http.framework.parameters import (
     SETTINGS,
     START,
     TOPIC,
+    TOPIC_ID,
     read_start,
 )
 from flotilla.gateway.gateway import Gateway
@@ -103,7 +104,7 @@ _WITHOUT_LIVE_MEMBERS: Final = (
     "queue group is live while it has leases or waits in a poll, and for 30 s after its last poll."
 )
 _FORCE: Final = Parameter("force", flag("Delete the group also while it has live members."))
-_COMMIT = obj(("offset",), offset=OFFSET, reset=flag("Allow to move backwards."))
+_COMMIT = obj(("offset",), offset=OFFSET, reset=flag("Allow to move backwards."), topic_id=TOPIC_ID.schema)
 _POSITION = obj(("offset",), offset=INTEGER)
 _EXPLAINED = obj(
     ("state", "attempts"),
@@ -119,9 +120,6 @@ _EXPLAINED = obj(
 
 
 _WAIT: Final = Parameter("wait_ms", integer(0, 300_000, "How long to wait for its end.", default=0))
-_TOPIC_ID: Final = Parameter(
-    "topic_id", integer(0, 2**53 - 1, "That of the receipt: a later topic of the name is refused. 0: any.", default=0)
-)
 _RESULT = obj(
     ("ended",),
     ended={"type": "boolean", "description": "False: it waits, is leased or is retried."},
@@ -161,8 +159,8 @@ class GroupApi:
             Operation("resetGroup", "POST", f"{path}/reset", tag, "Move a group.", self.reset, OF_GROUP,
                       body=_RESET, answers={200: _MOVED}, errors=(404, 409, 416), description=_WITHOUT_MEMBERS),
             Operation("readOffset", "GET", f"{path}/partitions/{{partition}}/offset", tag,
-                      "The offset that a group has committed.", self.read_offset, part,
-                      answers={200: _POSITION}, errors=(404,)),
+                      "The offset that a group has committed.", self.read_offset, part, query=(TOPIC_ID,),
+                      answers={200: _POSITION}, errors=(404, 409)),
             Operation("commitOffset", "PUT", f"{path}/partitions/{{partition}}/offset", tag, "Commit an offset.",
                       self.commit_offset, part, body=_COMMIT, answers={200: _POSITION}, errors=(404, 409, 416),
                       description="Without `reset` it never moves backwards; the answer is the committed offset."),
@@ -171,7 +169,7 @@ class GroupApi:
                       {**part, "offset": OFFSET}, answers={200: _EXPLAINED}, errors=(404, 416)),
             Operation("readResult", "GET", f"{path}/partitions/{{partition}}/messages/{{offset}}/result", tag,
                       "How a message ended in a group, with the result of its ack.", self.result,
-                      {**part, "offset": OFFSET}, query=(_WAIT, _TOPIC_ID), answers={200: _RESULT},
+                      {**part, "offset": OFFSET}, query=(_WAIT, TOPIC_ID), answers={200: _RESULT},
                       errors=(404, 409, 416),
                       description="With `wait_ms` the answer comes when the message has ended, or after that time."),
         ]  # fmt: skip
@@ -205,12 +203,13 @@ class GroupApi:
         return Answer({"partitions": [{"partition": number, **asdict(each)} for number, each in moved.items()]})
 
     async def read_offset(self, call: Call) -> Answer:
-        request = ReadOffset(call.path["group"], call.path["topic"], call.path["partition"])
+        request = ReadOffset(call.path["group"], call.path["topic"], call.path["partition"], call.query["topic_id"])
         return Answer({"offset": (await self._gateway.ask(request)).offset})
 
     async def commit_offset(self, call: Call) -> Answer:
         path, body = call.path, call.body
-        request = CommitOffset(path["group"], path["topic"], path["partition"], body["offset"], body["reset"])
+        place = (path["group"], path["topic"], path["partition"])
+        request = CommitOffset(*place, body["offset"], body["reset"], topic_id=body["topic_id"])
         return Answer({"offset": (await self._gateway.ask(request)).offset})
 
     async def result(self, call: Call) -> Answer:

@@ -32,6 +32,8 @@ from flotilla.frontends.http.framework.parameters import (
     WAIT,
     read_start,
 )
+from flotilla.frontends.http.framework.response import Response, json_response
+from flotilla.frontends.large_answers import LargeAnswers
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.lease_tokens import LeasePlace, lease_token, leases_by_place, read_lease_token
 from flotilla.types.limits import MIB, REASON_BYTES_MAX, RESULT_BYTES_MAX
@@ -46,6 +48,7 @@ from flotilla.types.operations.queue import (
     LeaseRange,
     MessageResult,
     Poll,
+    Polled,
     Settle,
 )
 from flotilla.types.topics import PARTITION_COUNT_MAX
@@ -93,6 +96,7 @@ class MessageApi:
         """`unsettled` gets every settlement: event streams wait for it."""
         self._gateway = gateway
         self._unsettled = unsettled
+        self._large = LargeAnswers()
 
     def operations(self) -> list[Operation]:
         tag = "messages"
@@ -127,7 +131,7 @@ class MessageApi:
                       "keeps nobody from deleting the group. A member that polls again is there again."),
         ]  # fmt: skip
 
-    async def poll(self, call: Call) -> Answer:
+    async def poll(self, call: Call) -> Response:
         body: dict[str, Any] = call.body
         request = Poll(
             call.path["topic"],
@@ -145,11 +149,8 @@ class MessageApi:
             headers=read_headers(body.get("headers", ()), "the body"),
         )
         polled = await self._gateway.poll(request)
-        messages = [message for delivery in polled.deliveries for message in show_delivery(delivery)]
-        shown: dict[str, Any] = {"messages": messages, "visibility_ms": polled.visibility_ms}
-        if polled.retry_after_ms:
-            shown["retry_after_ms"] = polled.retry_after_ms
-        return Answer(shown)
+        batches = [delivery.batch for delivery in polled.deliveries]
+        return await self._large.make(batches, lambda: json_response(_shown(polled)))
 
     async def ack(self, call: Call) -> Answer:
         return await self._settle(call, ACK)
@@ -215,6 +216,14 @@ class MessageApi:
             for offset in range(run.first, run.end)
         }
         return [lease for lease in leases if read_lease_token(lease) in refused] if refused else []
+
+
+def _shown(polled: Polled) -> dict[str, Any]:
+    messages = [message for delivery in polled.deliveries for message in show_delivery(delivery)]
+    shown: dict[str, Any] = {"messages": messages, "visibility_ms": polled.visibility_ms}
+    if polled.retry_after_ms:
+        shown["retry_after_ms"] = polled.retry_after_ms
+    return shown
 
 
 def show_delivery(delivery: Delivery) -> Iterator[dict[str, Any]]:

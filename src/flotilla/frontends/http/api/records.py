@@ -4,10 +4,17 @@ A fetch is paged by the offset that it returns. Clients that need speed send and
 same bytes as over TCP, in which a producer id and a sequence make repetition harmless.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
+from flotilla.codec.batch.columns import leading
 from flotilla.frontends.http.api.filters import FILTER_QUERY, read_filter
-from flotilla.frontends.http.api.record_view import NEW_RECORD, RECORD, read_record, show_batch
+from flotilla.frontends.http.api.record_view import (
+    NEW_RECORD,
+    RECORD,
+    read_record,
+    show_batch,
+)
 from flotilla.frontends.http.framework.operation import (
     FLAG,
     INTEGER,
@@ -21,10 +28,19 @@ from flotilla.frontends.http.framework.operation import (
     obj,
     text,
 )
-from flotilla.frontends.http.framework.parameters import OF_PARTITION, OF_TOPIC, OFFSET, PARTITION, WAIT
-from flotilla.frontends.http.framework.response import Response
+from flotilla.frontends.http.framework.parameters import (
+    OF_PARTITION,
+    OF_TOPIC,
+    OFFSET,
+    OFFSET_MAX,
+    PARTITION,
+    TOPIC_ID,
+    WAIT,
+)
+from flotilla.frontends.http.framework.response import Response, json_response
+from flotilla.frontends.large_answers import LargeAnswers
 from flotilla.gateway.gateway import Gateway
-from flotilla.types.limits import CANCEL_COUNT_MAX, IDEMPOTENCY_KEY_BYTES_MAX, MIB
+from flotilla.types.limits import CANCEL_COUNT_MAX, IDEMPOTENCY_KEY_BYTES_MAX, MIB, SHOWN_BYTES_MAX
 from flotilla.types.operations import (
     EARLIEST,
     LATEST,
@@ -53,9 +69,10 @@ _RECEIPT = obj(
 _PRODUCE = obj(("records",), records=array(NEW_RECORD, 1, _PRODUCE_MAX), partition=PARTITION)
 _RECEIPTS = obj(("receipts",), receipts={"type": "array", "items": _RECEIPT})
 _FETCHED = obj(
-    ("records", "next", "log_start", "end"),
+    ("records", "next", "looked", "log_start", "end"),
     records={"type": "array", "items": RECORD},
     next={"type": "integer", "description": "The offset to continue with."},
+    looked={"type": "integer", "description": "Records up to there: those that a filter left out count, too."},
     log_start={"type": "integer", "description": "The oldest offset that is kept."},
     end={"type": "integer", "description": "Offsets below are committed."},
 )
@@ -81,17 +98,28 @@ _LINEARIZABLE = Parameter("linearizable", flag("Includes everything that was ack
 _FETCH_QUERY = (
     _FROM,
     Parameter("limit", integer(1, _FETCH_MAX, "Records at most.", default=100)),
+    Parameter("until", {**OFFSET, "description": "Only records before this offset."}),
     Parameter("max_bytes", _BYTES),
     Parameter("wait_ms", WAIT),
     _LINEARIZABLE,
+    TOPIC_ID,
     *FILTER_QUERY,
 )
-_BATCH_QUERY = (_FROM, Parameter("max_bytes", _BYTES), Parameter("wait_ms", WAIT), _LINEARIZABLE, *FILTER_QUERY)
+_BATCH_QUERY = (
+    _FROM, Parameter("max_bytes", _BYTES), Parameter("wait_ms", WAIT), _LINEARIZABLE, TOPIC_ID, *FILTER_QUERY,
+)  # fmt: skip
+_COUNT = integer(
+    0,
+    2**32 - 1,
+    "How many partitions the client knows: a topic that has more refuses. 0: it does not matter.",
+    default=0,
+)
 
 
 class RecordApi:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._large = LargeAnswers()
         self._now_ms = gateway.now_ms
 
     def operations(self) -> list[Operation]:
@@ -107,11 +135,14 @@ class RecordApi:
             ),
             Operation(
                 "fetchRecords", "GET", f"{path}/records", tag, "Read records by offset.", self.fetch, OF_PARTITION,
-                query=_FETCH_QUERY, answers={200: _FETCHED}, errors=(404, 416),
+                query=_FETCH_QUERY, answers={200: _FETCHED}, errors=(404, 409, 416),
+                description="An answer has records of up to 8 MiB, or of one batch. With a filter one request looks at "
+                "up to 2,048 records, and at fewer large ones. `next` says how far it came, also when none matches.",
             ),
             Operation(
                 "findOffset", "GET", f"{path}/offset", tag, "The first offset at or after a time.", self.find,
-                OF_PARTITION, query=(Parameter("timestamp_ms", at),), answers={200: _OFFSET}, errors=(404,),
+                OF_PARTITION, query=(Parameter("timestamp_ms", at), TOPIC_ID), answers={200: _OFFSET},
+                errors=(404, 409),
             ),
             Operation(
                 "cancelRecords", "POST", f"{path}/cancel", tag, "Cancel messages: no group gets them any more.",
@@ -119,13 +150,14 @@ class RecordApi:
             ),
             Operation(
                 "produceBatch", "POST", f"{path}/batches", tag, "Store one batch as it is.", self.produce_batch,
-                OF_PARTITION, body={"type": "string", "format": "binary"}, body_type=BATCH_TYPE,
+                OF_PARTITION, query=(TOPIC_ID, Parameter("partition_count", _COUNT)),
+                body={"type": "string", "format": "binary"}, body_type=BATCH_TYPE,
                 answers={201: _STORED}, errors=(404, 409),
             ),
             Operation(
                 "fetchBatches", "GET", f"{path}/batches", tag, "Read stored batches as they are.", self.fetch_batches,
                 OF_PARTITION, query=_BATCH_QUERY, answers={200: {"type": "string", "format": "binary"}},
-                answer_type=BATCH_TYPE, errors=(404, 416),
+                answer_type=BATCH_TYPE, errors=(404, 409, 416),
                 description=f"One after the other; the headers {LOG_START_HEADER} and {NEXT_OFFSET_HEADER} say how "
                 f"far the log reaches, and {RESUME_OFFSET_HEADER}, with a filter, where to go on.",
             ),
@@ -149,25 +181,13 @@ class RecordApi:
         ]
         return Answer({"receipts": shown}, 201)
 
-    async def fetch(self, call: Call) -> Answer:
-        offset: int = call.query["offset"]
+    async def fetch(self, call: Call) -> Response:
         fetched = await self._fetch(call)
-        shown: list[dict[str, Any]] = []
-        for batch in fetched.batches:
-            shown += show_batch(batch, offset)
-            if len(shown) >= call.query["limit"]:
-                break
-        is_cut = len(shown) >= call.query["limit"]
-        shown = shown[: call.query["limit"]]
-        following = shown[-1]["offset"] + 1 if shown else offset
-        if not is_cut:
-            # With a filter the broker may have looked further than the last match.
-            following = max(following, fetched.reached)
-        return Answer({"records": shown, "next": following, "log_start": fetched.log_start, "end": fetched.next_offset})
+        batches = leading(fetched.batches, SHOWN_BYTES_MAX)
+        return await self._large.make(batches, lambda: json_response(_shown(call.query, fetched, batches)))
 
     async def _fetch(self, call: Call) -> Fetched:
         query = call.query
-        types, headers = read_filter(query)
         request = Fetch(
             call.path["topic"],
             call.path["partition"],
@@ -175,15 +195,15 @@ class RecordApi:
             query["max_bytes"],
             query["wait_ms"],
             is_linearizable=query["linearizable"],
-            types=types,
-            headers=headers,
+            topic_id=query["topic_id"],
+            **read_filter(query),
         )
         return await self._gateway.ask(request)
 
     async def find(self, call: Call) -> Answer:
         timestamp_ms: int = call.query["timestamp_ms"]
         assert timestamp_ms >= EARLIEST
-        request = ListOffsets(call.path["topic"], call.path["partition"], timestamp_ms)
+        request = ListOffsets(call.path["topic"], call.path["partition"], timestamp_ms, call.query["topic_id"])
         return Answer({"offset": (await self._gateway.ask(request)).offset})
 
     async def cancel(self, call: Call) -> Answer:
@@ -192,7 +212,8 @@ class RecordApi:
         return Answer({"offsets": (await self._gateway.ask(request)).offsets})
 
     async def produce_batch(self, call: Call) -> Answer:
-        request = Produce(call.path["topic"], call.path["partition"], call.body)
+        known = (call.query["topic_id"], call.query["partition_count"])
+        request = Produce(call.path["topic"], call.path["partition"], call.body, *known)
         produced = await self._gateway.ask(request)
         shown: dict[str, Any] = {"base_offset": produced.base_offset, "duplicate": produced.duplicate}
         if produced.known:
@@ -205,3 +226,27 @@ class RecordApi:
         if fetched.reached:
             headers[RESUME_OFFSET_HEADER] = str(fetched.reached)
         return Response(b"".join(fetched.batches), BATCH_TYPE, headers=headers)
+
+
+def _shown(query: dict[str, Any], fetched: Fetched, batches: Sequence[bytes | memoryview]) -> dict[str, Any]:
+    """The records of these batches, which are the first or all of what was fetched."""
+    offset: int = query["offset"]
+    until: int = query.get("until", OFFSET_MAX)
+    shown: list[dict[str, Any]] = []
+    for batch in batches:
+        shown += [record for record in show_batch(batch, offset) if record["offset"] < until]
+        if len(shown) >= query["limit"]:
+            break
+    is_cut = len(shown) >= query["limit"] or len(batches) < len(fetched.batches)
+    shown = shown[: query["limit"]]
+    following = shown[-1]["offset"] + 1 if shown else offset
+    if not is_cut:
+        # With a filter the broker may have looked further than the last match.
+        following = max(following, min(fetched.reached, until))
+    return {
+        "records": shown,
+        "next": following,
+        "looked": following - offset,
+        "log_start": fetched.log_start,
+        "end": fetched.next_offset,
+    }

@@ -10,15 +10,14 @@ from functools import lru_cache
 
 from flotilla.frontends.http.framework.errors import error_response, refusal
 from flotilla.frontends.http.http1.asgi import App, Message, Receive, Scope, Send
-from flotilla.frontends.tcp.budget import ByteBudget
+from flotilla.frontends.http.http1.connection import NoRoomError
+from flotilla.frontends.tcp.budget import Budgets, ByteBudget
 from flotilla.machine import now_ms
 from flotilla.types.errors import INVALID_ARGUMENT, OverloadedError
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX, HTTP_REQUEST_BYTES_MAX
 
 #: Any batch fits.
 BODY_BYTES_MAX = CLIENT_FRAME_BYTES_MAX
-#: Up to this, a body counts as small: slow large ones do not hold it up.
-_SMALL_BYTES_MAX = 64 * 1024
 #: `Retry-After` of OVERLOADED.
 _RETRY_MS = 1_000
 
@@ -50,12 +49,9 @@ class _Share:
             self._take(size_bytes)
 
     def _take(self, size_bytes: int) -> None:
-        is_small = max(self.announced_bytes, self.received_bytes) <= _SMALL_BYTES_MAX
-        budget = self._guard.small if is_small else self._guard.large
+        budget = self._guard.budgets.of(max(self.announced_bytes, self.received_bytes))
         if not budget.take(size_bytes):
-            error = OverloadedError("too many bodies are in flight at this node")
-            error.retry_after_ms = _RETRY_MS
-            raise error
+            raise _overloaded("too many bodies are in flight at this node")
         self._taken.append((budget, size_bytes))
 
     def give(self) -> None:
@@ -65,13 +61,11 @@ class _Share:
 
 
 class Guard:
-    def __init__(
-        self, app: App, body_bytes_max: int = BODY_BYTES_MAX, request_bytes_max: int = HTTP_REQUEST_BYTES_MAX
-    ) -> None:
+    def __init__(self, app: App, body_bytes_max: int = BODY_BYTES_MAX, budgets: Budgets | None = None) -> None:
+        """`budgets`: those that the endpoints of a node share."""
         self._app = app
         self._body_bytes_max = body_bytes_max
-        self.small = ByteBudget(request_bytes_max)
-        self.large = ByteBudget(request_bytes_max)
+        self.budgets = budgets or Budgets(HTTP_REQUEST_BYTES_MAX)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "only HTTP is served, neither websockets nor a lifespan"
@@ -90,7 +84,11 @@ class Guard:
             if message["type"] == "http.response.start":
                 has_answered = True
                 _complete(message["headers"])
-            await send(message)
+            try:
+                await send(message)
+            except NoRoomError:
+                has_answered = False
+                raise _overloaded("too many answers of this node are unread") from None
 
         try:
             self._check_body(share.announced_bytes)
@@ -111,6 +109,12 @@ class Guard:
     def _check_body(self, size_bytes: int) -> None:
         if size_bytes > self._body_bytes_max:
             raise _TooLargeError(f"a body has at most {self._body_bytes_max} bytes")
+
+
+def _overloaded(message: str) -> OverloadedError:
+    error = OverloadedError(message)
+    error.retry_after_ms = _RETRY_MS
+    return error
 
 
 def _announced_bytes(scope: Scope) -> int:

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from flotilla.frontends.http.framework.operation import integer, obj, text
+from flotilla.frontends.http.framework.operation import Parameter, integer, obj, text
 from flotilla.frontends.http.framework.schema import Schema
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import TIME_MS_MAX
@@ -23,6 +23,10 @@ TOPIC: Final[Schema] = text(1, _NAME_CHARS_MAX, "Name of the topic: letters, dig
 GROUP: Final[Schema] = text(1, _NAME_CHARS_MAX, "Name of the group: letters, digits, dots, _ and -.")
 PARTITION: Final[Schema] = integer(0, _PARTITION_MAX, "Number of the partition.")
 OFFSET: Final[Schema] = integer(0, OFFSET_MAX, "Position in the partition.")
+TOPIC_ID: Final = Parameter(
+    "topic_id",
+    integer(0, 2**53 - 1, "Id of the topic that is meant: a later one of its name is refused. 0: any.", default=0),
+)
 MEMBER: Final[Schema] = text(1, 256, "The consumer's name: unique, and unchanged while it holds leases.")
 VISIBILITY: Final[Schema] = integer(100, 12 * 3_600_000, "How long leases last; by default the group's setting.")
 WAIT: Final[Schema] = integer(0, 300_000, "How long to wait for the first message.", default=0)

@@ -13,9 +13,10 @@ _PAGES: Final = (b"/health", b"/ready", b"/metrics")
 
 
 class StatusOnly:
-    def __init__(self, app: App, connections_max: int) -> None:
+    def __init__(self, app: App, reason: str) -> None:
+        """`reason` says why there is no connection for anything else."""
         self._app = app
-        self._reason = f"too many connections: the limit is {connections_max}"
+        self._reason = reason
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["raw_path"] not in _PAGES or scope["method"] not in ("GET", "HEAD"):

@@ -2,14 +2,15 @@
 
 An asyncio protocol that calls an ASGI application. `head` and `body` parse; this module schedules. A request is read
 when the one before it is answered, so pipelined requests wait in a bounded buffer. An answer that is known as a whole
-leaves in one write. A connection is closed if its request's head or body is not complete in time, or if its client does
-not read the answer in time. A request whose client has disconnected is cancelled.
+leaves in one write. A large answer to GET needs room among all answers that clients have not read; others cannot be
+repeated, so they leave, and count. A connection is closed if its request's head or body is not complete in time, or if
+its client does not read the answer in time. A request whose client has disconnected is cancelled.
 """
 
 import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from flotilla.frontends.http.http1.asgi import App, Message
 from flotilla.frontends.http.http1.body import Body
@@ -22,6 +23,8 @@ BODY_MS_MAX: Final = 10_000
 BODY_BYTES_PER_SECOND_MIN: Final = 64 * 1024
 #: Request line and headers of one request.
 HEAD_BYTES_MAX: Final = 32 * 1024
+#: Up to this size an answer needs no room in the budget: errors and status pages always leave.
+_SMALL_BYTES_MAX: Final = 64 * 1024
 #: Unparsed bytes to buffer before reading pauses.
 _BUFFER_BYTES_MAX: Final = 256 * 1024
 
@@ -30,6 +33,19 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
 }
+
+
+class Output(Protocol):
+    """The bound on answers that clients have not read."""
+
+    def hold(self, change: int) -> None: ...
+
+    def has_room(self, held: int, more: int) -> bool:
+        """Whether a connection that holds `held` bytes may hold `more`."""
+
+
+class NoRoomError(Exception):
+    """A large answer that can be asked for again found no room among the unread ones. Nothing of it has left."""
 
 
 #: Media type and body of the answer to bytes that are no request, made of the reason.
@@ -65,10 +81,12 @@ class Connection(asyncio.Protocol):
         refuse: Refuse = plain_refusal,
         body_ms_max: int = BODY_MS_MAX,
         identify: Identify = _nobody,
+        output: Output | None = None,
     ) -> None:
         """Adds itself to `connections` when it is made, and removes itself at its end.
 
         `identify` says who is at the other side; that stands in the scope of every request as `peer_principal`.
+        `output` bounds the unread answers of all connections; None: nothing does.
         """
         #: The address of the client, as its socket has it.
         self.peer: object = None
@@ -77,6 +95,11 @@ class Connection(asyncio.Protocol):
         #: Who is at the other side; None: it did not say.
         self.peer_principal: object = None
         self.is_encrypted = False
+        #: Who made the last request, as the application found out, and what the client calls itself.
+        self.caller = ""
+        self.agent = ""
+        #: When it was connected, by the clock of the loop.
+        self.since_s = 0.0
         self._refusal = refuse
         self._connections = connections
         self._idle_s_max = idle_ms_max / 1000
@@ -93,6 +116,9 @@ class Connection(asyncio.Protocol):
         #: Clear while the transport's buffer is full.
         self._may_write = asyncio.Event()
         self._may_write.set()
+        self._output = output
+        #: Of its answers, what it holds of that budget.
+        self._unread_bytes = 0
         #: No further request is read.
         self._is_ending = False
 
@@ -104,12 +130,14 @@ class Connection(asyncio.Protocol):
         self.is_encrypted = transport.get_extra_info("ssl_object") is not None
         self.peer_principal = self._identify(transport)
         self.peer = transport.get_extra_info("peername")
+        self.since_s = self._loop.time()
         self._connections[self] = None
         self._expect_request()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._connections.pop(self, None)
         self._is_ending = True
+        self._set_unread(0)
         _cancel(self._deadline)
         _cancel(self._stall)
         if self.task is not None:
@@ -125,11 +153,18 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._may_write.clear()
+        self._set_unread(self._transport.get_write_buffer_size())
         self._stall = self._loop.call_later(self._idle_s_max, self._transport.abort)
 
     def resume_writing(self) -> None:
+        self._set_unread(0)
         self._may_write.set()
         _cancel(self._stall)
+
+    def _set_unread(self, count: int) -> None:
+        if self._output is not None:
+            self._output.hold(count - self._unread_bytes)
+        self._unread_bytes = count
 
     @property
     def is_write_paused(self) -> bool:
@@ -162,6 +197,8 @@ class Connection(asyncio.Protocol):
         head = parse_head(bytes(self._buffer[:end]))
         del self._buffer[: end + len(_HEAD_END)]
         _cancel(self._deadline)
+        if not self.agent:
+            self.agent = next((value.decode("latin-1") for name, value in head.headers if name == b"user-agent"), "")
         self._exchange = Exchange(self, head)
         if not self._exchange.is_body_over:
             self._expect_body(self._exchange, self._loop.time(), self._body_s_max)
@@ -252,9 +289,16 @@ class Connection(asyncio.Protocol):
         self._transport.resume_reading()
         self._read()
 
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether the client may leave as much unread."""
+        if self._output is None or size_bytes <= _SMALL_BYTES_MAX:
+            return True
+        return self._output.has_room(self._unread_bytes, size_bytes)
+
     async def write(self, data: bytes) -> None:
         """Writes when the transport has room; drops the data if the client has disconnected."""
         if not self._may_write.is_set():
+            self._set_unread(self._unread_bytes + len(data))
             await self._may_write.wait()
         if not self._transport.is_closing():
             self._transport.write(data)
@@ -314,6 +358,7 @@ class Exchange:
             "query_string": head.query,
             "headers": head.headers,
             "client": self._connection.peer,
+            "connection": self._connection,
         }
 
     # The body.
@@ -357,12 +402,15 @@ class Exchange:
     # The answer.
 
     async def send(self, message: Message) -> None:
+        """Raises NoRoomError before anything of the answer has left: then another one may begin."""
         if message["type"] == "http.response.start":
             self._begin(message)
             return
         body: bytes = message.get("body", b"")
         is_last = not message.get("more_body", False)
         data = b"" if self.head.method == "HEAD" else self._framed(body, is_last=is_last)
+        if not self.is_begun and self.head.method == "GET" and not self._connection.has_room(len(data)):
+            raise NoRoomError
         start, self._start = self._start, b""
         self.is_begun = True
         if is_last:
@@ -372,6 +420,7 @@ class Exchange:
             await self._connection.write(start + data)
 
     def _begin(self, message: Message) -> None:
+        self._is_chunked = False
         names = set()
         parts = [_STATUS_LINES[message["status"]]]
         for name, value in message["headers"]:

@@ -6,6 +6,7 @@ from typing import Any
 from flotilla.frontends.http.framework.limits import Guard
 from flotilla.frontends.http.framework.response import Response
 from flotilla.frontends.http.http1.asgi import Message, Receive, Scope, Send
+from flotilla.frontends.tcp.budget import Budgets
 
 
 async def body_of(receive: Receive) -> bytes:
@@ -79,7 +80,7 @@ def test_bodies_share_a_budget() -> None:
             await may_end.wait()
             await Response(b"done", "text/plain").send(send)
 
-        guard = Guard(slow, request_bytes_max=200_000)
+        guard = Guard(slow, budgets=Budgets(200_000))
 
         async def ask(size: int, *, announced: bool = True) -> int:
             sent: list[Message] = []
@@ -98,16 +99,16 @@ def test_bodies_share_a_budget() -> None:
             return status
 
         held = [asyncio.create_task(ask(100_000, announced=each)) for each in (True, False)]
-        while guard.large.used_bytes < 200_000:
+        while guard.budgets.large.used_bytes < 200_000:
             await asyncio.sleep(0)
         assert await ask(100_000) == await ask(100_000, announced=False) == 429
         # Small ones have a budget of their own.
         small = asyncio.create_task(ask(1_000))
-        while not guard.small.used_bytes:
+        while not guard.budgets.small.used_bytes:
             await asyncio.sleep(0)
         may_end.set()
         assert [await each for each in (*held, small)] == [200, 200, 200]
-        assert (guard.small.used_bytes, guard.large.used_bytes) == (0, 0)
+        assert (guard.budgets.small.used_bytes, guard.budgets.large.used_bytes) == (0, 0)
         assert await ask(100_000) == 200
 
     asyncio.run(test())

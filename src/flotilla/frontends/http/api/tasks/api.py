@@ -19,6 +19,7 @@ from flotilla.frontends.http.api.tasks.queues import ENDPOINT_MEMBER, Queues
 from flotilla.frontends.http.api.tasks.view import ID, TASK, explained_task, leased_tasks, show_result
 from flotilla.frontends.http.framework.operation import Answer, Call, Operation
 from flotilla.gateway.gateway import Gateway
+from flotilla.types.dead_letters import cut_reason
 from flotilla.types.errors import (
     FlotillaError,
     InvalidArgumentError,
@@ -28,7 +29,7 @@ from flotilla.types.errors import (
     TopicReplacedError,
 )
 from flotilla.types.lease_tokens import read_lease_token
-from flotilla.types.limits import IDEMPOTENCY_KEY_BYTES_MAX, REASON_BYTES_MAX
+from flotilla.types.limits import IDEMPOTENCY_KEY_BYTES_MAX
 from flotilla.types.operations.queue import (
     ACK,
     BY_BACKOFF,
@@ -160,8 +161,7 @@ class TaskApi:
         return await self._settle(call, ACK, "", BY_BACKOFF, result)
 
     async def nack(self, call: Call) -> Answer:
-        # Cut to what the log takes, not inside a character.
-        reason = call.body["reason"].encode()[:REASON_BYTES_MAX].decode("utf-8", "ignore")
+        reason = cut_reason(call.body["reason"])
         kind = FAIL if call.body["retry"] else REJECT
         return await self._settle(call, kind, reason, call.body.get("delay_ms", BY_BACKOFF))
 
