@@ -17,11 +17,12 @@ import { MIB, REQUEST_RESULTS_BYTES_MAX, REQUEST_RESULTS_MAX, RESULT_BYTES_MAX, 
 import { leaseColumns } from "./codec/values.js";
 import type { Topic } from "./core/routes.js";
 import type { Session } from "./core/session.js";
-import type { Limits } from "./core/time.js";
+import { type Limits, unlessAborted } from "./core/time.js";
 import {
   FlotillaError, ForgottenError, InvalidArgumentError, NotFoundError, OutcomeUnknownError, TransactionEndedError,
   UnavailableError,
 } from "./errors.js";
+import { atLeast } from "./filter.js";
 import { type Bytes, makeRecord, type RecordFields, type RecordInit, toBytes } from "./producer/fields.js";
 import { newProducerId } from "./producer/lane.js";
 import type { Receipt } from "./producer/pending-batch.js";
@@ -123,6 +124,8 @@ export class Transaction {
   readonly #last = new Map<string, { batch: PendingBatch; count: number }>();
   readonly #participants = new Map<string, Participant>();
   readonly #topicIds = new Map<string, number>();
+  // Of the topics of acknowledged messages.
+  readonly #ackTopicIds = new Map<string, number>();
   // Those that are not staged yet.
   #acks: PendingAcks[] = [];
   // Records that wait for the description of their topic.
@@ -166,15 +169,17 @@ export class Transaction {
   }
 
   /** Adds one record. It may stay in this process until the commit, and is visible to no reader before. */
-  async produce(topic: string, payload: Bytes, fields: RecordFields = {}): Promise<void> {
-    await this.#add(topic, [payload], fields);
-    if (this.#bufferedBytes >= BUFFER_BYTES) await this.#flush();
+  async produce(topic: string, payload: Bytes, fields: RecordFields & Limits = {}): Promise<void> {
+    const asking = this.#askingFor(fields);
+    await this.#add(topic, [payload], fields, asking);
+    if (this.#bufferedBytes >= BUFFER_BYTES) await this.#flush(asking);
   }
 
   /** Adds many records, and resolves when the cluster has staged them: from then on any process may commit. */
-  async stage(topic: string, payloads: Iterable<Bytes | RecordInit>, fields: RecordFields = {}): Promise<void> {
-    await this.#add(topic, payloads, fields);
-    await this.#flush();
+  async stage(topic: string, payloads: Iterable<Bytes | RecordInit>, fields: RecordFields & Limits = {}): Promise<void> {
+    const asking = this.#askingFor(fields);
+    await this.#add(topic, payloads, fields, asking);
+    await this.#flush(asking);
   }
 
   /**
@@ -195,21 +200,25 @@ export class Transaction {
       let acks = this.#acks.find((each) => each.takes(lease, payload));
       if (!acks) this.#acks.push((acks = new PendingAcks(place, lease.group, lease.topicId)));
       acks.add(message, payload);
+      if (!this.#ackTopicIds.has(topic)) this.#ackTopicIds.set(topic, lease.topicId);
       this.#join(place);
     }
   }
 
   /**
    * Makes everything visible in all partitions, and resolves when it is: also what earlier calls are still adding. With an
-   * application id and a version: only once, however often that version is committed.
+   * application id and a version: only once, however often that version is committed. A commit whose signal is aborted
+   * aborts the transaction in the background; if it was decided already, that stands.
    */
-  async commit({ applicationId = "", version = 0 }: { applicationId?: string; version?: number } = {}): Promise<void> {
+  async commit({ applicationId = "", version = 0, ...limits }: { applicationId?: string; version?: number } & Limits = {}): Promise<void> {
     this.#checkOpen();
     this.#isComplete = true;
-    await this.#stageRest();
+    const asking = this.#askingFor(limits);
+    await this.#stageRest(asking);
     const asked = { transactionId: this.transactionId, applicationId, version, partitions: this.partitions };
     try {
-      const committed = await commitTransaction(this.#session, asked, this.#asking, this.#begunMs);
+      const topicIds = asked.partitions.map(({ topic }) => this.#topicIds.get(topic) ?? this.#ackTopicIds.get(topic) ?? 0);
+      const committed = await commitTransaction(this.#session, asked, asking, { begunMs: this.#begunMs, topicIds });
       this.#isOver = true;
       this.#isRepeated = committed.isRepeated;
       for (const batch of this.#batches) {
@@ -219,23 +228,28 @@ export class Transaction {
       }
     } catch (error) {
       // A commit of unknown outcome may be repeated; by then the outcome is known.
-      if (!(error instanceof OutcomeUnknownError)) await this.#abortQuietly();
+      if (!(error instanceof OutcomeUnknownError)) await this.#abortQuietly(asking);
       throw error;
     }
   }
 
   /** Drops everything. Rejects with TransactionEndedError when it was committed. */
-  async abort(): Promise<void> {
-    await abortTransaction(this.#session, this.transactionId, this.partitions, this.#asking, this.#begunMs);
+  async abort(limits: Limits = {}): Promise<void> {
+    await abortTransaction(this.#session, this.transactionId, this.partitions, this.#askingFor(limits), this.#begunMs);
     this.#isOver = true;
   }
 
   /** Aborts it, unless it was decided: JavaScript does not say whether a block has failed. */
   async [Symbol.asyncDispose](): Promise<void> {
-    if (!this.#isOver) await this.#abortQuietly();
+    if (!this.#isOver) await this.#abortQuietly(this.#asking);
   }
 
   // Inside.
+
+  /** The limits of one call: its own before those of the transaction. */
+  #askingFor({ timeoutMs, signal }: Limits): Asking {
+    return { timeoutMs: atLeast(1, "timeoutMs", timeoutMs ?? this.#asking.timeoutMs), signal: signal ?? this.#asking.signal };
+  }
 
   #checkOpen(): void {
     if (this.#isOver) throw new TransactionEndedError(`transaction ${this.transactionId} is over`);
@@ -250,9 +264,9 @@ export class Transaction {
     this.#participants.set(nameOf(place), place);
   }
 
-  async #add(topic: string, payloads: Iterable<Bytes | RecordInit>, fields: RecordFields): Promise<void> {
+  async #add(topic: string, payloads: Iterable<Bytes | RecordInit>, fields: RecordFields, asking: Asking): Promise<void> {
     this.#checkIncomplete();
-    const adding = this.#addFound(topic, payloads, fields);
+    const adding = this.#addFound(topic, payloads, fields, asking);
     this.#adding.add(adding);
     try {
       await adding;
@@ -261,11 +275,11 @@ export class Transaction {
     }
   }
 
-  async #addFound(topic: string, payloads: Iterable<Bytes | RecordInit>, fields: RecordFields): Promise<void> {
+  async #addFound(topic: string, payloads: Iterable<Bytes | RecordInit>, fields: RecordFields, asking: Asking): Promise<void> {
     const given = [...payloads].map((each): [Bytes, RecordFields] =>
       typeof each === "object" && !(each instanceof Uint8Array) ? [each.payload, each] : [each, fields],
     );
-    const found = await this.#session.topic(topic, this.#asking, true);
+    const found = await this.#session.topic(topic, asking, true);
     // Delays count by the time of a broker, which the broker that described the topic has sent.
     const records = given.map(([payload, own]): [WireRecord, RecordFields] => [
       makeRecord(payload, own, this.#session.clockAheadMs), own,
@@ -303,25 +317,25 @@ export class Transaction {
     this.#join(place);
   }
 
-  #flush(): Promise<void> {
-    const flushed = this.#flushing.then(() => this.#stageAll());
+  #flush(asking: Asking): Promise<void> {
+    const flushed = this.#flushing.then(() => this.#stageAll(asking));
     this.#flushing = flushed.catch(() => undefined);
     return flushed;
   }
 
   /** Stages partitions in parallel, and the parts of one partition one after the other, to keep their order. */
-  async #stageAll(): Promise<void> {
+  async #stageAll(asking: Asking): Promise<void> {
     const rows = new Map<string, (PendingBatch | PendingAcks)[]>();
     const unstaged = this.#batches.filter((batch) => !batch.isStaged);
     for (const part of [...this.#acks, ...unstaged]) {
       const name = nameOf(part.place);
       rows.set(name, [...(rows.get(name) ?? []), part]);
     }
-    const outcomes = await Promise.allSettled([...rows.values()].map((row) => this.#stageRow(row)));
+    const outcomes = await Promise.allSettled([...rows.values()].map((row) => this.#stageRow(row, asking)));
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
   }
 
-  async #stageRow(row: readonly (PendingBatch | PendingAcks)[]): Promise<void> {
+  async #stageRow(row: readonly (PendingBatch | PendingAcks)[], asking: Asking): Promise<void> {
     for (const part of row) {
       const own = {
         ...part.place, transactionId: this.transactionId, timeoutMs: this.transactionTimeoutMs,
@@ -332,13 +346,13 @@ export class Transaction {
       if (part instanceof PendingBatch) {
         const attachment = part.seal(this.#producerId);
         const fields = { ...own, topicId: this.#topicIds.get(part.place.topic)! };
-        staged = await this.#session.call("stage", fields, { ...this.#asking, attachment });
+        staged = await this.#session.call("stage", fields, { ...asking, attachment });
         part.isStaged = true;
         this.#bufferedBytes -= part.sizeBytes;
       } else {
         const { group, topicId, results } = part;
         const fields = { ...own, group, topicId, leases: part.seal(), results };
-        staged = await this.#session.call("stageSettlement", fields, this.#asking);
+        staged = await this.#session.call("stageSettlement", fields, asking);
         this.#acks = this.#acks.filter((acks) => acks !== part);
         for (const [lease, messages] of part.messages) messages[0]!.owner.takenOver(lease, offsetsOf(messages));
       }
@@ -347,12 +361,12 @@ export class Transaction {
   }
 
   /** Stages what a commit needs. Any failure ends the transaction: nothing was decided yet. */
-  async #stageRest(): Promise<void> {
+  async #stageRest(asking: Asking): Promise<void> {
     try {
-      await Promise.all(this.#adding);
-      await this.#flush();
+      await unlessAborted(Promise.all(this.#adding), asking.signal);
+      await this.#flush(asking);
     } catch (error) {
-      await this.#abortQuietly();
+      await this.#abortQuietly(asking);
       if (!(error instanceof OutcomeUnknownError)) throw error;
       throw new UnavailableError(
         `transaction ${this.transactionId} is aborted: a broker did not say whether it has staged a part of it`,
@@ -361,11 +375,15 @@ export class Transaction {
     }
   }
 
-  /** A partition that cannot be reached now drops its part later. */
-  async #abortQuietly(): Promise<void> {
+  /**
+   * A partition that cannot be reached now drops its part later. Where the signal is aborted, the caller waits no more:
+   * the abort goes on in the background, without that signal.
+   */
+  async #abortQuietly({ timeoutMs, signal }: Asking): Promise<void> {
     this.#isOver = true;
     if (!this.#participants.size || this.#session.isClosed) return;
-    await abortTransaction(this.#session, this.transactionId, this.partitions, this.#asking, this.#begunMs).catch(() => undefined);
+    const aborted = abortTransaction(this.#session, this.transactionId, this.partitions, { timeoutMs }, this.#begunMs).catch(() => undefined);
+    if (!signal?.aborted) await aborted;
   }
 }
 
@@ -390,14 +408,18 @@ export interface CommitRequest {
   partitions: readonly Participant[];
 }
 
-/** Decides, then waits until the part of every partition is visible. */
-export async function commitTransaction(session: Session, request: CommitRequest, asking: Asking, begunMs = 0): Promise<Committed> {
+/** When the first part of a transaction was staged, and the topic of each of its partitions; 0: any. */
+interface Begun {
+  begunMs: number;
+  topicIds: number[];
+}
+
+/** Decides, then waits until the part of every partition is visible. Partitions are asked for what is not known. */
+export async function commitTransaction(session: Session, request: CommitRequest, asking: Asking, known?: Begun): Promise<Committed> {
   const { transactionId, applicationId, version } = request;
   const places = [...new Map(request.partitions.map((place) => [nameOf(place), place])).values()];
-  const fields = {
-    transactionId, applicationId, version, partitions: places.map(toWire),
-    begunMs: begunMs || (await begun(session, transactionId, places, asking)),
-  };
+  const { begunMs, topicIds } = known?.begunMs ? known : await begun(session, transactionId, places, asking);
+  const fields = { transactionId, applicationId, version, partitions: places.map(toWire), begunMs, topicIds };
   const { isRepeated } = await session.call("commitTransaction", fields, asking);
   const batches = new Map<string, ShownBatch[]>();
   if (isRepeated) return { isRepeated, batches };
@@ -430,20 +452,21 @@ export async function abortTransaction(
   await session.call("abortTransaction", { transactionId, partitions: partitions.map(toWire), begunMs }, asking);
 }
 
-/** When the first of these was staged; 0: there are none. */
-async function begun(session: Session, transactionId: string, places: readonly Participant[], asking: Asking): Promise<number> {
+/** When the first of these was staged, and in which topics; 0: there are none. */
+async function begun(session: Session, transactionId: string, places: readonly Participant[], asking: Asking): Promise<Begun> {
   const found = await Promise.all(
     places.map(async (place) => {
       try {
-        return (await session.call("transactionOutcome", { ...place, transactionId }, asking)).begunMs || ALREADY_DECIDED;
+        return await session.call("transactionOutcome", { ...place, transactionId }, asking);
       } catch (error) {
         // Nothing was staged there, or so long ago that the partition has forgotten it.
-        if (error instanceof NotFoundError) return ALREADY_DECIDED;
+        if (error instanceof NotFoundError) return { begunMs: 0, topicId: 0 };
         throw error;
       }
     }),
   );
-  return found.length ? Math.min(...found) : 0;
+  const times = found.map((each) => each.begunMs || ALREADY_DECIDED);
+  return { begunMs: times.length ? Math.min(...times) : 0, topicIds: found.map((each) => each.topicId) };
 }
 
 /** The visible part of a partition. Throws ForgottenError when a committed transaction has none there. */

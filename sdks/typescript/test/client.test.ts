@@ -7,7 +7,7 @@ import { runInNewContext } from "node:vm";
 
 import {
   AlreadyExistsError, Client, InvalidArgumentError, LeaseExpiredError, MessageFailedError, NotFoundError, OutcomeUnknownError,
-  Reject, Release, Retry, TransactionEndedError, UnsupportedError,
+  Reject, Release, Retry, TopicReplacedError, TransactionEndedError, UnsupportedError,
 } from "flotilla-mq";
 
 import { Session } from "../dist/core/session.js";
@@ -401,6 +401,45 @@ function beforeAnswers(t: TestContext, operations: string[], meanwhile: (operati
 }
 
 const STAGES = ["stage", "stageSettlement"];
+
+test("a commit is refused when a topic is replaced after the stage", async () => {
+  const [work, next, also] = [await newTopic(), await newTopic(), await newTopic()];
+  await client.produce(work, "one");
+  await using queue = client.queue(work, "g");
+  for (const replaced of [next, work]) {
+    const [message] = await queue.poll(1, { waitMs: 5_000 });
+    const transaction = client.transaction();
+    transaction.ack(message!);
+    await transaction.produce(next, "after");
+    await transaction.stage(also, ["after"]);
+    await client.deleteTopic(replaced);
+    await client.createTopic(replaced, { partitions: 1 });
+    await assert.rejects(transaction.commit(), TopicReplacedError);
+    assert.deepEqual([await client.peek(next), await client.peek(also)], [[], []]);
+  }
+});
+
+test("a commit whose signal is aborted gives its messages back, without waiting", async (t) => {
+  const [work, next] = [await newTopic(1, { visibilityMs: "10m" }), await newTopic()];
+  await client.produce(work, "one");
+  await using queue = client.queue(work, "g");
+  for (const isOwn of [true, false]) {
+    const [message] = await queue.poll(1, { waitMs: 10_000 });
+    const aborted = new AbortController();
+    const transaction = client.transaction(isOwn ? {} : { signal: aborted.signal });
+    transaction.ack(message!);
+    await transaction.stage(next, ["after"]);
+    beforeAnswers(t, ["commitTransaction"], () => assert.fail("it was not asked to decide"));
+    aborted.abort(new Error("gone"));
+    await assert.rejects(transaction.commit(isOwn ? { signal: aborted.signal } : {}), /gone/);
+    await assert.rejects(transaction.abort({ signal: aborted.signal }), /gone/);
+    t.mock.restoreAll();
+  }
+  const [again] = await queue.poll(1, { waitMs: 10_000 });
+  assert.equal(again?.attempt, 1);
+  await again!.ack();
+  assert.deepEqual(await client.peek(next), []);
+});
 
 test("what is added to a transaction while a stage is in flight is part of it", async (t) => {
   const [topic, work] = [await newTopic(), await newTopic()];

@@ -136,9 +136,19 @@ def read_timeout(timeout_ms: Duration | None, default_ms: int) -> int:
     return limit_ms
 
 
-def read_filter(types: Sequence[str] | None, headers: WantedHeaders | None) -> MessageFilter:
+def read_filter(
+    types: Sequence[str] | None,
+    headers: WantedHeaders | None,
+    key: bytes | str | None = None,
+    contains: str = "",
+) -> MessageFilter:
     """What a consumer asks for; None: everything. Raises InvalidArgumentError."""
-    wanted = checked_filter(() if types is None else types, () if headers is None else headers)
+    wanted = checked_filter(
+        () if types is None else types,
+        () if headers is None else headers,
+        key.encode() if isinstance(key, str) else key,
+        contains,
+    )
     if types is not None and not wanted.types:
         raise InvalidArgumentError("types names at least one type; without it a consumer gets messages of all types")
     if headers is not None and not wanted.headers:

@@ -6,7 +6,7 @@ One thread counts, and any thread may read. Nothing here needs more than the sta
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from flotilla.client.queue.outcome import Retry, outcome_of
+from flotilla.client.queue.outcome import Retry, kind_of
 from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -68,7 +68,7 @@ class HandlerMetrics:
 
     def end(self, error: BaseException | None, seconds: float) -> None:
         """A handler has ended with this exception, or (None) without any."""
-        self.ended[RETRIED if isinstance(error, Retry) else _OUTCOMES[outcome_of(error).kind]] += 1
+        self.ended[RETRIED if isinstance(error, Retry) else _OUTCOMES[kind_of(error)]] += 1
         place = next((place for place, bound in enumerate(_BOUNDS_S) if seconds <= bound), len(_BOUNDS_S))
         self._buckets[place] += 1
         self._seconds += seconds

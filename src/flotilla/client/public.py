@@ -99,7 +99,9 @@ from flotilla.types.operations import ClusterReply as ClusterReply
 from flotilla.types.operations import Metadata as Metadata
 from flotilla.types.operations import PartitionInfo as PartitionInfo
 from flotilla.types.operations import TopicInfo as TopicInfo
+from flotilla.types.operations.cluster import ClientList as ClientList
 from flotilla.types.operations.cluster import ClusterUpgraded as ClusterUpgraded
+from flotilla.types.operations.cluster import ConnectedClient as ConnectedClient
 from flotilla.types.operations.cluster import NodeDescribed as NodeDescribed
 from flotilla.types.operations.cluster import NodeWarning as NodeWarning
 from flotilla.types.operations.cluster import PlannedMove as PlannedMove

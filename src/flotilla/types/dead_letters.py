@@ -1,4 +1,9 @@
-"""Names and limits of dead letters: topics, headers, groups. Brokers write them, clients read them."""
+"""Dead letters: names of topics, headers and groups, limits, and reasons. Brokers write them, clients read them.
+
+A reason is for people: what a consumer says of a failure. For an exception that is its name and text, followed by the
+last lines of its traceback, innermost last. Its summary is what stands before them: lists show it, and comparisons and
+selections go by it.
+"""
 
 from hashlib import blake2b
 from typing import Final
@@ -31,6 +36,8 @@ _COUNT_DIGITS_MAX: Final = 9
 #: The group that redrives a dead-letter topic.
 REDRIVE_GROUP: Final = "flotilla.redrive"
 _DIGEST_LENGTH: Final = 16
+#: Begins each line of a traceback in a reason.
+TRACED: Final = '\n  File "'
 #: A dead letter has the headers of its message and those that the broker adds, which name it and its reason.
 LETTER_LIMITS: Final = RecordLimits(
     payload_bytes_max=PAYLOAD_BYTES_MAX,
@@ -79,3 +86,32 @@ def _join(prefix: str, group: str, topic: str) -> str:
         return name
     digest = blake2b(f"{group}/{topic}".encode(), digest_size=_DIGEST_LENGTH // 2).hexdigest()
     return f"{name[: NAME_LENGTH_MAX - _DIGEST_LENGTH - 1]}-{digest}"
+
+
+def summary(reason: str) -> str:
+    """The reason without a traceback."""
+    return reason.partition(TRACED)[0]
+
+
+def cut_reason(reason: str) -> str:
+    """The reason, cut to the length that a broker keeps."""
+    encoded = reason.encode("utf-8", "backslashreplace")
+    if len(encoded) <= REASON_BYTES_MAX:
+        return encoded.decode("utf-8")
+    return encoded[: REASON_BYTES_MAX - 3].decode("utf-8", "ignore") + "…"
+
+
+def with_traceback(text: str, places: list[str]) -> str:
+    """The reason of an exception; `places` are lines of its traceback, the innermost last.
+
+    Those that find no room are left out, the outermost first.
+    """
+    reason, room = cut_reason(text), REASON_BYTES_MAX
+    room -= len(reason.encode("utf-8"))
+    kept: list[str] = []
+    for place in reversed(places):
+        room -= len(place.encode("utf-8", "backslashreplace"))
+        if room < 0:
+            break
+        kept.append(place)
+    return cut_reason(reason + "".join(reversed(kept)))

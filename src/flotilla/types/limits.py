@@ -11,6 +11,8 @@ PEER_FRAME_BYTES_MAX = ENTRY_BYTES_MAX + 4 * MIB
 PEER_QUEUE_BYTES_MAX = 32 * MIB
 #: Connections of other nodes that may be in their handshake at the same time.
 PEER_HANDSHAKE_COUNT_MAX = 64
+#: Of these, those from addresses of members that others do not displace.
+PEER_MEMBER_HANDSHAKE_COUNT_MAX = 16
 #: Uncommitted proposals of one group, by bytes and by count; beyond that they are refused.
 PROPOSAL_BYTES_MAX = 64 * MIB
 PROPOSAL_COUNT_MAX = 8192
@@ -70,6 +72,8 @@ COMPRESSION_RATIO_MAX = 200
 #: What compressed batches open to: on the loop in one turn, and those that wait for the thread that opens others.
 OPENING_TURN_BYTES_MAX = 1 * MIB
 OPENING_BYTES_MAX = 64 * MIB
+#: What the batches of one answer open to that has their records, over HTTP and gRPC; at least one is opened.
+SHOWN_BYTES_MAX = 8 * MIB
 #: Priorities go from 0 to this; a higher one is delivered earlier.
 PRIORITY_MAX = 7
 #: A record's own bound on its deliveries.
@@ -100,6 +104,8 @@ DEDUP_KEY_COUNT_MAX = 4_000_000
 #: Headers in the filter of a consumer, and their names and values together.
 FILTER_HEADER_COUNT_MAX = 16
 FILTER_HEADER_BYTES_MAX = 4 * KIB
+#: The text that a reader searches for.
+FILTER_TEXT_BYTES_MAX = 1 * KIB
 #: The result of one acked message, and the results that one partition keeps, each with 256 bytes of overhead. Beyond
 #: that the oldest are forgotten.
 RESULT_BYTES_MAX = 64 * KIB
@@ -162,6 +168,8 @@ HTTP_CONNECTION_COUNT_MAX = 1024
 #: Beyond them, connections that get the status pages only, and how long each may take to ask.
 HTTP_STATUS_CONNECTION_COUNT_MAX = 64
 HTTP_STATUS_MS_MAX = 1_000
+#: And over gRPC, of which the library closes further ones as it accepts them.
+GRPC_CONNECTION_COUNT_MAX = 1024
 #: One message of a gRPC call with records. The library holds a whole message before the endpoint sees it.
 GRPC_MESSAGE_BYTES_MAX = 4 * MIB
 #: A request of a gRPC call without records.
@@ -175,7 +183,7 @@ GRPC_STREAM_COUNT_MAX = 512
 GRPC_READ_STREAM_COUNT_MAX = 80
 #: Messages of all gRPC calls in flight. While one is received it counts as the largest, because its size is not known.
 GRPC_BYTES_MAX = 64 * MIB
-#: Bodies of all requests in flight over HTTP: those up to 64 KiB, and the larger ones, each.
+#: Of a proxy, bodies of all requests in flight over HTTP: those up to 64 KiB, and the larger ones, each.
 HTTP_REQUEST_BYTES_MAX = 256 * MIB
 #: Requests of one connection whose answers are not in its socket yet, and their batches. Beyond that the broker stops
 #: reading from it. A connection may always carry one batch.
@@ -183,7 +191,7 @@ CONNECTION_REQUEST_COUNT_MAX = 256
 CONNECTION_REQUEST_BYTES_MAX = 2 * CLIENT_FRAME_BYTES_MAX
 #: Answers that wait for one client to read; beyond that its reads are answered with OVERLOADED.
 CONNECTION_OUTPUT_BYTES_MAX = 32 * MIB
-#: Requests in flight from all clients of a node: those up to 64 KiB, and the larger ones, each.
+#: Requests in flight from all clients of a node, over HTTP as well: those up to 64 KiB, and the larger ones, each.
 SERVER_REQUEST_BYTES_MAX = 256 * MIB
 #: Answers that wait for all clients of a node to read; when it runs short, the clients that leave most unread are the
 #: first to get OVERLOADED.

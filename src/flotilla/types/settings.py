@@ -77,6 +77,10 @@ def _row(default: Any, kind: Kind, section: str, help: str, scope: Scope = Scope
 
 _LABEL: Final = "up to 253 letters, digits, dots, dashes and underscores"
 _LABEL_PATTERN: Final = "[A-Za-z0-9._-]{0,253}"
+JOIN_RULE: Final = (
+    "other machines can connect there, and whoever does can become a node; use TLS, or give all nodes a file with the "
+    "same secret (openssl rand -hex 32)"
+)
 INSECURE_RULE: Final = "other machines can connect there, and whoever does can read, change and delete everything"
 
 
@@ -156,9 +160,9 @@ class NodeSettings:
         False,
         switch(),
         "Addresses",
-        "Listen where other machines can connect, although nothing asks clients and nodes who they are or encrypts "
-        "what they send. Only for networks that keep everybody else out. TLS and `authentication` together need no "
-        "such word.",
+        "Listen where other machines can connect, although nothing asks clients who they are or encrypts what they "
+        "send. Only for networks that keep everybody else out. Without TLS `listen` and `peer_listen` need a "
+        "`join_secret` there. TLS and `authentication` together need no such word.",
     )
 
     tls_certificate: str = _row(
@@ -225,6 +229,14 @@ class NodeSettings:
         text("a name without spaces, or nothing", r"\S{0,256}"),
         "Rights",
         "The issuer of tokens; empty: any whose key is known.",
+    )
+
+    token_issuers: str = _row(
+        "",
+        file_path(),
+        "Rights",
+        "A file that names several issuers of tokens, each with its public keys, audience and users, in place of "
+        "`token_keys` and `token_issuer`.",
     )
 
     join_secret: str = _row(
@@ -383,6 +395,14 @@ class NodeSettings:
         "How events are written to standard error; auto is console on a terminal and JSON lines elsewhere.",
     )
 
+    audit_log: str = _row(
+        "",
+        file_path(),
+        "Logs",
+        "A file for the audit log (log-ins, denials and changes), as JSON lines whatever `log_level` is. SIGHUP has it "
+        "opened again. Empty: the audit log is among the other logs.",
+    )
+
     traces: bool = _row(
         False,
         switch(),
@@ -448,7 +468,12 @@ class NodeSettings:
         for name, setting in SETTINGS.items():
             if not setting.kind.accepts(getattr(self, name)):
                 raise InvalidArgumentError(f"{self._said(name, origins)}: expected {setting.kind.allowed}")
-        broken = [*self._broken_address_rules(), *self._broken_time_rules(), *self._broken_tls_rules()]
+        broken = [
+            *self._broken_address_rules(),
+            *self._broken_time_rules(),
+            *self._broken_tls_rules(),
+            *self._broken_token_rules(),
+        ]
         if broken:
             names, rule = broken[0]
             said = " and ".join(self._said(name, origins) for name in names)
@@ -463,6 +488,12 @@ class NodeSettings:
             rule = "a partition stays awake for at least one heartbeat; 0 keeps it awake for ever"
             broken.append((("quiesce_ms", "heartbeat_ms"), rule))
         return broken
+
+    def _broken_token_rules(self) -> list[tuple[tuple[str, ...], str]]:
+        given = [name for name in ("token_keys", "token_issuer") if getattr(self, name)]
+        if self.token_issuers and given:
+            return [(("token_issuers", given[0]), "the file of issuers names the keys of each")]
+        return []
 
     def _broken_tls_rules(self) -> list[tuple[tuple[str, ...], str]]:
         files = ("tls_certificate", "tls_key", "tls_ca")
@@ -502,6 +533,9 @@ class NodeSettings:
                 f"{INSECURE_RULE}; use TLS and authentication, or set insecure = true if the network keeps others out"
             )
             broken.append(((open_to_all[0], "insecure"), rule))
+        for name in ("listen", "peer_listen"):
+            if getattr(self, name) in self.exposed and not self.needs_tls and not self.join_secret:
+                broken.append(((name, "join_secret"), JOIN_RULE))
         return broken
 
     def _said(self, name: str, origins: Mapping[str, Origin] | None) -> str:

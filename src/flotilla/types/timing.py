@@ -12,7 +12,9 @@ Two rules make them safe together. They hold for every value that `Timing` accep
        timeout since its last heartbeat nor the link silence since its last byte has passed by then.
     2. A leader that was cut off notices it by the silence of its links, a pause that is too short to be noticed
        included, before the grace of the next leader has passed. So no two leaders lease one message: members that
-       have presented their leases take none of an earlier leader.
+       have presented their leases take none of an earlier leader. Where nodes differ in their election timeouts,
+       as while the setting is changed node by node, the grace is that of the longest one that the new leader has heard
+       of. The first rule needs the same setting everywhere.
 """
 
 from dataclasses import dataclass
@@ -74,7 +76,12 @@ class Timing:
     @property
     def grace_ms(self) -> int:
         """After a change of leaders, members have this long to present their leases."""
-        return 2 * self.election_ticks * self.tick_ms
+        return grace_of(self.election_ticks * self.tick_ms)
+
+
+def grace_of(election_timeout_ms: int) -> int:
+    """The grace after a leader with this election timeout, in whole ticks."""
+    return 2 * election_timeout_ms
 
 
 def is_safe(election_timeout_ms: int, heartbeat_ms: int, tick_ms: int = TICK_MS) -> bool:

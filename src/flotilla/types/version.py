@@ -29,6 +29,8 @@ CLUSTER_VERSION_STORED: Final = 2
 TOPIC_OWNERS: Final = 3
 #: The metadata have the labels of nodes: the command that sets them, and their field in snapshots.
 NODES_LABELLED: Final = 4
+#: A larger replication factor is refused where its replicas are too many.
+RESIZE_BOUNDED: Final = 4
 #: Nodes tell each other when their disks have no room.
 ROOM_TOLD: Final = 4
 

@@ -28,6 +28,7 @@ NOT_OFFERED = {
     "report_pipeline": PIPELINE,
     "list_pipelines": PIPELINE,
     "count_partitions": CONSOLE,
+    "list_clients": CONSOLE,
     "list_blocked_keys": CONSOLE,
     "read_due_times": CONSOLE,
 }

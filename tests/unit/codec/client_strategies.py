@@ -135,7 +135,16 @@ schedule_infos = st.builds(
 REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     op.Hello: st.builds(op.Hello, version_min=u32, version_max=u32, client=text, is_gateway=st.booleans()),
     op.Produce: st.builds(op.Produce, topic=text, partition=u32, batch=batches, owner=text),
-    op.Fetch: st.builds(op.Fetch, topic=text, partition=u32, offset=u64, max_bytes=u32, wait_ms=u32),
+    op.Fetch: st.builds(
+        op.Fetch,
+        topic=text,
+        partition=u32,
+        offset=u64,
+        max_bytes=u32,
+        wait_ms=u32,
+        key=st.none() | st.binary(max_size=9),
+        contains=text,
+    ),
     op.ListOffsets: st.builds(op.ListOffsets, topic=text, partition=u32, timestamp_ms=i64),
     op.TrimPartition: st.builds(op.TrimPartition, topic=text, partition=u32, offset=u64, topic_id=u64),
     op.CommitOffset: st.builds(
@@ -163,6 +172,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     cluster.Rebalance: st.builds(cluster.Rebalance, topics=st.lists(text, max_size=3), is_dry_run=flags),
     cluster.CancelMoves: st.builds(cluster.CancelMoves, topics=st.lists(text, max_size=3)),
     cluster.DescribeNode: st.builds(cluster.DescribeNode),
+    cluster.ListClients: st.builds(cluster.ListClients, limit=u32),
     cluster.ReadHistory: st.builds(cluster.ReadHistory),
     cluster.CountPartitions: st.builds(cluster.CountPartitions),
     waiting.ReadDueTimes: st.builds(waiting.ReadDueTimes, group=text, **partition),
@@ -239,6 +249,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
         members=st.lists(st.tuples(text, st.lists(u32, max_size=3)), max_size=3),
         begun_ms=u64,
         owner=text,
+        topic_ids=st.lists(u64, max_size=3),
     ),
     transactions.AbortTransaction: st.builds(
         transactions.AbortTransaction, transaction_id=text, partitions=participants, begun_ms=u64
@@ -329,6 +340,23 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
         disk_free_bytes=u64,
         disk_total_bytes=u64,
     ),
+    cluster.ClientList: st.builds(
+        cluster.ClientList,
+        node=u64,
+        clients=st.lists(
+            st.builds(
+                cluster.ConnectedClient,
+                endpoint=text,
+                name=text,
+                address=text,
+                principal=text,
+                connected_ms=u64,
+                in_flight=u32,
+            ),
+            max_size=2,
+        ),
+        total=u32,
+    ),
     cluster.HistoryRead: st.builds(
         cluster.HistoryRead,
         node=u64,
@@ -409,7 +437,7 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     ),
     GroupUse: st.builds(GroupUse, is_known=flags, unused_ms=u64, is_held=flags),
     queue.TokensGranted: st.builds(queue.TokensGranted, tokens=u64, retry_after_ms=u64),
-    transactions.Staged: st.builds(transactions.Staged, count=u64, begun_ms=u64),
+    transactions.Staged: st.builds(transactions.Staged, count=u64, begun_ms=u64, topic_id=u64),
     transactions.TransactionList: st.builds(
         transactions.TransactionList,
         awaited=st.lists(
@@ -445,7 +473,7 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     ),
     transactions.TransactionDecided: st.builds(transactions.TransactionDecided, is_repeated=flags),
     transactions.TransactionShown: st.builds(
-        transactions.TransactionShown, is_shown=flags, batches=staged, begun_ms=u64
+        transactions.TransactionShown, is_shown=flags, batches=staged, begun_ms=u64, topic_id=u64
     ),
     streams.GroupAssignment: st.builds(
         streams.GroupAssignment,

@@ -19,6 +19,7 @@ from flotilla.codec.client.frames import (
 )
 from flotilla.codec.grpc import calls
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.operations import Fetch
 from flotilla.types.operations.pipelines import ReportPipeline
 from flotilla.types.operations.queue import (
     GroupDescription,
@@ -29,6 +30,7 @@ from flotilla.types.operations.queue import (
     Start,
     Subscribe,
 )
+from flotilla.types.operations.transactions import CommitTransaction, Staged
 from tests.unit.codec.samples import COUNT, filled, samples
 
 FILE = Path(__file__).with_name("recorded_frames.txt")
@@ -99,6 +101,17 @@ def test_subscriptions_of_earlier_programs_are_read() -> None:
     assert (asked.presents, asked.max_bytes) == (False, 0)
 
 
+def test_fetches_of_earlier_programs_are_read() -> None:
+    """They search for nothing."""
+    fetch = bytes.fromhex(
+        "0000004d00000049080222450a09746f7069632d31c3a910b705188b0820e50a28ba0d3001380140c0154a0974797065732d39c3a9521a0a"
+        "0c686561646572732d3130c3a9120a68656164657273203131"
+    )
+    asked = decode_request(fetch[4:])[1]
+    assert isinstance(asked, Fetch)
+    assert (asked.topic, asked.types, asked.key, asked.contains) == ("topic-1\u00e9", ["types-9\u00e9"], None, "")
+
+
 def test_reports_of_earlier_programs_are_read() -> None:
     """They know nothing of lakes."""
     report = bytes.fromhex(
@@ -109,6 +122,21 @@ def test_reports_of_earlier_programs_are_read() -> None:
     assert isinstance(asked, ReportPipeline)
     assert (asked.pipeline.id, asked.pipeline.batch_ms, asked.is_over) == ("id-1\u00e9", 3_438, True)
     assert (asked.pipeline.lake, asked.pipeline.lake_bytes, asked.pipeline.lake_verified_ms) == ("", 0, 0)
+
+
+def test_commits_of_earlier_programs_are_read() -> None:
+    """They do not say in which topics their records are staged, and stages do not tell."""
+    commit = bytes.fromhex(
+        "0000006a000000660802fa01610a127472616e73616374696f6e5f69642d31c3a912126170706c69636174696f6e5f69642d"
+        "33c3a918e30a22130a0e706172746974696f6e732d32c3a9108f082a110a0b6d656d626572732d35c3a9120291103092103a"
+        "096f776e65722d37c3a9"
+    )
+    asked = decode_request(commit[4:])[1]
+    assert isinstance(asked, CommitTransaction)
+    assert (asked.partitions, asked.owner, asked.topic_ids) == ([("partitions-2\u00e9", 1_039)], "owner-7\u00e9", [])
+    answer = decode_response(bytes.fromhex("0000000f0000000b0802b2010608dc0210b605")[4:])[1]
+    assert isinstance(answer, Staged)
+    assert answer.topic_id == 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The table of settings: kinds of values, bounds, and the rules between settings."""
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -182,6 +183,9 @@ REMOTE = (Peer(2, Address("10.0.0.2", 7601)),)
 LOCAL = (Peer(2, Address("127.0.0.1", 8601)),)
 ANY = Address("0.0.0.0", 7600)
 
+#: In a network that keeps others out.
+ALONE: dict[str, Any] = {"insecure": True, "join_secret": "join.secret"}
+
 BROKEN = [
     ({"election_timeout_ms": 400, "heartbeat_ms": 150}, "election_timeout_ms = '400ms' and heartbeat_ms = '150ms'"),
     ({"election_timeout_ms": 500, "heartbeat_ms": 251}, "election_timeout_ms = '500ms' and heartbeat_ms = '251ms'"),
@@ -194,6 +198,22 @@ BROKEN = [
     ({"peers": REMOTE}, "advertise = 'auto': nodes on other machines cannot connect to 127.0.0.1:7600"),
     ({"peers": REMOTE, "advertise": Address("a", 1)}, "peer_advertise = 'auto': nodes on other machines"),
     ({"listen": ANY}, "listen = '0.0.0.0:7600' and insecure = 'false': other machines can connect there"),
+    ({"listen": ANY, "insecure": True}, "listen = '0.0.0.0:7600' and join_secret = '': other machines can connect"),
+    (
+        {"peer_listen": ANY, "insecure": True, "listen": Address("127.0.0.1", 1)},
+        "peer_listen = '0.0.0.0:7600' and join",
+    ),
+    (
+        {
+            "listen": ANY,
+            "insecure": True,
+            "tls_certificate": "a",
+            "tls_key": "a",
+            "tls_ca": "a",
+            "tls_mode": "optional",
+        },
+        "listen = '0.0.0.0:7600' and join_secret = ''",
+    ),
     ({"http_listen": Address("node1", 1)}, "http_listen = 'node1:1' and insecure = 'false'"),
     ({"tls_certificate": "a.crt"}, "tls_certificate = 'a.crt' and tls_key = '': a node with TLS needs its certificate"),
     ({"tls_key": "a.key", "tls_ca": "ca.crt"}, "tls_key = 'a.key' and tls_certificate = ''"),
@@ -205,6 +225,7 @@ BROKEN = [
         {"listen": ANY, "tls_certificate": "a.crt", "tls_key": "a.key", "tls_ca": "ca.crt"},
         "listen = '0.0.0.0:7600' and insecure = 'false'",
     ),
+    ({"token_issuers": "a.toml", "token_keys": "a"}, "token_issuers = 'a.toml' and token_keys = 'a': the file of"),
     ({"node_id": 0}, "node_id = 0: expected"),
     ({"advertise": Address("a", 0)}, "advertise = Address(host='a', port=0): expected"),
 ]
@@ -223,12 +244,14 @@ GOOD = [
     {"quiesce_ms": 0},
     {"quiesce_ms": 300},
     {"peers": LOCAL},
-    {"listen": ANY, "insecure": True},
-    {"listen": ANY, "insecure": True, "advertise": Address("a", 1), "peer_advertise": Address("a", 2), "peers": REMOTE},
+    {"listen": ANY, **ALONE},
+    {"listen": ANY, **ALONE, "advertise": Address("a", 1), "peer_advertise": Address("a", 2), "peers": REMOTE},
+    {"http_listen": ANY, "listen": Address("127.0.0.1", 1), "insecure": True},
+    {"listen": ANY, "insecure": True, "tls_certificate": "a.crt", "tls_key": "a.key", "tls_ca": "ca.crt"},
     {"advertise": Address("a", 1), "peers": (*REMOTE, Peer(1, Address("10.0.0.1", 7601)))},
     {"http_listen": None, "grpc_listen": None},
     {"listen": Address("127.0.0.1", 0), "peer_listen": Address("127.0.0.1", 0)},
-    {"listen": Address("10.0.0.1", 7680), "insecure": True},
+    {"listen": Address("10.0.0.1", 7680), **ALONE},
     {"tls_certificate": "a.crt", "tls_key": "a.key", "tls_ca": "ca.crt", "tls_client_certificates": "optional"},
 ]
 
@@ -286,7 +309,7 @@ def test_a_node_that_encrypts_and_asks_may_listen_to_all():
     tls = {"tls_certificate": "a.crt", "tls_key": "a.key", "tls_ca": "ca.crt"}
     everywhere = {"listen": Address("0.0.0.0", 7600), "advertise": Address("node1", 7600)}
     NodeSettings(**everywhere, **tls, authentication=True).validate()
-    NodeSettings(**everywhere, insecure=True).validate()
+    NodeSettings(**everywhere, **ALONE).validate()
     for weaker in ({}, tls, {"authentication": True}):
         with pytest.raises(InvalidArgumentError, match="insecure"):
             NodeSettings(**everywhere, **weaker).validate()

@@ -99,26 +99,28 @@ export class DeadLetters {
   }
 
   /** The oldest dead letters of each partition that are not redriven or purged; [] without such a topic. */
-  async list({ limit = 100, ...wanted }: DeadLetterFilter & { limit?: number } = {}): Promise<DeadLetter[]> {
-    const redriver = await this.#findTopic();
+  async list({ limit = 100, timeoutMs, signal, ...wanted }: DeadLetterFilter & { limit?: number } & Limits = {}): Promise<DeadLetter[]> {
+    const limits = this.#limitsFor({ timeoutMs, signal });
+    const redriver = await this.#findTopic(limits);
     const found: DeadLetter[] = [];
     let partitions;
     try {
-      ({ partitions } = await this.client.describeTopic(this.#topic, this.limits));
+      ({ partitions } = await this.client.describeTopic(this.#topic, limits));
     } catch (error) {
       if (error instanceof NotFoundError) return found;
       throw error;
     }
     for (const { number } of partitions) {
-      if ((wanted.partition ?? number) === number) found.push(...(await this.#listPartition(redriver, number, limit - found.length, wanted)));
+      if ((wanted.partition ?? number) === number) found.push(...(await this.#listPartition(redriver, number, limit - found.length, wanted, limits)));
     }
     return found;
   }
 
   /** One dead letter, also after a redrive or a purge. Rejects with NotFoundError. */
-  async peek(partition: number, offset: number): Promise<DeadLetter> {
-    await this.#findTopic();
-    const [message] = await this.client.peek(this.#topic, { partition, offset, maxMessages: 1, ...this.limits });
+  async peek(partition: number, offset: number, given: Limits = {}): Promise<DeadLetter> {
+    const limits = this.#limitsFor(given);
+    await this.#findTopic(limits);
+    const [message] = await this.client.peek(this.#topic, { partition, offset, maxMessages: 1, ...limits });
     const letter = message && readLetter(message);
     if (letter?.offset !== offset || !this.#isOwn(letter)) {
       throw new NotFoundError(`there is no dead letter at offset ${offset} in partition ${partition} of ${this.#topic}`);
@@ -143,12 +145,16 @@ export class DeadLetters {
 
   // Inside.
 
+  #limitsFor({ timeoutMs = this.limits.timeoutMs, signal = this.limits.signal }: Limits): Limits {
+    return { timeoutMs, signal };
+  }
+
   /** The group that redrives the letters, in `topic`, which is known from here on. */
-  async #findTopic(): Promise<string> {
+  async #findTopic(limits: Limits): Promise<string> {
     const own = deadLetterTopic(this.group, this.origin);
     let settings: Record<string, string> = {};
     try {
-      settings = await this.client.alterGroup(this.origin, this.group, {}, this.limits);
+      settings = await this.client.alterGroup(this.origin, this.group, {}, limits);
     } catch (error) {
       // The topic was deleted, and the settings with it; its letters may be there.
       if (!(error instanceof NotFoundError)) throw error;
@@ -162,17 +168,19 @@ export class DeadLetters {
     return (letter.topic || this.origin) === this.origin && (letter.group || this.group) === this.group;
   }
 
-  async #listPartition(redriver: string, partition: number, limit: number, wanted: DeadLetterFilter): Promise<DeadLetter[]> {
-    const info = await this.client.describeGroup(this.#topic, redriver, this.limits).catch(orMissing);
+  async #listPartition(
+    redriver: string, partition: number, limit: number, wanted: DeadLetterFilter, limits: Limits,
+  ): Promise<DeadLetter[]> {
+    const info = await this.client.describeGroup(this.#topic, redriver, limits).catch(orMissing);
     const part = info?.partitions.get(partition);
     let offset = wanted.offset ?? part?.floor;
     const found: DeadLetter[] = [];
     while (found.length < limit) {
-      const messages = await this.client.peek(this.#topic, { partition, offset, maxMessages: PEEK_MESSAGES, ...this.limits });
+      const messages = await this.client.peek(this.#topic, { partition, offset, maxMessages: PEEK_MESSAGES, ...limits });
       let letters = messages.map(readLetter).filter((letter) => this.#isOwn(letter) && isMeant(letter, wanted));
       if (part) {
         const states = await Promise.all(
-          letters.map((letter) => this.client.explain(this.#topic, redriver, partition, letter.offset, { history: false, ...this.limits })),
+          letters.map((letter) => this.client.explain(this.#topic, redriver, partition, letter.offset, { history: false, ...limits })),
         );
         letters = letters.filter((_, at) => OPEN_STATES.includes(states[at]!.state));
       }
@@ -190,8 +198,8 @@ export class DeadLetters {
   }
 
   async #work(run: Run, send: ((chosen: [QueueMessage, DeadLetter][]) => Promise<void>) | undefined): Promise<Redriven> {
-    const redriver = await this.#findTopic();
     const { signal } = run.options;
+    const redriver = await this.#findTopic(this.#limitsFor({ signal }));
     await using queue = this.client.queue(this.#topic, redriver, { leaseMsMax: LEASE_MS_MAX, timeoutMs: this.limits.timeoutMs });
     for (let emptyPolls = 0; !run.isOver && emptyPolls < EMPTY_POLLS_MAX; ) {
       const messages = await queue.poll(run.stepMessages, { waitMs: emptyPolls ? END_MS : 0, signal });

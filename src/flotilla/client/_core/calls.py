@@ -13,6 +13,7 @@ from flotilla.types.errors import (
     NotFoundError,
     OutcomeUnknownError,
     StorageFailedError,
+    TopicGrownError,
     UnauthenticatedError,
     UnknownError,
 )
@@ -102,6 +103,9 @@ class ClientCall:
         if self.effect == ONCE and self.is_unsure:
             return False
         if isinstance(error, NotFoundError) and not self.request.retries_not_found:
+            return False
+        if isinstance(error, TopicGrownError):
+            # The caller has to count the partitions anew.
             return False
         return is_passing(error, self.attempts)
 

@@ -21,13 +21,16 @@ from flotilla.types.operations import (
     TransferLeadership,
 )
 from flotilla.types.operations.cluster import (
+    CLIENTS_SHOWN_MAX,
     CancelMoves,
+    ClientList,
     ClusterUpgraded,
     CreateJoinToken,
     DescribeNode,
     DescribeReplicas,
     DrainNode,
     EnterCluster,
+    ListClients,
     NodeDescribed,
     PlannedMove,
     Rebalance,
@@ -157,6 +160,12 @@ class AsyncAdmin:
         """The node that this client is connected to: what it warns of, above all in partitions that it leads."""
         return await self._call(DescribeNode(), timeout_ms)
 
+    async def connected_clients(
+        self, limit: int = CLIENTS_SHOWN_MAX, *, timeout_ms: Duration | None = None
+    ) -> ClientList:
+        """The clients connected to the node of this client; of gRPC clients those with a call in flight."""
+        return await self._call(ListClients(limit), timeout_ms)
+
     async def describe_replicas(
         self, topic: str, partition: int, *, timeout_ms: Duration | None = None
     ) -> ReplicasDescribed:
@@ -226,6 +235,7 @@ class Admin(BlockingShell[AsyncAdmin]):
     cancel_moves = blocking(AsyncAdmin.cancel_moves)
     describe_replicas = blocking(AsyncAdmin.describe_replicas)
     describe_node = blocking(AsyncAdmin.describe_node)
+    connected_clients = blocking(AsyncAdmin.connected_clients)
     pipelines = blocking(AsyncAdmin.pipelines)
     report_pipeline = blocking(AsyncAdmin.report_pipeline)
     transfer_leadership = blocking(AsyncAdmin.transfer_leadership)

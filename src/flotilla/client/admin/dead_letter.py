@@ -12,6 +12,7 @@ from flotilla.types.dead_letters import (
     OWN_HEADERS_HEADER,
     REDRIVEN_HEADER,
     TTL_HEADER,
+    summary,
 )
 from flotilla.types.ids import Offset
 from flotilla.types.limits import DELIVERY_COUNT_MAX, TIME_MS_MAX
@@ -93,11 +94,8 @@ def read_letter(message: Message | Leased[Any]) -> DeadLetter:
 
 
 def is_meant(letter: DeadLetter, wanted: DeadLetterFilter) -> bool:
-    reason = wanted.get("reason", "")
-    if isinstance(reason, str):
-        has_reason = reason in letter.reason
-    else:
-        has_reason = reason.search(letter.reason) is not None
+    reason, given = wanted.get("reason", ""), summary(letter.reason)
+    has_reason = reason in given if isinstance(reason, str) else reason.search(given) is not None
     return (
         has_reason
         and ("fingerprint" not in wanted or wanted["fingerprint"] == fingerprint_of(letter.reason))

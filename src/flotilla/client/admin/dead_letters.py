@@ -34,6 +34,8 @@ from flotilla.types.records import Record
 Letters: TypeAlias = list[DeadLetter]
 _Messages: TypeAlias = list[AsyncQueueMessage]
 _Chosen: TypeAlias = list[tuple[AsyncQueueMessage, DeadLetter]]
+#: Produces them again, to their topics.
+Send: TypeAlias = Callable[[_Chosen], Coroutine[Any, Any, None]]
 
 #: Redrives of a message before another one must be forced: it would only die again.
 REDRIVEN_MAX = 3
@@ -112,7 +114,11 @@ class AsyncDeadLetters:
             # The topic was deleted, and the settings with it; its letters may be there.
             settings = {}
         self._topic = settings.get("dead_letter_topic") or dead_letter_topic(self.group, self.origin)
+        self._check_rights()
         return redrive_group(self._topic, self.group, self.origin)
+
+    def _check_rights(self) -> None:
+        """Raises the error that refuses the next step, once the topic is known. Brokers refuse a client themselves."""
 
     def _is_own(self, letter: DeadLetter) -> bool:
         """Also of a message that someone put into the topic by hand."""
@@ -155,7 +161,7 @@ class AsyncDeadLetters:
 
         Their time to live begins anew. A message that was redriven three times stays, unless `force` is set.
         """
-        run = _Run(limit, rate_per_second, progress, wanted, REDRIVEN_MAX if not force else None)
+        run = LettersRun(limit, rate_per_second, progress, wanted, REDRIVEN_MAX if not force else None)
         return await self._dry_run(run) if dry_run else await self._work(run, self._send_again)
 
     async def purge(
@@ -168,7 +174,7 @@ class AsyncDeadLetters:
         **wanted: Unpack[DeadLetterFilter],
     ) -> Redriven:
         """Discards dead letters: `list` omits them, and retention removes them."""
-        run = _Run(limit, rate_per_second, progress, wanted, None)
+        run = LettersRun(limit, rate_per_second, progress, wanted, None)
         return await self._dry_run(run) if dry_run else await self._work(run, None)
 
     # Listing.
@@ -214,7 +220,7 @@ class AsyncDeadLetters:
         )
         return [letter for letter, found in zip(letters, states, strict=True) if found.state in _OPEN_STATES]
 
-    async def _dry_run(self, run: "_Run") -> Redriven:
+    async def _dry_run(self, run: "LettersRun") -> Redriven:
         for letter in await self.list(_EVERY, **run.wanted):
             run.judge(letter)
         run.report()
@@ -222,7 +228,7 @@ class AsyncDeadLetters:
 
     # Working off.
 
-    async def _work(self, run: "_Run", send: Callable[[_Chosen], Coroutine[Any, Any, None]] | None) -> Redriven:
+    async def _work(self, run: "LettersRun", send: Send | None) -> Redriven:
         redriver = await self._find_topic()
         consumer = self._client.queue(
             self._topic, group=redriver, lease_ms_max=_LEASE_MS_MAX, timeout_ms=self._timeout_ms
@@ -253,11 +259,12 @@ class AsyncDeadLetters:
     async def _step(
         self,
         consumer: AsyncQueueConsumer,
-        run: "_Run",
+        run: "LettersRun",
         messages: _Messages,
-        send: Callable[[_Chosen], Coroutine[Any, Any, None]] | None,
+        send: Send | None,
     ) -> None:
         """Handles one step. Letters that are passed over stay leased until the consumer is closed."""
+        self._check_rights()
         own: list[tuple[AsyncQueueMessage, DeadLetter]] = []
         foreign: _Messages = []
         for message in messages:
@@ -300,7 +307,7 @@ class AsyncDeadLetters:
 _EVERY = 2**31
 
 
-class _Run:
+class LettersRun:
     """One run over the dead letters: its filter, its counts and its rate."""
 
     def __init__(

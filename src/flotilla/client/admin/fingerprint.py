@@ -1,17 +1,20 @@
 """The fingerprint of a failure's reason: the same for reasons that differ only in numbers, ids and quoted texts.
 
 A table of regular expressions that Java and Python read alike turns a reason into its shape. Spark applies them on its
-executors; `shape_of` does the same for one text.
+executors; `shape_of` does the same for one text. Tracebacks do not count: moved lines are no new failure.
 """
 
 import re
 from hashlib import sha256
 from typing import Final
 
+from flotilla.types.dead_letters import TRACED
+
 NAME_LENGTH: Final = 12
 
 #: Patterns and replacements, in order: earlier rows match what later ones would split.
 RULES: Final[tuple[tuple[str, str], ...]] = (
+    (TRACED + r"[\s\S]*", ""),
     (r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b", "<id>"),
     # Quotes around something, not the apostrophe of a word.
     (r"\"[^\"]*\"|`[^`]*`|(?<!\w)'[^']*'(?!\w)", "<text>"),

@@ -18,7 +18,7 @@ from flotilla.client.handler_metrics import render
 from flotilla.client.message import AnyMessage
 from flotilla.client.queue.aio import AsyncQueueMessage
 from flotilla.client.queue.following import Next
-from flotilla.client.queue.outcome import ACKED_UNKEPT, Reject, is_decision, outcome_of
+from flotilla.client.queue.outcome import ACKED_UNKEPT, Reject, is_decision, kind_of
 from flotilla.client.worker import Worker
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.limits import RESULT_BYTES_MAX
@@ -152,7 +152,7 @@ class AppWorker(BackgroundRun):
             if following:
                 await self._pass_on(task, message, result, following)
         except BaseException as error:
-            kind = outcome_of(error).kind
+            kind = kind_of(error)
             if kind in (FAIL, REJECT):
                 await self._notify(ERROR if kind == FAIL else REJECTED, task, message, error)
             raise

@@ -43,6 +43,7 @@ class Batch:
         "error",
         "is_done",
         "is_observed",
+        "is_orphaned",
         "is_unsure",
         "key_partitions",
         "keys",
@@ -87,6 +88,8 @@ class Batch:
         self.sequence = UNNUMBERED
         #: The attempt in flight.
         self.call: ClientCall | None = None
+        #: The caller that made its direct attempt was interrupted, or had no answer.
+        self.is_orphaned = False
         #: An attempt may have stored it.
         self.is_unsure = False
         self.attempts = 0

@@ -79,6 +79,9 @@ class ProducerCore:
     def flush(self, now_ms: int) -> None:
         """Sends without lingering until the buffer is empty."""
         self._is_flushing = True
+        self._session.now_ms = now_ms
+        for lane in list(self._lanes.values()):
+            lane.resume()
         self.pump(now_ms)
 
     def pump(self, now_ms: int) -> None:
@@ -117,18 +120,7 @@ class ProducerCore:
     def take_back(self, batch: Batch, refusal: FlotillaError | None, *, is_unsure: bool, now_ms: int) -> None:
         """Ends the direct attempt of a batch: unless the batch is resolved, its lane goes on with it."""
         self._session.now_ms = now_ms
-        lane = self._lanes[batch.partition]
-        if lane.direct_batch is batch and not batch.is_done:
-            lane.take_back(batch, refusal, is_unsure=is_unsure)
-            return
-        if lane.direct_batch is batch:
-            # The caller's thread was interrupted while it resolved the batch.
-            lane.end_direct(batch)
-        if not batch.is_done:
-            # It never began, or was handed over before.
-            return
-        lane.resume()
-        self._resolved(batch)
+        self._lanes[batch.partition].take_back(batch, refusal, is_unsure=is_unsure)
 
     def abandon(self, error: FlotillaError) -> None:
         """Resolves every batch without an answer, now."""

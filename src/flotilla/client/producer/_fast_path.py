@@ -67,9 +67,11 @@ class FastPath:
                 self._hand_over(batch, refusal, is_unsure=isinstance(refusal, UNSURE))
             self._direct.put_back(connection)
         except BaseException as error:
-            self._direct.discard(connection)
             has_begun = lane.direct_batch is batch
+            # A plain store first: from here on the lane may take the batch back, also when what follows is interrupted.
+            batch.is_orphaned = True
             self._hand_over(batch, None, is_unsure=True)
+            self._direct.discard(connection)
             if not has_begun or not isinstance(error, OSError | FlotillaError):
                 raise
         else:

@@ -104,7 +104,7 @@ class PartitionLane:
         self._attempts = 0
         #: A sequence number will never be stored: nothing new may be sent in this epoch.
         self._is_broken = False
-        self._expiry = Alarm(session.timers, self._pump)
+        self._expiry = Alarm(session.timers, self.resume)
 
     @property
     def has_room(self) -> bool:
@@ -152,12 +152,10 @@ class PartitionLane:
     def take_back(self, batch: Batch, refusal: FlotillaError | None, *, is_unsure: bool) -> None:
         """Goes on with the batch of a direct attempt that failed; unsure, the attempt may have stored it.
 
-        Without a refusal there was no answer: the lane sends the same request at once.
+        Without a refusal there was no answer: the lane sends the same request at once. Nothing is done for a batch that
+        was taken back before, or whose attempt never began.
         """
-        self.end_direct(batch)
-        self._sent[batch] = None
-        batch.is_unsure = is_unsure
-        if refusal is not None:
+        if self._end_attempt(batch, is_unsure=is_unsure) and refusal is not None:
             batch.attempts += 1
             batch.last_error = refusal
             if isinstance(refusal, NotLeaderError):
@@ -165,17 +163,37 @@ class PartitionLane:
             self._handle_error(batch, refusal)
         self._pump()
 
+    def _end_attempt(self, batch: Batch, *, is_unsure: bool) -> bool:
+        """True: the batch is the lane's now. False: it is resolved, was taken back before, or never began."""
+        if self.direct_batch is batch:
+            self.end_direct(batch)
+            if not batch.is_done:
+                self._sent[batch] = None
+                batch.is_unsure = is_unsure
+                return True
+        if batch.is_done:
+            # Once more: its caller may have been interrupted after it resolved the batch.
+            self._resolved(batch)
+        return False
+
     def resume(self) -> None:
-        """Sends on after a direct attempt."""
+        """Sends on, beginning with the batch that an interrupted caller left here."""
+        self._take_orphan()
         self._pump()
+
+    def _take_orphan(self) -> None:
+        batch = self.direct_batch
+        if batch is not None and batch.is_orphaned:
+            self._end_attempt(batch, is_unsure=True)
 
     def add(self, batch: Batch) -> None:
         self._unsent[batch] = None
         self._deadlines.put(batch, batch.deadline_ms)
-        self._pump()
+        self.resume()
 
     def abandon(self, error: FlotillaError) -> None:
         """Fails every batch now."""
+        self._take_orphan()
         for batch in (*self._sent, *self._unsent):
             # As in `_expire`: the end of one batch may have ended others.
             if not batch.is_done:

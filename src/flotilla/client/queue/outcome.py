@@ -1,15 +1,20 @@
 """Outcomes of leases, and the exceptions by which a handler chooses one.
 
 `Reject`, `Retry` and `Release` are decisions of the handler. Any other exception is a failure: it counts as an attempt,
-and its text is the reason.
+and its text and traceback are the reason.
 """
 
+from asyncio import coroutines
 from logging import Logger
-from typing import NamedTuple
+from pathlib import Path
+from traceback import extract_tb
+from types import TracebackType
+from typing import Final, NamedTuple
 
 from flotilla.client._duration import Duration, milliseconds
+from flotilla.types.dead_letters import TRACED, cut_reason, with_traceback
 from flotilla.types.errors import InvalidArgumentError, WrongTypeError
-from flotilla.types.limits import REASON_BYTES_MAX, RESULT_BYTES_MAX
+from flotilla.types.limits import RESULT_BYTES_MAX
 from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, REJECT, RELEASE
 
 
@@ -59,8 +64,20 @@ class Outcome(NamedTuple):
 ACKED = Outcome(ACK)
 #: Acked with a result that cannot be kept.
 ACKED_UNKEPT = Outcome(ACK, result=b"", is_result_kept=False)
+_LIBRARY: Final = Path(coroutines.__file__).parents[1]
+#: Where handlers are called.
+_CALLERS: Final = (Path(__file__).parents[1], _LIBRARY / "asyncio", _LIBRARY / "concurrent")
 #: Delivered again at once; does not count as an attempt.
 RELEASED = Outcome(RELEASE, "", 0)
+
+
+def kind_of(error: BaseException | None) -> int:
+    """The kind of that outcome alone, without a reason."""
+    if error is None:
+        return ACK
+    if isinstance(error, Reject):
+        return REJECT
+    return FAIL if isinstance(error, Exception) and not isinstance(error, Release) else RELEASE
 
 
 def outcome_of(error: BaseException | None) -> Outcome:
@@ -74,9 +91,20 @@ def outcome_of(error: BaseException | None) -> Outcome:
     if isinstance(error, Release):
         return Outcome(RELEASE, "", error.delay_ms)
     if isinstance(error, Exception):
-        return Outcome(FAIL, cut_reason(f"{type(error).__name__}: {error}"))
+        return Outcome(FAIL, with_traceback(f"{type(error).__name__}: {error}", _places(error.__traceback__)))
     # Interrupted from outside: not a failure of the message.
     return RELEASED
+
+
+def _places(traceback: TracebackType | None) -> list[str]:
+    """The lines of a traceback, from the handler on. Paths are short: logs have them whole."""
+    frames = extract_tb(traceback)
+    while frames and any(Path(frames[0].filename).is_relative_to(folder) for folder in _CALLERS):
+        del frames[0]
+    return [
+        f'{TRACED}{"/".join(Path(frame.filename).parts[-2:])}", line {frame.lineno}, in {frame.name}\n    {frame.line}'
+        for frame in frames
+    ]
 
 
 def is_decision(error: BaseException | None) -> bool:
@@ -94,11 +122,6 @@ def log_outcome(log: Logger, place: str, attempt: int, error: BaseException) -> 
         log.warning("%s, attempt %d, is retried: %s", place, attempt, error.reason)
     else:
         log.warning("%s, attempt %d, failed: %r", place, attempt, error, exc_info=error)
-
-
-def cut_reason(reason: str) -> str:
-    """The reason, cut to the length that a broker keeps."""
-    return reason if len(reason) <= REASON_BYTES_MAX else reason[: REASON_BYTES_MAX - 1] + "…"
 
 
 def acked(result: bytes | None) -> Outcome:

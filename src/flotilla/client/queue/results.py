@@ -13,6 +13,7 @@ from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client.queue.options import LONG_POLL_MS
 from flotilla.machine import steady_ms
+from flotilla.types.dead_letters import summary
 from flotilla.types.errors import (
     DeadlineError,
     FlotillaError,
@@ -173,5 +174,5 @@ def _result_of(place: Place, ended: EndedMessage) -> bytes:
         raise OffsetOutOfRangeError(f"{named}: there is no such message")
     if ended.state == FORGOTTEN_STATE:
         raise ForgottenError(f"{named}: {ended.reason}")
-    because = f": {ended.reason}" if ended.reason else ""
+    because = f": {summary(ended.reason)}" if ended.reason else ""
     raise MessageFailedError(f"{named} is {ended.state}{because}", ended.state, ended.reason, ended.attempts)

@@ -270,6 +270,8 @@ class ReaderCore:
             topic_id=part.topic_id,
             types=list(options.wanted.types),
             headers=list(options.wanted.headers),
+            key=options.wanted.key,
+            contains=options.wanted.contains,
         )
 
     def following(self, partition: int, generation: int, result: CallResult) -> Fetch | None:

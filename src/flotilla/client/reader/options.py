@@ -39,6 +39,8 @@ def reader_parameters(
     partitions: Sequence[int] | None = None,
     types: Sequence[str] | None = None,
     headers: WantedHeaders | None = None,
+    key: bytes | str | None = None,
+    contains: str = "",
     skip_removed: bool = False,
     read_from: ReadFrom = "leader",
     linearizable: bool = False,
@@ -58,6 +60,9 @@ def reader_parameters(
         broker sends no others, and the position moves past them. None: all.
     headers: only records that have all of these headers, names with values: {"region": "eu"}. As with `types`, and
         beside it.
+    key: only records with this key. As with `types`, and beside it.
+    contains: only records that have this text in their payload, key or headers; upper and lower case are the same. As
+        with `types`, and beside it.
     skip_removed: True: go on with the oldest record left when retention has removed the next one.
         False: raise OffsetOutOfRangeError.
     read_from: which replica answers: "leader", "nearest" to the client, or "spread", another one for each reader.
@@ -72,7 +77,7 @@ def reader_parameters(
         fetch_bytes,
         buffer_bytes_max,
         read_from,
-        read_filter(types, headers),
+        read_filter(types, headers, key, contains),
         skip_removed=skip_removed,
         linearizable=linearizable,
     )

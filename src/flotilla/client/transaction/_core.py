@@ -105,12 +105,18 @@ class TransactionBuffer:
         #: The ids of the topics: one that is created anew while the transaction is open is another topic.
         self.topic_ids: dict[str, int] = {}
         self._counts: dict[Partition, int] = {}
+        #: Of the topics of acknowledged messages.
+        self._ack_topic_ids: dict[str, int] = {}
         #: Acknowledgements that are not staged yet.
         self._acks: list[PendingAcks] = []
 
     @property
     def partitions(self) -> list[Partition]:
         return list(self._counts)
+
+    def topic_id(self, topic: str) -> int:
+        """Of the topic in which this transaction has staged something. With two of one name, one stage was refused."""
+        return self.topic_ids.get(topic, 0) or self._ack_topic_ids.get(topic, 0)
 
     def add(self, topic: str, partition: int, record: Record) -> None:
         if record.idempotency_key:
@@ -154,6 +160,7 @@ class TransactionBuffer:
         if result is not None:
             acks.results.append(MessageResult(message.offset, result))
         self._counts.setdefault(place, 0)
+        self._ack_topic_ids.setdefault(lease.topic, lease.topic_id)
 
     def _unsent_acks(self, lease: Lease) -> PendingAcks | None:
         """Those that another message of the same group and partition can join."""

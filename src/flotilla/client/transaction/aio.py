@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from flotilla.client._core.asyncio_network import Network
-from flotilla.client._core.closing import limit_after
+from flotilla.client._core.closing import TimeLimit, limit_after
 from flotilla.client._core.positions import find_topic
 from flotilla.client.producer._partition_lane import new_producer_id
 from flotilla.client.producer.receipt import Receipt
@@ -113,9 +113,10 @@ class AsyncTransaction:
         **fields: Unpack[RecordFields],
     ) -> None:
         """Adds one record. It may stay in this process until the commit, and is visible to no reader before."""
-        gathered = await self._add(topic, [payload], key, partition, fields)
+        limit = TimeLimit(self._timeout_ms)
+        gathered = await self._add(topic, [payload], key, partition, fields, limit)
         if gathered.size_bytes >= BUFFER_BYTES:
-            await self._flush()
+            await self._flush(limit)
 
     async def stage(
         self,
@@ -127,8 +128,9 @@ class AsyncTransaction:
         **fields: Unpack[RecordFields],
     ) -> None:
         """Adds many records, and returns when the cluster has staged them: from then on any process may commit."""
-        await self._add(topic, list(payloads), key, partition, fields)
-        await self._flush()
+        limit = TimeLimit(self._timeout_ms)
+        await self._add(topic, list(payloads), key, partition, fields, limit)
+        await self._flush(limit)
 
     async def ack(self, *messages: Leased[Any], result: bytes | None = None) -> None:
         """Acknowledges messages of queue groups with this transaction: settled when it commits, released if not.
@@ -143,9 +145,10 @@ class AsyncTransaction:
             raise InvalidArgumentError("a result is of one message")
         if result is not None and len(result) > RESULT_BYTES_MAX:
             raise InvalidArgumentError(f"a result has at most {RESULT_BYTES_MAX} bytes")
+        limit = TimeLimit(self._timeout_ms)
         for message in messages:
             if result is not None and not self._incomplete().has_room(message, result):
-                await self._flush()
+                await self._flush(limit)
             self._incomplete().add_ack(message, result)
 
     async def commit(self, *, application_id: str = "", version: int = 0) -> None:
@@ -156,7 +159,8 @@ class AsyncTransaction:
         """
         gathered = self._open()
         self._is_complete = True
-        await self._stage_rest()
+        limit = TimeLimit(self._timeout_ms)
+        await self._stage_rest(limit)
         try:
             committed = await commit_transaction(
                 self._opened(),
@@ -164,8 +168,9 @@ class AsyncTransaction:
                 application_id,
                 version,
                 gathered.partitions,
-                self._timeout_ms,
+                limit.left_ms or 1,
                 begun_ms=self._begun_ms,
+                topic_ids=[gathered.topic_id(topic) for topic, _ in gathered.partitions],
             )
         except asyncio.CancelledError:
             self._abort_in_background()
@@ -174,7 +179,7 @@ class AsyncTransaction:
             # The commit may be repeated; by then the outcome is known.
             raise
         except FlotillaError:
-            await self._abort_quietly()
+            await self._abort_within(limit)
             raise
         self._is_over = True
         self._is_repeated = committed.is_repeated
@@ -219,13 +224,14 @@ class AsyncTransaction:
         key: bytes | None,
         partition: int | None,
         fields: RecordFields,
+        limit: TimeLimit,
     ) -> TransactionBuffer:
         time_ms = now_ms()
         # Records that every broker would refuse are refused before one is asked.
         as_records(payloads, key, fields, time_ms)
         self._incomplete()
         network = self._opened()
-        found = await find_topic(network, topic, self._timeout_ms, create=True)
+        found = await find_topic(network, topic, limit.left_ms or 1, create=True)
         # Delays count by the time of a broker, which the broker that described the topic has sent.
         records = as_records(payloads, key, fields, time_ms, network.difference)
         unkeyed = self._unkeyed.setdefault(topic, network.session.chance.getrandbits(31))
@@ -235,27 +241,27 @@ class AsyncTransaction:
             gathered.add(topic, choose_partition(record, partition, found, unkeyed), record)
         return gathered
 
-    async def _flush(self) -> None:
+    async def _flush(self, limit: TimeLimit) -> None:
         """Stages partitions in parallel, and the batches of one partition one after the other, to keep their order."""
         async with self._flushing:
-            await self._stage_all()
+            await self._stage_all(limit)
 
-    async def _stage_all(self) -> None:
+    async def _stage_all(self, limit: TimeLimit) -> None:
         assert self._gathered is not None
         rows: dict[Partition, list[PendingBatch | PendingAcks]] = {}
         for acks in self._gathered.unstaged_acks():
             rows.setdefault(acks.partition, []).append(acks)
         for batch in self._gathered.unstaged():
             rows.setdefault(batch.partition, []).append(batch)
-        outcomes = await asyncio.gather(*[self._stage_row(row) for row in rows.values()], return_exceptions=True)
+        outcomes = await asyncio.gather(*[self._stage_row(row, limit) for row in rows.values()], return_exceptions=True)
         for outcome in outcomes:
             if outcome is not None:
                 raise outcome
 
-    async def _stage_rest(self) -> None:
+    async def _stage_rest(self, limit: TimeLimit) -> None:
         """Stages what a commit needs. Any failure ends the transaction: nothing was decided yet."""
         try:
-            await self._flush()
+            await self._flush(limit)
         except asyncio.CancelledError:
             self._abort_in_background()
             raise
@@ -265,10 +271,10 @@ class AsyncTransaction:
                 f"transaction {self._id} is aborted: a broker did not say whether it has staged a part of it"
             ) from error
         except FlotillaError:
-            await self._abort_quietly()
+            await self._abort_within(limit)
             raise
 
-    async def _stage_row(self, row: list[PendingBatch | PendingAcks]) -> None:
+    async def _stage_row(self, row: list[PendingBatch | PendingAcks], limit: TimeLimit) -> None:
         gathered = self._gathered
         assert gathered is not None
         for part in row:
@@ -277,20 +283,20 @@ class AsyncTransaction:
                 request = StageSettlement(
                     topic, number, part.group, self._id, part.ranges(), part.topic_id, *self._terms(), part.results
                 )
-                await self._call(request)
+                await self._call(request, limit)
                 gathered.staged_acks(part)
             else:
                 batch = part.encode(gathered.producer_id)
                 topic_id = gathered.topic_ids[topic]
-                await self._call(Stage(topic, number, self._id, batch, topic_id, *self._terms()))
+                await self._call(Stage(topic, number, self._id, batch, topic_id, *self._terms()), limit)
                 gathered.staged(part)
 
     def _terms(self) -> tuple[int, str]:
         """Time limit and member of a stage. Another process may commit a transaction whose id it was given."""
         return self._transaction_timeout_ms, "" if self._is_shared else self._opened().session.member
 
-    async def _call(self, request: Stage | StageSettlement) -> None:
-        staged = await self._opened().call(request, self._timeout_ms)
+    async def _call(self, request: Stage | StageSettlement, limit: TimeLimit) -> None:
+        staged = await self._opened().call(request, limit.left_ms or 1)
         self._begun_ms = min(self._begun_ms or staged.begun_ms, staged.begun_ms)
 
     def _abort_in_background(self) -> None:
@@ -299,6 +305,14 @@ class AsyncTransaction:
         aborting = asyncio.get_running_loop().create_task(self._abort_quietly())
         _ABORTING.add(aborting)
         aborting.add_done_callback(_ABORTING.discard)
+
+    async def _abort_within(self, limit: TimeLimit) -> None:
+        """The caller waits for the abort as long as its call may take."""
+        left_ms = limit.left_ms
+        if left_ms:
+            await self._abort_quietly(left_ms)
+        else:
+            self._abort_in_background()
 
     async def _abort_quietly(self, timeout_ms: int | None = None) -> None:
         """Raises the first error. A partition that cannot be reached now drops its part later."""
@@ -318,9 +332,15 @@ async def commit_transaction(
     timeout_ms: int,
     *,
     begun_ms: int = 0,
+    topic_ids: Sequence[int] = (),
 ) -> Committed:
-    """Decides, then waits until the part of every partition is visible. begun_ms 0: the partitions are asked."""
-    request = CommitTransaction(transaction_id, list(partitions), application_id, version, [], begun_ms)
+    """Decides, then waits until the part of every partition is visible. begun_ms 0: the partitions are asked.
+
+    With begun_ms, `topic_ids` has the topic of each partition.
+    """
+    request = CommitTransaction(
+        transaction_id, list(partitions), application_id, version, [], begun_ms, topic_ids=list(topic_ids)
+    )
     return await _commit(network, request, [(transaction_id, place) for place in dict.fromkeys(partitions)], timeout_ms)
 
 
@@ -331,13 +351,11 @@ async def commit_together(
     version: int,
     members: Mapping[str, Sequence[Partition]],
     timeout_ms: int,
-    *,
-    begun_ms: int = 0,
 ) -> Committed:
     """Decides for several transactions at once, then waits until the parts of all partitions are visible."""
     places = {place: at for at, place in enumerate(dict.fromkeys(chain.from_iterable(members.values())))}
     rows = [(name, [places[place] for place in dict.fromkeys(partitions)]) for name, partitions in members.items()]
-    request = CommitTransaction(transaction_id, list(places), application_id, version, rows, begun_ms)
+    request = CommitTransaction(transaction_id, list(places), application_id, version, rows)
     staged = [(name, place) for name, partitions in members.items() for place in dict.fromkeys(partitions)]
     return await _commit(network, request, staged, timeout_ms)
 
@@ -345,11 +363,14 @@ async def commit_together(
 async def _commit(
     network: Network, request: CommitTransaction, staged: Sequence[tuple[str, Partition]], timeout_ms: int
 ) -> Committed:
-    request.begun_ms = request.begun_ms or await _begun(network, staged, timeout_ms)
-    decided = await network.call(request, timeout_ms)
+    limit = TimeLimit(timeout_ms)
+    if not request.begun_ms:
+        request.begun_ms, topic_ids = await _begun(network, staged, timeout_ms)
+        request.topic_ids = [topic_ids.get(place, 0) for place in request.partitions]
+    decided = await network.call(request, limit.left_ms or 1)
     if decided.is_repeated:
         return Committed(True, {})
-    asked = [_outcome(network, name, place, timeout_ms) for name, place in staged]
+    asked = [_outcome(network, name, place, limit.left_ms or 1) for name, place in staged]
     try:
         shown = await asyncio.gather(*asked)
     except ForgottenError:
@@ -366,12 +387,18 @@ async def _commit(
     return Committed(False, batches)
 
 
-async def _begun(network: Network, staged: Sequence[tuple[str, Partition]], timeout_ms: int) -> int:
-    """When the first of these was staged. ALREADY_DECIDED: not all of them wait for a decision; 0: there are none."""
+async def _begun(
+    network: Network, staged: Sequence[tuple[str, Partition]], timeout_ms: int
+) -> tuple[int, dict[Partition, int]]:
+    """When the first of these was staged, and in which topics.
+
+    ALREADY_DECIDED: not all of them wait for a decision; 0: there are none.
+    """
     asked = [network.call(TransactionOutcome(*place, name), timeout_ms) for name, place in staged]
     found = await asyncio.gather(*asked, return_exceptions=True)
     begun = []
-    for answer in found:
+    topic_ids = {}
+    for (_, place), answer in zip(staged, found, strict=True):
         if isinstance(answer, NotFoundError):
             # Nothing was staged there, or so long ago that the partition has forgotten it.
             begun.append(ALREADY_DECIDED)
@@ -379,7 +406,8 @@ async def _begun(network: Network, staged: Sequence[tuple[str, Partition]], time
             raise answer
         else:
             begun.append(answer.begun_ms or ALREADY_DECIDED)
-    return min(begun, default=0)
+            topic_ids[place] = answer.topic_id
+    return min(begun, default=0), topic_ids
 
 
 async def _outcome(network: Network, transaction_id: str, place: Partition, timeout_ms: int) -> TransactionShown:

@@ -3,6 +3,7 @@
 from flotilla.codec.client.rows import Row, derived
 from flotilla.types.operations.cluster import (
     CancelMoves,
+    ClientList,
     ClusterUpgraded,
     CountPartitions,
     CreateJoinToken,
@@ -11,6 +12,7 @@ from flotilla.types.operations.cluster import (
     DrainNode,
     EnterCluster,
     HistoryRead,
+    ListClients,
     MovesPlanned,
     NodeDescribed,
     PartitionCounts,
@@ -29,6 +31,7 @@ REQUEST_ROWS: tuple[Row, ...] = (
     derived(CancelMoves),
     derived(DescribeReplicas),
     derived(DescribeNode),
+    derived(ListClients),
     derived(ReadHistory),
     derived(CountPartitions),
     derived(ReportPipeline),
@@ -40,6 +43,7 @@ REPLY_ROWS: tuple[Row, ...] = (
     derived(MovesPlanned),
     derived(ReplicasDescribed),
     derived(NodeDescribed),
+    derived(ClientList),
     derived(HistoryRead),
     derived(PartitionCounts),
     derived(PipelineList),

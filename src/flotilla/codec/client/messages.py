@@ -82,6 +82,8 @@ def _read_fetch(body: client_pb2.Fetch, attachment: memoryview) -> Fetch:
         body.topic_id,
         body.types[:],
         read_headers(body.headers) if body.headers else [],
+        body.key if body.HasField("key") else None,
+        body.contains,
     )
 
 
@@ -98,6 +100,10 @@ def _write_fetch(body: client_pb2.Fetch, value: Fetch) -> Sequence[Buffer]:
         body.types.extend(value.types)
     if value.headers:
         write_headers(body.headers, value.headers)
+    if value.key is not None:
+        body.key = value.key
+    if value.contains:
+        body.contains = value.contains
     return ()
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Request(_message.Message):
-    __slots__ = ("correlation_id", "metadata_index", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership", "poll", "settle", "extend", "subscribe", "add_credit", "unsubscribe", "cancel_records", "list_groups", "describe_group", "reset_group", "delete_group", "alter_group", "explain_message", "take_tokens", "stage", "commit_transaction", "abort_transaction", "transaction_outcome", "stage_settlement", "list_transactions", "list_open_transactions", "forget_transaction", "join_group", "heartbeat", "leave_group", "claim_partition", "describe_stream_group", "list_stream_groups", "fence_group", "forget_group", "withdraw", "leave_queue", "ping", "enter_cluster", "drain_node", "rebalance", "cancel_moves", "describe_replicas", "describe_node", "read_history", "count_partitions", "read_due_times", "list_blocked_keys", "trim_partition", "read_results", "expire_group", "create_schedule", "pause_schedule", "delete_schedule", "run_schedule", "list_schedules", "authenticate", "create_user", "set_password", "delete_user", "create_administrator", "list_users", "grant_access", "revoke_access", "list_grants", "create_join_token", "assign_role", "unassign_role", "list_roles", "set_quota", "remove_quota", "list_quotas", "read_log", "read_snapshot", "hold_settlements", "report_pipeline", "list_pipelines", "upgrade_cluster")
+    __slots__ = ("correlation_id", "metadata_index", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership", "poll", "settle", "extend", "subscribe", "add_credit", "unsubscribe", "cancel_records", "list_groups", "describe_group", "reset_group", "delete_group", "alter_group", "explain_message", "take_tokens", "stage", "commit_transaction", "abort_transaction", "transaction_outcome", "stage_settlement", "list_transactions", "list_open_transactions", "forget_transaction", "join_group", "heartbeat", "leave_group", "claim_partition", "describe_stream_group", "list_stream_groups", "fence_group", "forget_group", "withdraw", "leave_queue", "ping", "enter_cluster", "drain_node", "rebalance", "cancel_moves", "describe_replicas", "describe_node", "read_history", "count_partitions", "read_due_times", "list_blocked_keys", "list_clients", "trim_partition", "read_results", "expire_group", "create_schedule", "pause_schedule", "delete_schedule", "run_schedule", "list_schedules", "authenticate", "create_user", "set_password", "delete_user", "create_administrator", "list_users", "grant_access", "revoke_access", "list_grants", "create_join_token", "assign_role", "unassign_role", "list_roles", "set_quota", "remove_quota", "list_quotas", "read_log", "read_snapshot", "hold_settlements", "report_pipeline", "list_pipelines", "upgrade_cluster")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_INDEX_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -67,6 +67,7 @@ class Request(_message.Message):
     COUNT_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     READ_DUE_TIMES_FIELD_NUMBER: _ClassVar[int]
     LIST_BLOCKED_KEYS_FIELD_NUMBER: _ClassVar[int]
+    LIST_CLIENTS_FIELD_NUMBER: _ClassVar[int]
     TRIM_PARTITION_FIELD_NUMBER: _ClassVar[int]
     READ_RESULTS_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_GROUP_FIELD_NUMBER: _ClassVar[int]
@@ -156,6 +157,7 @@ class Request(_message.Message):
     count_partitions: CountPartitions
     read_due_times: ReadDueTimes
     list_blocked_keys: ListBlockedKeys
+    list_clients: ListClients
     trim_partition: TrimPartition
     read_results: ReadResults
     expire_group: ExpireGroup
@@ -186,10 +188,10 @@ class Request(_message.Message):
     report_pipeline: ReportPipeline
     list_pipelines: ListPipelines
     upgrade_cluster: UpgradeCluster
-    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ..., poll: _Optional[_Union[Poll, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., add_credit: _Optional[_Union[AddCredit, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., cancel_records: _Optional[_Union[CancelRecords, _Mapping]] = ..., list_groups: _Optional[_Union[ListGroups, _Mapping]] = ..., describe_group: _Optional[_Union[DescribeGroup, _Mapping]] = ..., reset_group: _Optional[_Union[ResetGroup, _Mapping]] = ..., delete_group: _Optional[_Union[DeleteGroup, _Mapping]] = ..., alter_group: _Optional[_Union[AlterGroup, _Mapping]] = ..., explain_message: _Optional[_Union[ExplainMessage, _Mapping]] = ..., take_tokens: _Optional[_Union[TakeTokens, _Mapping]] = ..., stage: _Optional[_Union[Stage, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., abort_transaction: _Optional[_Union[AbortTransaction, _Mapping]] = ..., transaction_outcome: _Optional[_Union[TransactionOutcome, _Mapping]] = ..., stage_settlement: _Optional[_Union[StageSettlement, _Mapping]] = ..., list_transactions: _Optional[_Union[ListTransactions, _Mapping]] = ..., list_open_transactions: _Optional[_Union[ListOpenTransactions, _Mapping]] = ..., forget_transaction: _Optional[_Union[ForgetTransaction, _Mapping]] = ..., join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., claim_partition: _Optional[_Union[ClaimPartition, _Mapping]] = ..., describe_stream_group: _Optional[_Union[DescribeStreamGroup, _Mapping]] = ..., list_stream_groups: _Optional[_Union[ListStreamGroups, _Mapping]] = ..., fence_group: _Optional[_Union[FenceGroup, _Mapping]] = ..., forget_group: _Optional[_Union[ForgetGroup, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., leave_queue: _Optional[_Union[LeaveQueue, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., enter_cluster: _Optional[_Union[EnterCluster, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., rebalance: _Optional[_Union[Rebalance, _Mapping]] = ..., cancel_moves: _Optional[_Union[CancelMoves, _Mapping]] = ..., describe_replicas: _Optional[_Union[DescribeReplicas, _Mapping]] = ..., describe_node: _Optional[_Union[DescribeNode, _Mapping]] = ..., read_history: _Optional[_Union[ReadHistory, _Mapping]] = ..., count_partitions: _Optional[_Union[CountPartitions, _Mapping]] = ..., read_due_times: _Optional[_Union[ReadDueTimes, _Mapping]] = ..., list_blocked_keys: _Optional[_Union[ListBlockedKeys, _Mapping]] = ..., trim_partition: _Optional[_Union[TrimPartition, _Mapping]] = ..., read_results: _Optional[_Union[ReadResults, _Mapping]] = ..., expire_group: _Optional[_Union[ExpireGroup, _Mapping]] = ..., create_schedule: _Optional[_Union[CreateSchedule, _Mapping]] = ..., pause_schedule: _Optional[_Union[PauseSchedule, _Mapping]] = ..., delete_schedule: _Optional[_Union[DeleteSchedule, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedules, _Mapping]] = ..., authenticate: _Optional[_Union[Authenticate, _Mapping]] = ..., create_user: _Optional[_Union[CreateUser, _Mapping]] = ..., set_password: _Optional[_Union[SetPassword, _Mapping]] = ..., delete_user: _Optional[_Union[DeleteUser, _Mapping]] = ..., create_administrator: _Optional[_Union[CreateAdministrator, _Mapping]] = ..., list_users: _Optional[_Union[ListUsers, _Mapping]] = ..., grant_access: _Optional[_Union[GrantAccess, _Mapping]] = ..., revoke_access: _Optional[_Union[RevokeAccess, _Mapping]] = ..., list_grants: _Optional[_Union[ListGrants, _Mapping]] = ..., create_join_token: _Optional[_Union[CreateJoinToken, _Mapping]] = ..., assign_role: _Optional[_Union[AssignRole, _Mapping]] = ..., unassign_role: _Optional[_Union[UnassignRole, _Mapping]] = ..., list_roles: _Optional[_Union[ListRoles, _Mapping]] = ..., set_quota: _Optional[_Union[SetQuota, _Mapping]] = ..., remove_quota: _Optional[_Union[RemoveQuota, _Mapping]] = ..., list_quotas: _Optional[_Union[ListQuotas, _Mapping]] = ..., read_log: _Optional[_Union[ReadLog, _Mapping]] = ..., read_snapshot: _Optional[_Union[ReadSnapshot, _Mapping]] = ..., hold_settlements: _Optional[_Union[HoldSettlements, _Mapping]] = ..., report_pipeline: _Optional[_Union[ReportPipeline, _Mapping]] = ..., list_pipelines: _Optional[_Union[ListPipelines, _Mapping]] = ..., upgrade_cluster: _Optional[_Union[UpgradeCluster, _Mapping]] = ...) -> None: ...
+    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ..., poll: _Optional[_Union[Poll, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., add_credit: _Optional[_Union[AddCredit, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., cancel_records: _Optional[_Union[CancelRecords, _Mapping]] = ..., list_groups: _Optional[_Union[ListGroups, _Mapping]] = ..., describe_group: _Optional[_Union[DescribeGroup, _Mapping]] = ..., reset_group: _Optional[_Union[ResetGroup, _Mapping]] = ..., delete_group: _Optional[_Union[DeleteGroup, _Mapping]] = ..., alter_group: _Optional[_Union[AlterGroup, _Mapping]] = ..., explain_message: _Optional[_Union[ExplainMessage, _Mapping]] = ..., take_tokens: _Optional[_Union[TakeTokens, _Mapping]] = ..., stage: _Optional[_Union[Stage, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., abort_transaction: _Optional[_Union[AbortTransaction, _Mapping]] = ..., transaction_outcome: _Optional[_Union[TransactionOutcome, _Mapping]] = ..., stage_settlement: _Optional[_Union[StageSettlement, _Mapping]] = ..., list_transactions: _Optional[_Union[ListTransactions, _Mapping]] = ..., list_open_transactions: _Optional[_Union[ListOpenTransactions, _Mapping]] = ..., forget_transaction: _Optional[_Union[ForgetTransaction, _Mapping]] = ..., join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., claim_partition: _Optional[_Union[ClaimPartition, _Mapping]] = ..., describe_stream_group: _Optional[_Union[DescribeStreamGroup, _Mapping]] = ..., list_stream_groups: _Optional[_Union[ListStreamGroups, _Mapping]] = ..., fence_group: _Optional[_Union[FenceGroup, _Mapping]] = ..., forget_group: _Optional[_Union[ForgetGroup, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., leave_queue: _Optional[_Union[LeaveQueue, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., enter_cluster: _Optional[_Union[EnterCluster, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., rebalance: _Optional[_Union[Rebalance, _Mapping]] = ..., cancel_moves: _Optional[_Union[CancelMoves, _Mapping]] = ..., describe_replicas: _Optional[_Union[DescribeReplicas, _Mapping]] = ..., describe_node: _Optional[_Union[DescribeNode, _Mapping]] = ..., read_history: _Optional[_Union[ReadHistory, _Mapping]] = ..., count_partitions: _Optional[_Union[CountPartitions, _Mapping]] = ..., read_due_times: _Optional[_Union[ReadDueTimes, _Mapping]] = ..., list_blocked_keys: _Optional[_Union[ListBlockedKeys, _Mapping]] = ..., list_clients: _Optional[_Union[ListClients, _Mapping]] = ..., trim_partition: _Optional[_Union[TrimPartition, _Mapping]] = ..., read_results: _Optional[_Union[ReadResults, _Mapping]] = ..., expire_group: _Optional[_Union[ExpireGroup, _Mapping]] = ..., create_schedule: _Optional[_Union[CreateSchedule, _Mapping]] = ..., pause_schedule: _Optional[_Union[PauseSchedule, _Mapping]] = ..., delete_schedule: _Optional[_Union[DeleteSchedule, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., list_schedules: _Optional[_Union[ListSchedules, _Mapping]] = ..., authenticate: _Optional[_Union[Authenticate, _Mapping]] = ..., create_user: _Optional[_Union[CreateUser, _Mapping]] = ..., set_password: _Optional[_Union[SetPassword, _Mapping]] = ..., delete_user: _Optional[_Union[DeleteUser, _Mapping]] = ..., create_administrator: _Optional[_Union[CreateAdministrator, _Mapping]] = ..., list_users: _Optional[_Union[ListUsers, _Mapping]] = ..., grant_access: _Optional[_Union[GrantAccess, _Mapping]] = ..., revoke_access: _Optional[_Union[RevokeAccess, _Mapping]] = ..., list_grants: _Optional[_Union[ListGrants, _Mapping]] = ..., create_join_token: _Optional[_Union[CreateJoinToken, _Mapping]] = ..., assign_role: _Optional[_Union[AssignRole, _Mapping]] = ..., unassign_role: _Optional[_Union[UnassignRole, _Mapping]] = ..., list_roles: _Optional[_Union[ListRoles, _Mapping]] = ..., set_quota: _Optional[_Union[SetQuota, _Mapping]] = ..., remove_quota: _Optional[_Union[RemoveQuota, _Mapping]] = ..., list_quotas: _Optional[_Union[ListQuotas, _Mapping]] = ..., read_log: _Optional[_Union[ReadLog, _Mapping]] = ..., read_snapshot: _Optional[_Union[ReadSnapshot, _Mapping]] = ..., hold_settlements: _Optional[_Union[HoldSettlements, _Mapping]] = ..., report_pipeline: _Optional[_Union[ReportPipeline, _Mapping]] = ..., list_pipelines: _Optional[_Union[ListPipelines, _Mapping]] = ..., upgrade_cluster: _Optional[_Union[UpgradeCluster, _Mapping]] = ...) -> None: ...
 
 class Response(_message.Message):
-    __slots__ = ("correlation_id", "metadata_index", "error", "welcome", "produced", "fetched", "offset_found", "offset_committed", "metadata", "topic_reply", "cluster_reply", "done", "polled", "settled", "pushed", "records_cancelled", "group_list", "group_description", "group_reset", "group_reply", "explanation", "tokens_granted", "staged", "transaction_decided", "transaction_shown", "transaction_list", "open_transaction_list", "group_assignment", "stream_group_description", "stream_group_list", "moves_planned", "replicas_described", "node_described", "history_read", "partition_trimmed", "results_read", "group_use", "schedule_reply", "schedule_list", "challenge", "user_list", "grant_list", "quota_list", "role_list", "log_read", "snapshot_read", "settlements_held", "pipeline_list", "cluster_upgraded", "partition_counts", "due_times", "blocked_keys")
+    __slots__ = ("correlation_id", "metadata_index", "error", "welcome", "produced", "fetched", "offset_found", "offset_committed", "metadata", "topic_reply", "cluster_reply", "done", "polled", "settled", "pushed", "records_cancelled", "group_list", "group_description", "group_reset", "group_reply", "explanation", "tokens_granted", "staged", "transaction_decided", "transaction_shown", "transaction_list", "open_transaction_list", "group_assignment", "stream_group_description", "stream_group_list", "moves_planned", "replicas_described", "node_described", "history_read", "partition_trimmed", "results_read", "group_use", "schedule_reply", "schedule_list", "challenge", "user_list", "grant_list", "quota_list", "role_list", "log_read", "snapshot_read", "settlements_held", "pipeline_list", "cluster_upgraded", "partition_counts", "due_times", "blocked_keys", "client_list")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_INDEX_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -242,6 +244,7 @@ class Response(_message.Message):
     PARTITION_COUNTS_FIELD_NUMBER: _ClassVar[int]
     DUE_TIMES_FIELD_NUMBER: _ClassVar[int]
     BLOCKED_KEYS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_LIST_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
     metadata_index: int
     error: Error
@@ -294,7 +297,8 @@ class Response(_message.Message):
     partition_counts: PartitionCounts
     due_times: DueTimes
     blocked_keys: BlockedKeys
-    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., produced: _Optional[_Union[Produced, _Mapping]] = ..., fetched: _Optional[_Union[Fetched, _Mapping]] = ..., offset_found: _Optional[_Union[OffsetFound, _Mapping]] = ..., offset_committed: _Optional[_Union[OffsetCommitted, _Mapping]] = ..., metadata: _Optional[_Union[Metadata, _Mapping]] = ..., topic_reply: _Optional[_Union[TopicReply, _Mapping]] = ..., cluster_reply: _Optional[_Union[ClusterReply, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., polled: _Optional[_Union[Polled, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., pushed: _Optional[_Union[Pushed, _Mapping]] = ..., records_cancelled: _Optional[_Union[RecordsCancelled, _Mapping]] = ..., group_list: _Optional[_Union[GroupList, _Mapping]] = ..., group_description: _Optional[_Union[GroupDescription, _Mapping]] = ..., group_reset: _Optional[_Union[GroupReset, _Mapping]] = ..., group_reply: _Optional[_Union[GroupReply, _Mapping]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., tokens_granted: _Optional[_Union[TokensGranted, _Mapping]] = ..., staged: _Optional[_Union[Staged, _Mapping]] = ..., transaction_decided: _Optional[_Union[TransactionDecided, _Mapping]] = ..., transaction_shown: _Optional[_Union[TransactionShown, _Mapping]] = ..., transaction_list: _Optional[_Union[TransactionList, _Mapping]] = ..., open_transaction_list: _Optional[_Union[OpenTransactionList, _Mapping]] = ..., group_assignment: _Optional[_Union[GroupAssignment, _Mapping]] = ..., stream_group_description: _Optional[_Union[StreamGroupDescription, _Mapping]] = ..., stream_group_list: _Optional[_Union[StreamGroupList, _Mapping]] = ..., moves_planned: _Optional[_Union[MovesPlanned, _Mapping]] = ..., replicas_described: _Optional[_Union[ReplicasDescribed, _Mapping]] = ..., node_described: _Optional[_Union[NodeDescribed, _Mapping]] = ..., history_read: _Optional[_Union[HistoryRead, _Mapping]] = ..., partition_trimmed: _Optional[_Union[PartitionTrimmed, _Mapping]] = ..., results_read: _Optional[_Union[ResultsRead, _Mapping]] = ..., group_use: _Optional[_Union[GroupUse, _Mapping]] = ..., schedule_reply: _Optional[_Union[ScheduleReply, _Mapping]] = ..., schedule_list: _Optional[_Union[ScheduleList, _Mapping]] = ..., challenge: _Optional[_Union[Challenge, _Mapping]] = ..., user_list: _Optional[_Union[UserList, _Mapping]] = ..., grant_list: _Optional[_Union[GrantList, _Mapping]] = ..., quota_list: _Optional[_Union[QuotaList, _Mapping]] = ..., role_list: _Optional[_Union[RoleList, _Mapping]] = ..., log_read: _Optional[_Union[LogRead, _Mapping]] = ..., snapshot_read: _Optional[_Union[SnapshotRead, _Mapping]] = ..., settlements_held: _Optional[_Union[SettlementsHeld, _Mapping]] = ..., pipeline_list: _Optional[_Union[PipelineList, _Mapping]] = ..., cluster_upgraded: _Optional[_Union[ClusterUpgraded, _Mapping]] = ..., partition_counts: _Optional[_Union[PartitionCounts, _Mapping]] = ..., due_times: _Optional[_Union[DueTimes, _Mapping]] = ..., blocked_keys: _Optional[_Union[BlockedKeys, _Mapping]] = ...) -> None: ...
+    client_list: ClientList
+    def __init__(self, correlation_id: _Optional[int] = ..., metadata_index: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., produced: _Optional[_Union[Produced, _Mapping]] = ..., fetched: _Optional[_Union[Fetched, _Mapping]] = ..., offset_found: _Optional[_Union[OffsetFound, _Mapping]] = ..., offset_committed: _Optional[_Union[OffsetCommitted, _Mapping]] = ..., metadata: _Optional[_Union[Metadata, _Mapping]] = ..., topic_reply: _Optional[_Union[TopicReply, _Mapping]] = ..., cluster_reply: _Optional[_Union[ClusterReply, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., polled: _Optional[_Union[Polled, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., pushed: _Optional[_Union[Pushed, _Mapping]] = ..., records_cancelled: _Optional[_Union[RecordsCancelled, _Mapping]] = ..., group_list: _Optional[_Union[GroupList, _Mapping]] = ..., group_description: _Optional[_Union[GroupDescription, _Mapping]] = ..., group_reset: _Optional[_Union[GroupReset, _Mapping]] = ..., group_reply: _Optional[_Union[GroupReply, _Mapping]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., tokens_granted: _Optional[_Union[TokensGranted, _Mapping]] = ..., staged: _Optional[_Union[Staged, _Mapping]] = ..., transaction_decided: _Optional[_Union[TransactionDecided, _Mapping]] = ..., transaction_shown: _Optional[_Union[TransactionShown, _Mapping]] = ..., transaction_list: _Optional[_Union[TransactionList, _Mapping]] = ..., open_transaction_list: _Optional[_Union[OpenTransactionList, _Mapping]] = ..., group_assignment: _Optional[_Union[GroupAssignment, _Mapping]] = ..., stream_group_description: _Optional[_Union[StreamGroupDescription, _Mapping]] = ..., stream_group_list: _Optional[_Union[StreamGroupList, _Mapping]] = ..., moves_planned: _Optional[_Union[MovesPlanned, _Mapping]] = ..., replicas_described: _Optional[_Union[ReplicasDescribed, _Mapping]] = ..., node_described: _Optional[_Union[NodeDescribed, _Mapping]] = ..., history_read: _Optional[_Union[HistoryRead, _Mapping]] = ..., partition_trimmed: _Optional[_Union[PartitionTrimmed, _Mapping]] = ..., results_read: _Optional[_Union[ResultsRead, _Mapping]] = ..., group_use: _Optional[_Union[GroupUse, _Mapping]] = ..., schedule_reply: _Optional[_Union[ScheduleReply, _Mapping]] = ..., schedule_list: _Optional[_Union[ScheduleList, _Mapping]] = ..., challenge: _Optional[_Union[Challenge, _Mapping]] = ..., user_list: _Optional[_Union[UserList, _Mapping]] = ..., grant_list: _Optional[_Union[GrantList, _Mapping]] = ..., quota_list: _Optional[_Union[QuotaList, _Mapping]] = ..., role_list: _Optional[_Union[RoleList, _Mapping]] = ..., log_read: _Optional[_Union[LogRead, _Mapping]] = ..., snapshot_read: _Optional[_Union[SnapshotRead, _Mapping]] = ..., settlements_held: _Optional[_Union[SettlementsHeld, _Mapping]] = ..., pipeline_list: _Optional[_Union[PipelineList, _Mapping]] = ..., cluster_upgraded: _Optional[_Union[ClusterUpgraded, _Mapping]] = ..., partition_counts: _Optional[_Union[PartitionCounts, _Mapping]] = ..., due_times: _Optional[_Union[DueTimes, _Mapping]] = ..., blocked_keys: _Optional[_Union[BlockedKeys, _Mapping]] = ..., client_list: _Optional[_Union[ClientList, _Mapping]] = ...) -> None: ...
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "leader", "retry_after_ms")
@@ -365,7 +369,7 @@ class Produced(_message.Message):
     def __init__(self, base_offset: _Optional[int] = ..., duplicate: _Optional[bool] = ..., known_positions: _Optional[_Iterable[int]] = ..., known_offsets: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Fetch(_message.Message):
-    __slots__ = ("topic", "partition", "offset", "max_bytes", "wait_ms", "is_any_replica", "is_linearizable", "topic_id", "types", "headers")
+    __slots__ = ("topic", "partition", "offset", "max_bytes", "wait_ms", "is_any_replica", "is_linearizable", "topic_id", "types", "headers", "key", "contains")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -376,6 +380,8 @@ class Fetch(_message.Message):
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     TYPES_FIELD_NUMBER: _ClassVar[int]
     HEADERS_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    CONTAINS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     offset: int
@@ -386,7 +392,9 @@ class Fetch(_message.Message):
     topic_id: int
     types: _containers.RepeatedScalarFieldContainer[str]
     headers: _containers.RepeatedCompositeFieldContainer[HeaderPair]
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_any_replica: _Optional[bool] = ..., is_linearizable: _Optional[bool] = ..., topic_id: _Optional[int] = ..., types: _Optional[_Iterable[str]] = ..., headers: _Optional[_Iterable[_Union[HeaderPair, _Mapping]]] = ...) -> None: ...
+    key: bytes
+    contains: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_any_replica: _Optional[bool] = ..., is_linearizable: _Optional[bool] = ..., topic_id: _Optional[int] = ..., types: _Optional[_Iterable[str]] = ..., headers: _Optional[_Iterable[_Union[HeaderPair, _Mapping]]] = ..., key: _Optional[bytes] = ..., contains: _Optional[str] = ...) -> None: ...
 
 class Fetched(_message.Message):
     __slots__ = ("log_start", "next_offset", "batch_bytes", "reached")
@@ -821,6 +829,38 @@ class NodeDescribed(_message.Message):
     disk_free_bytes: int
     disk_total_bytes: int
     def __init__(self, node: _Optional[int] = ..., warnings: _Optional[_Iterable[_Union[NodeWarning, _Mapping]]] = ..., version: _Optional[str] = ..., uptime_ms: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_total_bytes: _Optional[int] = ...) -> None: ...
+
+class ListClients(_message.Message):
+    __slots__ = ("limit",)
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    def __init__(self, limit: _Optional[int] = ...) -> None: ...
+
+class ConnectedClient(_message.Message):
+    __slots__ = ("endpoint", "name", "address", "principal", "connected_ms", "in_flight")
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_MS_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    endpoint: str
+    name: str
+    address: str
+    principal: str
+    connected_ms: int
+    in_flight: int
+    def __init__(self, endpoint: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., principal: _Optional[str] = ..., connected_ms: _Optional[int] = ..., in_flight: _Optional[int] = ...) -> None: ...
+
+class ClientList(_message.Message):
+    __slots__ = ("node", "clients", "total")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    CLIENTS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    clients: _containers.RepeatedCompositeFieldContainer[ConnectedClient]
+    total: int
+    def __init__(self, node: _Optional[int] = ..., clients: _Optional[_Iterable[_Union[ConnectedClient, _Mapping]]] = ..., total: _Optional[int] = ...) -> None: ...
 
 class ReadHistory(_message.Message):
     __slots__ = ()
@@ -1523,12 +1563,14 @@ class StageSettlement(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., transaction_id: _Optional[str] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ..., topic_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., member: _Optional[str] = ..., results: _Optional[_Iterable[_Union[MessageResult, _Mapping]]] = ...) -> None: ...
 
 class Staged(_message.Message):
-    __slots__ = ("count", "begun_ms")
+    __slots__ = ("count", "begun_ms", "topic_id")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     count: int
     begun_ms: int
-    def __init__(self, count: _Optional[int] = ..., begun_ms: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, count: _Optional[int] = ..., begun_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class Participant(_message.Message):
     __slots__ = ("topic", "number")
@@ -1539,7 +1581,7 @@ class Participant(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
 
 class CommitTransaction(_message.Message):
-    __slots__ = ("transaction_id", "application_id", "version", "partitions", "members", "begun_ms", "owner")
+    __slots__ = ("transaction_id", "application_id", "version", "partitions", "members", "begun_ms", "owner", "topic_ids")
     TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -1547,6 +1589,7 @@ class CommitTransaction(_message.Message):
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
     transaction_id: str
     application_id: str
     version: int
@@ -1554,7 +1597,8 @@ class CommitTransaction(_message.Message):
     members: _containers.RepeatedCompositeFieldContainer[TransactionMember]
     begun_ms: int
     owner: str
-    def __init__(self, transaction_id: _Optional[str] = ..., application_id: _Optional[str] = ..., version: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Participant, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[TransactionMember, _Mapping]]] = ..., begun_ms: _Optional[int] = ..., owner: _Optional[str] = ...) -> None: ...
+    topic_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, transaction_id: _Optional[str] = ..., application_id: _Optional[str] = ..., version: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Participant, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[TransactionMember, _Mapping]]] = ..., begun_ms: _Optional[int] = ..., owner: _Optional[str] = ..., topic_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TransactionMember(_message.Message):
     __slots__ = ("transaction_id", "partitions")
@@ -1593,18 +1637,20 @@ class TransactionOutcome(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., transaction_id: _Optional[str] = ..., wait_ms: _Optional[int] = ...) -> None: ...
 
 class TransactionShown(_message.Message):
-    __slots__ = ("is_shown", "producer_ids", "producer_sequences", "base_offsets", "begun_ms")
+    __slots__ = ("is_shown", "producer_ids", "producer_sequences", "base_offsets", "begun_ms", "topic_id")
     IS_SHOWN_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
     BASE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     is_shown: bool
     producer_ids: _containers.RepeatedScalarFieldContainer[int]
     producer_sequences: _containers.RepeatedScalarFieldContainer[int]
     base_offsets: _containers.RepeatedScalarFieldContainer[int]
     begun_ms: int
-    def __init__(self, is_shown: _Optional[bool] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_sequences: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., begun_ms: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, is_shown: _Optional[bool] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_sequences: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., begun_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class ListTransactions(_message.Message):
     __slots__ = ("limit",)

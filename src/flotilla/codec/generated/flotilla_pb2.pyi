@@ -120,16 +120,20 @@ class Error(_message.Message):
     def __init__(self, code: _Optional[int] = ..., name: _Optional[str] = ..., message: _Optional[str] = ..., retryable: _Optional[bool] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
 
 class ProduceRequest(_message.Message):
-    __slots__ = ("topic", "partition", "records", "batch")
+    __slots__ = ("topic", "partition", "records", "batch", "topic_id", "partition_count")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_COUNT_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     records: _containers.RepeatedCompositeFieldContainer[Record]
     batch: bytes
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., records: _Optional[_Iterable[_Union[Record, _Mapping]]] = ..., batch: _Optional[bytes] = ...) -> None: ...
+    topic_id: int
+    partition_count: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., records: _Optional[_Iterable[_Union[Record, _Mapping]]] = ..., batch: _Optional[bytes] = ..., topic_id: _Optional[int] = ..., partition_count: _Optional[int] = ...) -> None: ...
 
 class Receipt(_message.Message):
     __slots__ = ("partition", "offset", "duplicate", "topic_id")
@@ -1071,12 +1075,14 @@ class StageAckRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., transaction_id: _Optional[str] = ..., leases: _Optional[_Iterable[str]] = ..., held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., results: _Optional[_Iterable[_Union[Result, _Mapping]]] = ...) -> None: ...
 
 class StageReply(_message.Message):
-    __slots__ = ("count", "begun_ms")
+    __slots__ = ("count", "begun_ms", "topic_id")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     count: int
     begun_ms: int
-    def __init__(self, count: _Optional[int] = ..., begun_ms: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, count: _Optional[int] = ..., begun_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class TopicPartition(_message.Message):
     __slots__ = ("topic", "partition")
@@ -1087,18 +1093,20 @@ class TopicPartition(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class CommitTransactionRequest(_message.Message):
-    __slots__ = ("transaction_id", "partitions", "application_id", "version", "begun_ms")
+    __slots__ = ("transaction_id", "partitions", "application_id", "version", "begun_ms", "topic_ids")
     TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
     transaction_id: str
     partitions: _containers.RepeatedCompositeFieldContainer[TopicPartition]
     application_id: str
     version: int
     begun_ms: int
-    def __init__(self, transaction_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[TopicPartition, _Mapping]]] = ..., application_id: _Optional[str] = ..., version: _Optional[int] = ..., begun_ms: _Optional[int] = ...) -> None: ...
+    topic_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, transaction_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[TopicPartition, _Mapping]]] = ..., application_id: _Optional[str] = ..., version: _Optional[int] = ..., begun_ms: _Optional[int] = ..., topic_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class AbortTransactionRequest(_message.Message):
     __slots__ = ("transaction_id", "partitions", "begun_ms")
@@ -1129,7 +1137,7 @@ class TransactionOutcomeRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., transaction_id: _Optional[str] = ..., wait_ms: _Optional[int] = ...) -> None: ...
 
 class TransactionOutcomeReply(_message.Message):
-    __slots__ = ("shown", "batches", "begun_ms")
+    __slots__ = ("shown", "batches", "begun_ms", "topic_id")
     class Batch(_message.Message):
         __slots__ = ("producer_id", "producer_sequence", "base_offset")
         PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1142,10 +1150,12 @@ class TransactionOutcomeReply(_message.Message):
     SHOWN_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     shown: bool
     batches: _containers.RepeatedCompositeFieldContainer[TransactionOutcomeReply.Batch]
     begun_ms: int
-    def __init__(self, shown: _Optional[bool] = ..., batches: _Optional[_Iterable[_Union[TransactionOutcomeReply.Batch, _Mapping]]] = ..., begun_ms: _Optional[int] = ...) -> None: ...
+    topic_id: int
+    def __init__(self, shown: _Optional[bool] = ..., batches: _Optional[_Iterable[_Union[TransactionOutcomeReply.Batch, _Mapping]]] = ..., begun_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class ScheduleDefinition(_message.Message):
     __slots__ = ("topic", "cron", "every_ms", "time_zone", "start_ms", "missed", "missed_max", "payload", "key", "headers", "priority", "content_type")

@@ -168,6 +168,10 @@ def encoder(name: str) -> Callable[[Any], bytes]:
     return write
 
 
+#: Calls with large answers that clients can ask for again without losing anything.
+REPEATABLE: Final = frozenset(("Fetch", "ListDeadLetters"))
+
+
 def call_names() -> list[str]:
     """The names of all calls of the contract."""
     return [method.name for method in _SERVICE.methods]

@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from flotilla.codec.batch.columns import leading
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.grpc.records import (
     add_delivered,
     add_deliveries,
     add_messages,
+    header_of,
     open_batch,
     read_headers,
     read_record,
@@ -25,7 +27,7 @@ from flotilla.codec.grpc.values import (
 )
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.lease_tokens import LeasePlace, leases_by_place, tokens_of
-from flotilla.types.limits import MIB
+from flotilla.types.limits import MIB, SHOWN_BYTES_MAX
 from flotilla.types.operations import EARLIEST, LATEST, Fetch, Fetched, Produce, Produced
 from flotilla.types.operations.queue import (
     ACK,
@@ -68,7 +70,7 @@ def read_produce(body: pb.ProduceRequest, now_ms: int) -> ProduceRecords | Produ
             raise InvalidArgumentError("give either records or a batch")
         if partition is None:
             raise InvalidArgumentError("a batch needs a partition")
-        return Produce(body.topic, partition, body.batch)
+        return Produce(body.topic, partition, body.batch, body.topic_id, body.partition_count)
     if not body.records:
         raise InvalidArgumentError("the request has neither records nor a batch")
     return ProduceRecords(body.topic, partition, [read_record(record, now_ms) for record in body.records])
@@ -88,7 +90,9 @@ def write_produced(request: Produce, produced: Produced) -> pb.ProduceReply:
             known_positions=[position for position, _ in produced.known],
             known_offsets=[offset for _, offset in produced.known],
         )
-    return write_receipts([(request.partition, produced.base_offset, produced.duplicate, request.topic, 0)])
+    return write_receipts(
+        [(request.partition, produced.base_offset, produced.duplicate, request.topic, request.topic_id)]
+    )
 
 
 def write_failure(error: FlotillaError) -> pb.ProduceReply:
@@ -133,14 +137,18 @@ def write_fetched(asked: FetchMessages, fetched: Fetched) -> pb.FetchReply:
     reply = pb.FetchReply(
         log_start=fetched.log_start, next_offset=fetched.next_offset, resume_offset=asked.request.offset
     )
-    for batch in fetched.batches:
+    batches = fetched.batches if asked.has_batches else leading(fetched.batches, SHOWN_BYTES_MAX)
+    for batch in batches:
         if asked.has_batches:
+            header = header_of(batch)
             reply.batches.append(bytes(batch))
-        view = open_batch(batch)
-        if not asked.has_batches:
+        else:
+            view = open_batch(batch)
             add_messages(reply.messages, view, asked.request.partition, asked.request.offset)
-        reply.resume_offset = view.header.base_offset + view.count
-    reply.resume_offset = fetched.reached or reply.resume_offset
+            header = view.header
+        reply.resume_offset = header.base_offset + header.count
+    if len(batches) == len(fetched.batches):
+        reply.resume_offset = fetched.reached or reply.resume_offset
     return reply
 
 

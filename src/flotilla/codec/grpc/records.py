@@ -6,6 +6,7 @@ Messages are made in bulk from the columns of a batch. A record with nothing but
 from collections.abc import Iterable
 from typing import Any
 
+from flotilla.codec.batch.header import BatchHeader, check
 from flotilla.codec.batch.view import BatchView
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.types.errors import CorruptionError, InvalidArgumentError
@@ -44,6 +45,14 @@ def open_batch(data: bytes | memoryview) -> BatchView:
     """Opens a batch from a broker. Raises CorruptionError: a malformed batch is not the caller's fault."""
     try:
         return BatchView(data)
+    except InvalidArgumentError as error:
+        raise CorruptionError(f"a batch was damaged on its way: {error}") from error
+
+
+def header_of(data: bytes | memoryview) -> BatchHeader:
+    """Of a batch from a broker, which is checked and not opened. Raises CorruptionError."""
+    try:
+        return check(data)
     except InvalidArgumentError as error:
         raise CorruptionError(f"a batch was damaged on its way: {error}") from error
 

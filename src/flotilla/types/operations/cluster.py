@@ -348,6 +348,8 @@ DISK_REFUSES: Final = "DISK_REFUSES"
 CLOCK_OFF: Final = "CLOCK_OFF"
 CLOCKS_DISAGREE: Final = "CLOCKS_DISAGREE"
 RETENTION_BEHIND: Final = "RETENTION_BEHIND"
+#: Nodes have different election timeouts.
+TIMING_DIFFERS: Final = "TIMING_DIFFERS"
 #: A group keeps messages that are beyond the retention of their topic.
 RETENTION_HELD: Final = "RETENTION_HELD"
 #: All nodes support a later cluster version.
@@ -384,6 +386,40 @@ class NodeDescribed(Reply):
 @slotted
 class DescribeNode(Request[NodeDescribed], to=ANY, effect=READ, needs=OPERATE):
     """The node that answers: what it warns of, above all in partitions that it leads."""
+
+
+#: Clients that one answer lists.
+CLIENTS_SHOWN_MAX: Final = 1_000
+
+
+@slotted
+class ConnectedClient:
+    #: tcp, http or grpc.
+    endpoint: str
+    #: What it calls itself: the name of a client, or its `User-Agent`.
+    name: str
+    address: str
+    #: Empty without authentication.
+    principal: str
+    #: For so long; over gRPC since the first of its calls in flight began.
+    connected_ms: int
+    #: Its requests that are not answered.
+    in_flight: int
+
+
+@slotted
+class ClientList(Reply):
+    node: NodeId
+    clients: list[ConnectedClient]
+    #: With those that were left out.
+    total: int
+
+
+@slotted
+class ListClients(Request[ClientList], to=ANY, effect=READ, needs=OPERATE):
+    """The clients connected to the node that answers; of gRPC clients those with a call in flight."""
+
+    limit: int = CLIENTS_SHOWN_MAX
 
 
 @slotted

@@ -81,6 +81,9 @@ class Fetch(Request[Fetched], to=PARTITION_LEADER, effect=READ, retries_not_foun
     #: wait is for the first that matches.
     types: list[str] = field(default_factory=list)
     headers: list[tuple[str, bytes]] = field(default_factory=list)
+    #: As well: only records with this key, and that have this text in key, headers or payload. None, empty: any.
+    key: bytes | None = None
+    contains: str = ""
 
 
 @slotted

@@ -31,6 +31,8 @@ class Staged(Reply):
     #: When the first of them was staged, by the clock of the cluster. The smallest one of all partitions goes into the
     #: commit.
     begun_ms: int
+    #: The topic of the partition, which goes into the commit; 0: a node of an earlier version.
+    topic_id: int = 0
 
 
 @slotted
@@ -102,6 +104,9 @@ class CommitTransaction(Request[TransactionDecided], to=CONTROLLER, effect=REPEA
     begun_ms: int = 0
     #: Whose application it is: the broker that took the request says so for users; empty: anybody's.
     owner: str = ""
+    #: Of each of `partitions`, the topic in which it was staged: a later topic of the same name is refused with
+    #: TOPIC_REPLACED, and nothing is decided. 0, or a list that is empty: any.
+    topic_ids: list[int] = field(default_factory=list)
 
     @property
     def resources(self) -> Sequence[Resource]:
@@ -140,6 +145,8 @@ class TransactionShown(Reply):
     batches: list[StagedBatch] = field(default_factory=list)
     #: Of a transaction that has not ended here: when its first part was staged. 0: it has ended.
     begun_ms: int = 0
+    #: The topic of the partition, which goes into the commit; 0: a node of an earlier version, or it has ended.
+    topic_id: int = 0
 
 
 @slotted

@@ -21,6 +21,7 @@ from flotilla.client.admin.fingerprint import fingerprint_of, shape_of
         ("since 2030-01-31T12:00:00.123Z", "since <time>"),
         ("since 2030-01-31 and on", "since <time> and on"),
         ("  two\n\tlines ", "two lines"),
+        ('OSError: busy\n  File "shop/tasks.py", line 12, in handle\n    send(mail)', "OSError: busy"),
         ("", ""),
     ],
 )

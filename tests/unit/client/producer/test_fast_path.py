@@ -8,6 +8,7 @@ import pytest
 from flotilla import Client, OutcomeUnknownError
 from flotilla.client.producer import _direct_connection as direct_module
 from flotilla.client.producer._direct_connection import WORTH_WANTS, DirectConnections
+from flotilla.client.producer._fast_path import FastPath
 from flotilla.client.producer._partition_lane import PartitionLane
 from flotilla.client.producer._record_buffer import RecordBuffer
 from flotilla.types.address import parse_address
@@ -142,6 +143,23 @@ def test_an_interrupt_of_the_bookkeeping_leaves_a_producer_that_works(servers, c
     assert client.produce("orders", b"2").offset == len(WARM) + 1
     assert client._own_producers["orders"].unresolved() == []
     assert servers.cluster.stored("orders") == [*WARM, b"1", b"2"]
+
+
+@pytest.mark.parametrize("then", [lambda client: client.produce("orders", b"2"), Client.close])
+def test_an_interrupt_after_a_failure_leaves_a_producer_that_works(servers, client, monkeypatch, then):
+    hand_over = FastPath._hand_over
+
+    def interrupted(*arguments, **options):
+        monkeypatch.setattr(FastPath, "_hand_over", hand_over)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FastPath, "_hand_over", interrupted)
+    Produces(servers, 1)
+    with pytest.raises(KeyboardInterrupt):
+        client.produce("orders", b"1")
+    then(client)
+    assert client._own_producers["orders"].unresolved() == []
+    assert servers.cluster.stored("orders")[: len(WARM) + 1] == [*WARM, b"1"]
 
 
 def test_another_thread_waits_for_the_number_before_its_own(servers, client, monkeypatch):

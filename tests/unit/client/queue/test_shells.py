@@ -17,6 +17,7 @@ from flotilla import (
     Reject,
     Retry,
 )
+from flotilla.types.dead_letters import summary
 from flotilla.types.errors import OutcomeUnknownError, UnavailableError
 from flotilla.types.operations.queue import Extend, Poll, Settle
 from tests.unit.client.shells import Shell, TcpServers
@@ -106,7 +107,8 @@ def test_an_exception_is_a_failure_with_its_text(client):
     letters = client.dead_letters("orders", "workers")
     until(lambda: bool(letters.list()))
     (letter,) = letters.list()
-    assert (letter.reason, letter.attempts, letter.topic, letter.origin_offset) == (
+    assert letter.reason.endswith('\n    raise ValueError("no good")')
+    assert (summary(letter.reason), letter.attempts, letter.topic, letter.origin_offset) == (
         "ValueError: no good",
         3,
         "orders",

@@ -128,6 +128,8 @@ def test_the_exception_of_a_handler_decides_the_outcome(client, servers, caplog)
         assert measured["flotilla_worker_handler_seconds"].samples["flotilla_worker_handler_seconds_count", place] == 7
     assert client.describe_group("orders", GROUP).dead_total == 1
     assert 'raise ValueError("not yet")' in caplog.text, "the traceback"
+    history = client.explain("orders", GROUP, 0, 0).history
+    assert any('in handle\n    raise ValueError("not yet")' in event for event in history), history
     assert "attempt 1, is rejected: garbage" in caplog.text
     assert "attempt 1, is retried" in caplog.text
 

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
+from flotilla.client._core import closing
 from flotilla.client.async_client import AsyncClient
 from flotilla.testing import LocalBroker
 from flotilla.types.errors import OutcomeUnknownError, UnavailableError
-from flotilla.types.operations.transactions import Stage
+from flotilla.types.operations.transactions import CommitTransaction, Stage
 
 
 async def _outcome(client: AsyncClient, topic: str) -> str:
@@ -90,3 +91,35 @@ def test_a_stage_without_an_answer_ends_the_transaction(monkeypatch: pytest.Monk
 
     with LocalBroker() as broker:
         asyncio.run(asyncio.wait_for(run(), 60))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_steps_of_a_commit_share_its_time_limit(monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> None:
+    """Each step took its own, so that a commit could take several times its limit."""
+    steps: list[tuple[str, int]] = []
+
+    async def run() -> None:
+        async with broker.async_client(timeout_ms=10_000) as client:
+            await client.create_topic("t")
+            txn = client.transaction()
+            await txn.produce("t", b"a")
+            network = client._opened()
+            call = network.call
+
+            async def slow(request, timeout_ms, *arguments):
+                steps.append((type(request).__name__, timeout_ms))
+                if fails and isinstance(request, CommitTransaction):
+                    raise UnavailableError("not now")
+                return await call(request, timeout_ms, *arguments)
+
+            monkeypatch.setattr(network, "call", slow)
+            monkeypatch.setattr(closing, "steady_ms", lambda: 4_000 * len(steps))
+            try:
+                await txn.commit()
+            except UnavailableError:
+                assert fails
+
+    with LocalBroker() as broker:
+        asyncio.run(asyncio.wait_for(run(), 60))
+    last = ("AbortTransaction", 2_000) if fails else ("TransactionOutcome", 2_000)
+    assert steps == [("Stage", 10_000), ("CommitTransaction", 6_000), last]

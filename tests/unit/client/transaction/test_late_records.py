@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from flotilla.client._core.closing import TimeLimit
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.transaction.aio import AsyncTransaction
 from flotilla.testing import LocalBroker
@@ -30,7 +31,7 @@ async def _stage_unanswered(client: AsyncClient, transaction: AsyncTransaction) 
         await asyncio.Event().wait()
 
     network.call = silent  # type: ignore[method-assign]
-    flushing = asyncio.ensure_future(transaction._flush())
+    flushing = asyncio.ensure_future(transaction._flush(TimeLimit(30_000)))
     await staged.wait()
     flushing.cancel()
     await asyncio.gather(flushing, return_exceptions=True)

@@ -213,7 +213,8 @@ final class Calls {
       if (error.code() == ErrorCode.NOT_FOUND || error.code() == ErrorCode.UNAUTHENTICATED) {
         return effect != Effect.READ && attempts < NOT_KNOWN_ATTEMPTS_MAX;
       }
-      return error.isRetryable();
+      // After growth the caller has to count the partitions anew.
+      return error.isRetryable() && error.code() != ErrorCode.TOPIC_GROWN;
     }
 
     private void fail(FlotillaException error) {

@@ -20,6 +20,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
@@ -237,7 +238,7 @@ public final class Client implements AutoCloseable {
   public boolean commitTransaction(
       String transactionId, Collection<Participant> partitions, String applicationId, long version) {
     Decision decision = new Decision(this, transactionId, Set.copyOf(partitions));
-    boolean isCommitted = decision.commit(applicationId, version, 0);
+    boolean isCommitted = decision.commit(applicationId, version);
     if (isCommitted) {
       decision.awaitShown();
     }
@@ -299,6 +300,11 @@ public final class Client implements AutoCloseable {
 
   /** The offset of a place in a partition; -1: no record is at or after that time. */
   public long findOffset(String topic, int partition, Start start) {
+    return findOffset(topic, 0, partition, start);
+  }
+
+  /** The same in the topic of this id only; 0: any. */
+  long findOffset(String topic, long topicId, int partition, Start start) {
     if (start.place == io.flotilla.v1.Start.Place.OFFSET) {
       return start.value;
     }
@@ -307,12 +313,18 @@ public final class Client implements AutoCloseable {
             .setTopic(topic)
             .setPartition(partition)
             .setTimestampMs(start.timestampMs())
+            .setTopicId(topicId)
             .build();
     return calls.call(FlotillaGrpc.getListOffsetsMethod(), request, Effect.READ, timeoutMs()).getOffset();
   }
 
   /** Commits an offset for a group, and returns its committed offset. It moves back only with {@code reset}. */
   public long commitOffset(String topic, String group, int partition, long offset, boolean reset) {
+    return commitOffset(topic, 0, group, partition, offset, reset);
+  }
+
+  /** The same in the topic of this id only; 0: any. */
+  long commitOffset(String topic, long topicId, String group, int partition, long offset, boolean reset) {
     CommitOffsetRequest request =
         CommitOffsetRequest.newBuilder()
             .setTopic(topic)
@@ -320,14 +332,25 @@ public final class Client implements AutoCloseable {
             .setPartition(partition)
             .setOffset(ProducerRecord.least(0, offset, "an offset"))
             .setReset(reset)
+            .setTopicId(topicId)
             .build();
     return calls.call(FlotillaGrpc.getCommitOffsetMethod(), request, Effect.REPEATABLE, timeoutMs()).getOffset();
   }
 
   /** The committed offset of a group; empty: it never committed. */
   public OptionalLong committedOffset(String topic, String group, int partition) {
+    return committedOffset(topic, 0, group, partition);
+  }
+
+  /** The same in the topic of this id only; 0: any. */
+  OptionalLong committedOffset(String topic, long topicId, String group, int partition) {
     ReadOffsetRequest request =
-        ReadOffsetRequest.newBuilder().setTopic(topic).setGroup(group).setPartition(partition).build();
+        ReadOffsetRequest.newBuilder()
+            .setTopic(topic)
+            .setGroup(group)
+            .setPartition(partition)
+            .setTopicId(topicId)
+            .build();
     try {
       long found = calls.call(FlotillaGrpc.getReadOffsetMethod(), request, Effect.READ, timeoutMs()).getOffset();
       return found < 0 ? OptionalLong.empty() : OptionalLong.of(found);
@@ -475,12 +498,18 @@ public final class Client implements AutoCloseable {
 
   /** The topic, created if it is missing and the cluster allows that. Throws NOT_FOUND. */
   TopicInfo findTopic(String topic, long timeoutMs) {
+    return Calls.wait(startFindTopic(topic, timeoutMs));
+  }
+
+  /** The same without waiting. */
+  CompletableFuture<TopicInfo> startFindTopic(String topic, long timeoutMs) {
     DescribeRequest request = DescribeRequest.newBuilder().addTopics(topic).setCreate(true).build();
-    Cluster found = calls.call(FlotillaGrpc.getDescribeMethod(), request, Effect.REPEATABLE, timeoutMs);
-    if (found.getTopicsCount() == 0) {
-      throw new FlotillaException(ErrorCode.NOT_FOUND, "there is no topic " + topic);
-    }
-    return TopicInfo.of(found.getTopics(0));
+    return calls.start(FlotillaGrpc.getDescribeMethod(), request, Effect.REPEATABLE, timeoutMs).thenApply(found -> {
+      if (found.getTopicsCount() == 0) {
+        throw new FlotillaException(ErrorCode.NOT_FOUND, "there is no topic " + topic);
+      }
+      return TopicInfo.of(found.getTopics(0));
+    });
   }
 
   void forget(AutoCloseable part) {

@@ -6,6 +6,7 @@ import io.flotilla.v1.FlotillaGrpc;
 import io.flotilla.v1.TransactionOutcomeReply;
 import io.flotilla.v1.TransactionOutcomeRequest;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -17,15 +18,33 @@ record Decision(Client client, String transactionId, Collection<Participant> par
   /** In place of the time of the first stage: only a decision that was made before is wanted. */
   private static final long ALREADY_DECIDED = 1;
 
-  /** False: the application had committed this version or a newer one before, and nothing was committed now. */
-  boolean commit(String applicationId, long version, long begunMs) {
+  /**
+   * False: the application had committed this version or a newer one before, and nothing was committed now. Partitions
+   * are asked when the first part was staged, and in which topics.
+   */
+  boolean commit(String applicationId, long version) {
+    long begunMs = 0;
+    Map<String, Long> topicIds = new HashMap<>();
+    for (Participant place : partitions) {
+      TransactionOutcomeReply found = begun(place);
+      long placeMs = Math.max(found.getBegunMs(), ALREADY_DECIDED);
+      begunMs = begunMs == 0 ? placeMs : Math.min(begunMs, placeMs);
+      topicIds.merge(place.topic(), found.getTopicId(), Math::max);
+    }
+    return commit(applicationId, version, begunMs, topicIds);
+  }
+
+  /** The same, with the ids of topics that are known: a later topic of the same name has nothing of this transaction. */
+  boolean commit(String applicationId, long version, long begunMs, Map<String, Long> topicIds) {
     CommitTransactionRequest.Builder request =
         CommitTransactionRequest.newBuilder()
             .setTransactionId(transactionId)
             .setApplicationId(applicationId)
             .setVersion(version)
-            .setBegunMs(begunMs == 0 ? begunMs() : begunMs);
-    partitions.forEach(place -> request.addPartitions(place.message()));
+            .setBegunMs(begunMs);
+    for (Participant place : partitions) {
+      request.addPartitions(place.message()).addTopicIds(topicIds.getOrDefault(place.topic(), 0L));
+    }
     return !client.calls()
         .call(FlotillaGrpc.getCommitTransactionMethod(), request.build(), Effect.REPEATABLE, client.timeoutMs())
         .getRepeatedVersion();
@@ -62,20 +81,15 @@ record Decision(Client client, String transactionId, Collection<Participant> par
     return found.getBatchesList();
   }
 
-  /** When the first part was staged, by the cluster's clock; 0: there are none. */
-  private long begunMs() {
-    return partitions.stream().mapToLong(this::begunMs).min().orElse(0);
-  }
-
-  private long begunMs(Participant place) {
+  private TransactionOutcomeReply begun(Participant place) {
     try {
-      return Math.max(outcome(place, 0).getBegunMs(), ALREADY_DECIDED);
+      return outcome(place, 0);
     } catch (FlotillaException error) {
       if (error.code() != ErrorCode.NOT_FOUND) {
         throw error;
       }
       // Nothing was staged there, or so long ago that the partition has forgotten it.
-      return ALREADY_DECIDED;
+      return TransactionOutcomeReply.getDefaultInstance();
     }
   }
 

@@ -71,7 +71,7 @@ public final class Producer implements AutoCloseable {
       int partition = found.partitionOf(record, unkeyed);
       lane = lanes.computeIfAbsent(partition, number -> new ProducerLane(this, number));
       bufferedBytes += sizeBytes;
-      pending = new ProducerLane.Pending(record, new CompletableFuture<>(), sizeBytes, deadlineNs);
+      pending = new ProducerLane.Pending(record, new CompletableFuture<>(), sizeBytes, deadlineNs, found);
       lane.add(pending);
     }
     lane.pump();
@@ -165,10 +165,6 @@ public final class Producer implements AutoCloseable {
   /** The topic is not as it was described: the next record asks again. */
   synchronized void forgetTopic() {
     described = null;
-  }
-
-  synchronized long topicId() {
-    return described == null ? 0 : described.topicId();
   }
 
   private TopicInfo describe() {

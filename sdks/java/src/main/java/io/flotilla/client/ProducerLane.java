@@ -21,7 +21,8 @@ import java.util.concurrent.TimeUnit;
  */
 final class ProducerLane {
   /** A record that was sent and has no answer; callers get a copy of the future, which they may cancel. */
-  record Pending(ProducerRecord record, CompletableFuture<Receipt> receipt, int sizeBytes, long deadlineNs) {}
+  record Pending(
+      ProducerRecord record, CompletableFuture<Receipt> receipt, int sizeBytes, long deadlineNs, TopicInfo topic) {}
 
   private final Producer producer;
   private final int partition;
@@ -122,17 +123,19 @@ final class ProducerLane {
     pump();
   }
 
-  /** The next batch: records from the front that share priority and deliver-at, up to its limits. */
+  /** The next batch: records from the front that share topic, priority and deliver-at, up to its limits. */
   private List<Pending> take() {
     ProducerOptions options = producer.options();
     List<Pending> batch = new ArrayList<>();
     ProducerRecord first = waiting.peek().record();
+    TopicInfo topic = waiting.peek().topic();
     long sizeBytes = 0;
     while (!waiting.isEmpty() && batch.size() < options.batchRecords) {
       Pending next = waiting.peek();
       ProducerRecord record = next.record();
       sizeBytes += next.sizeBytes();
-      boolean isAlike = record.priority == first.priority && record.deliverAtMs == first.deliverAtMs;
+      boolean isAlike = record.priority == first.priority && record.deliverAtMs == first.deliverAtMs
+          && next.topic() == topic;
       if (!batch.isEmpty() && (!isAlike || sizeBytes > options.batchBytes)) {
         break;
       }
@@ -144,12 +147,19 @@ final class ProducerLane {
   }
 
   private void send(List<Pending> batch) {
+    send(batch, batch.get(0).topic().partitions().size());
+  }
+
+  /** Sends a batch; 0 partitions: that the topic has more than this client knows does not matter. */
+  private void send(List<Pending> batch, int partitionCount) {
     long leftMs = TimeUnit.NANOSECONDS.toMillis(batch.get(0).deadlineNs() - System.nanoTime());
     List<ProducerRecord> records = batch.stream().map(Pending::record).toList();
     ProduceRequest request =
         ProduceRequest.newBuilder()
             .setTopic(producer.topic())
             .setPartition(partition)
+            .setTopicId(batch.get(0).topic().topicId())
+            .setPartitionCount(partitionCount)
             .setBatch(BatchEncoder.encode(records, producerId, sequence))
             .build();
     producer.client().calls()
@@ -205,12 +215,27 @@ final class ProducerLane {
   }
 
   private void refused(List<Pending> batch, FlotillaException error) {
+    boolean isGrown = error.code() == ErrorCode.TOPIC_GROWN
+        || error.getCause() instanceof FlotillaException cause && cause.code() == ErrorCode.TOPIC_GROWN;
+    if (isGrown) {
+      // The number of the batch makes it safe to send it again. A key keeps its partition when a topic grows: only the next records are spread anew.
+      producer.forgetTopic();
+      send(batch, 0);
+      return;
+    }
     producerId = newProducerId();
     sequence = 0;
     boolean isForgotten = error.code() == ErrorCode.SEQUENCE_GAP || error.code() == ErrorCode.OUT_OF_WINDOW;
     if (isForgotten && batch.get(0).deadlineNs() - System.nanoTime() > 0) {
       // The brokers have forgotten this producer, and nothing of the batch is stored.
       send(batch);
+      return;
+    }
+    if (error.code() == ErrorCode.TOPIC_REPLACED) {
+      producer.forgetTopic();
+      long leftMs = TimeUnit.NANOSECONDS.toMillis(batch.get(0).deadlineNs() - System.nanoTime());
+      producer.client().startFindTopic(producer.topic(), Math.max(leftMs, 1))
+          .whenComplete((found, notFound) -> replaced(batch, found, error));
       return;
     }
     if (error.code() == ErrorCode.NOT_FOUND || error.code() == ErrorCode.INVALID_ARGUMENT) {
@@ -221,6 +246,26 @@ final class ProducerLane {
     pump();
   }
 
+  /** The topic was created again, and has nothing of the batch: it is meant for the new one, if keys have its place. */
+  private void replaced(List<Pending> batch, TopicInfo found, FlotillaException error) {
+    TopicInfo old = batch.get(0).topic();
+    boolean isSame = found == null || found.topicId() == old.topicId();
+    boolean isLate = batch.get(0).deadlineNs() - System.nanoTime() <= 0;
+    if (isSame || isLate || found.keySpread() != old.keySpread() || partition >= found.partitions().size()) {
+      ended(batch);
+      fail(batch, error);
+      pump();
+      return;
+    }
+    List<Pending> moved = batch.stream()
+        .map(each -> new Pending(each.record(), each.receipt(), each.sizeBytes(), each.deadlineNs(), found))
+        .toList();
+    synchronized (this) {
+      inFlight = moved;
+    }
+    send(moved);
+  }
+
   private synchronized void ended(List<Pending> batch) {
     if (inFlight == batch) {
       inFlight = List.of();
@@ -228,7 +273,7 @@ final class ProducerLane {
   }
 
   private void complete(Pending pending, long offset, boolean isDuplicate) {
-    Receipt receipt = new Receipt(producer.topic(), partition, offset, isDuplicate, producer.topicId());
+    Receipt receipt = new Receipt(producer.topic(), partition, offset, isDuplicate, pending.topic().topicId());
     if (pending.receipt().complete(receipt)) {
       producer.release(pending.sizeBytes());
     }

@@ -17,6 +17,8 @@ public final class Reader extends PolledMessages implements AutoCloseable {
   private final ReaderOptions options;
   private final Fetches fetches;
   private boolean isOpen;
+  /** Of the topic that it was opened in: one that is created again under its name is another topic. */
+  private long topicId;
 
   Reader(Client client, String topic, ReaderOptions options) {
     this.client = client;
@@ -66,7 +68,7 @@ public final class Reader extends PolledMessages implements AutoCloseable {
     }
     Map<Integer, Long> found = new TreeMap<>();
     positions().forEach((partition, offset) ->
-        found.put(partition, client.commitOffset(topic, options.group, partition, offset, false)));
+        found.put(partition, client.commitOffset(topic, topicId, options.group, partition, offset, false)));
     return found;
   }
 
@@ -83,11 +85,13 @@ public final class Reader extends PolledMessages implements AutoCloseable {
     if (isOpen) {
       return;
     }
+    TopicInfo found = client.describeTopic(topic);
+    topicId = found.topicId();
     List<Integer> numbers = options.partitions != null
         ? options.partitions
-        : client.describeTopic(topic).partitions().stream().map(TopicInfo.Partition::number).toList();
+        : found.partitions().stream().map(TopicInfo.Partition::number).toList();
     for (int number : numbers) {
-      fetches.add(number, first(number), 0);
+      fetches.add(number, first(number), topicId);
     }
     isOpen = true;
   }
@@ -98,14 +102,14 @@ public final class Reader extends PolledMessages implements AutoCloseable {
     }
     OptionalLong committed = options.group.isEmpty()
         ? OptionalLong.empty()
-        : client.committedOffset(topic, options.group, partition);
+        : client.committedOffset(topic, topicId, options.group, partition);
     return committed.isPresent() ? committed.getAsLong() : find(partition, Start.earliest());
   }
 
   private long find(int partition, Start start) {
-    long found = client.findOffset(topic, partition, start);
+    long found = client.findOffset(topic, topicId, partition, start);
     // All records are older than the time.
-    return found >= 0 ? found : client.findOffset(topic, partition, Start.latest());
+    return found >= 0 ? found : client.findOffset(topic, topicId, partition, Start.latest());
   }
 
   private void checkOpen() {

@@ -45,6 +45,11 @@ public record TopicInfo(
     }
     return record.key == null
         ? Integer.remainderUnsigned(unkeyed, partitions.size())
-        : BatchEncoder.partitionOf(record.key, keyPartitions > 0 ? keyPartitions : partitions.size());
+        : BatchEncoder.partitionOf(record.key, keySpread());
+  }
+
+  /** Over how many partitions keys are spread. */
+  int keySpread() {
+    return keyPartitions > 0 ? keyPartitions : partitions.size();
   }
 }

@@ -106,6 +106,8 @@ public final class Transaction implements AutoCloseable {
   private final long producerId = ProducerLane.newProducerId();
   private final int unkeyed = ThreadLocalRandom.current().nextInt(Integer.MAX_VALUE);
   private final Map<String, TopicInfo> topics = new HashMap<>();
+  /** Of the topics in which something is staged. */
+  private final Map<String, Long> topicIds = new HashMap<>();
   private final List<Batch> batches = new ArrayList<>();
   private final Map<Participant, Batch> last = new HashMap<>();
   private final Map<Participant, Integer> counts = new LinkedHashMap<>();
@@ -179,7 +181,11 @@ public final class Transaction implements AutoCloseable {
     try {
       flush();
       isStaged = true;
-      isRepeated = !decision().commit(applicationId, version, begunMs);
+      boolean isCommitted =
+          begunMs == 0
+              ? decision().commit(applicationId, version)
+              : decision().commit(applicationId, version, begunMs, topicIds);
+      isRepeated = !isCommitted;
     } catch (FlotillaException error) {
       if (isStaged && error.code() == ErrorCode.OUTCOME_UNKNOWN) {
         // The commit may be repeated; by then the outcome is known.
@@ -291,7 +297,9 @@ public final class Transaction implements AutoCloseable {
             .setTimeoutMs(transactionTimeoutMs)
             .build();
     batch.isSent = true;
-    staged(client.calls().call(FlotillaGrpc.getStageMethod(), request, Effect.REPEATABLE, client.timeoutMs()));
+    staged(
+        batch.place.topic(),
+        client.calls().call(FlotillaGrpc.getStageMethod(), request, Effect.REPEATABLE, client.timeoutMs()));
     bufferedBytes -= batch.sizeBytes;
     batch.records = new ArrayList<>();
   }
@@ -308,11 +316,14 @@ public final class Transaction implements AutoCloseable {
             .addAllResults(acks.results)
             .build();
     acks.isSent = true;
-    staged(client.calls().call(FlotillaGrpc.getStageAckMethod(), request, Effect.REPEATABLE, client.timeoutMs()));
+    staged(
+        acks.consumer.topic(),
+        client.calls().call(FlotillaGrpc.getStageAckMethod(), request, Effect.REPEATABLE, client.timeoutMs()));
     acks.messages.forEach(acks.consumer::takenOver);
   }
 
-  private void staged(StageReply reply) {
+  private void staged(String topic, StageReply reply) {
+    topicIds.putIfAbsent(topic, reply.getTopicId());
     begunMs = begunMs == 0 ? reply.getBegunMs() : Math.min(begunMs, reply.getBegunMs());
   }
 

@@ -90,6 +90,46 @@ class ProducerTest {
   }
 
   @Test
+  void partitionsThatAreAddedAreUsed() {
+    String topic = Node.name("grown");
+    try (Client client = node.client(); Producer producer = client.producer(topic)) {
+      client.createTopic(topic, 1, 0, Map.of());
+      assertEquals(0, Calls.wait(producer.send("first")).partition());
+      int keyed = Calls.wait(producer.send(ProducerRecord.of("k").key("k"))).partition();
+      client.alterTopic(topic, 3, Map.of());
+      List<Receipt> receipts = new ArrayList<>();
+      for (int i = 0; i < 6; i++) {
+        receipts.add(Calls.wait(producer.send("next " + i)));
+      }
+      // The first one tells the producer of the growth.
+      assertEquals(3, receipts.stream().map(Receipt::partition).distinct().count());
+      assertEquals(keyed, Calls.wait(producer.send(ProducerRecord.of("k").key("k"))).partition());
+    }
+  }
+
+  @Test
+  void aTopicThatIsCreatedAnewIsAnotherOne() {
+    String topic = Node.name("anew");
+    try (Client client = node.client(); Producer producer = client.producer(topic)) {
+      client.createTopic(topic, 2, 0, Map.of());
+      Receipt old = Calls.wait(producer.send("old"));
+      client.deleteTopic(topic);
+      long topicId = client.createTopic(topic, 2, 0, Map.of()).topicId();
+      assertTrue(old.topicId() < topicId);
+      Receipt receipt = Calls.wait(producer.send(ProducerRecord.of("new").partition(1)));
+      assertEquals(new Receipt(topic, 1, 0, false, topicId), receipt);
+      Calls.wait(producer.send("known"));
+      // Keys have other places in the next one.
+      client.deleteTopic(topic);
+      client.createTopic(topic, 3, 0, Map.of());
+      FlotillaException refused = assertThrows(
+          FlotillaException.class, () -> Calls.wait(producer.send(ProducerRecord.of("late").partition(1))));
+      assertEquals(ErrorCode.TOPIC_REPLACED, refused.code());
+      assertEquals(2, Calls.wait(producer.send(ProducerRecord.of("next").partition(2))).partition());
+    }
+  }
+
+  @Test
   void lingeringRecordsShareABatch() {
     try (Client client = node.client();
         Producer producer = client.producer(Node.name("linger"), new ProducerOptions().lingerMs(60_000))) {

@@ -55,6 +55,19 @@ class ReaderTest {
   }
 
   @Test
+  void aReaderOfATopicThatIsCreatedAnewSaysSo() {
+    try (Reader reader = client.reader(topic, new ReaderOptions().group("g"))) {
+      read(reader, 10);
+      client.deleteTopic(topic);
+      client.createTopic(topic, 2, 0, Map.of());
+      client.produce(topic, "new");
+      assertEquals(ErrorCode.TOPIC_REPLACED, assertThrows(FlotillaException.class, reader::commit).code());
+      assertEquals(ErrorCode.TOPIC_REPLACED, assertThrows(FlotillaException.class, () -> reader.poll(1, 20_000)).code());
+    }
+    assertEquals(OptionalLong.empty(), client.committedOffset(topic, "g", 0));
+  }
+
+  @Test
   void readersBeginWhereTheyAreTold() {
     try (Reader reader = client.reader(topic, new ReaderOptions().start(Start.offset(4)))) {
       assertEquals(List.of("r8", "r9"), read(reader, 2));

@@ -69,6 +69,28 @@ class TransactionTest {
   }
 
   @Test
+  void aCommitIsRefusedWhenATopicIsReplacedAfterTheStage() {
+    String also = Node.name("also");
+    client.createTopic(also, 1, 0, Map.of());
+    client.produce(orders, "order");
+    try (QueueConsumer queue = client.queue(orders, "g")) {
+      for (String replaced : List.of(invoices, orders)) {
+        QueueMessage message = queue.next();
+        Transaction transaction = client.transaction();
+        transaction.ack(message);
+        transaction.produce(invoices, ProducerRecord.of("invoice").partition(0));
+        transaction.stage(also, List.of(ProducerRecord.of("invoice")));
+        client.deleteTopic(replaced);
+        client.createTopic(replaced, 1, 0, Map.of());
+        assertEquals(
+            ErrorCode.TOPIC_REPLACED, assertThrows(FlotillaException.class, transaction::commit).code());
+        assertEquals(List.of(), client.peek(invoices, 0, 0, 10));
+        assertEquals(List.of(), client.peek(also, 0, 0, 10));
+      }
+    }
+  }
+
+  @Test
   void aVersionIsCommittedOnce() {
     String application = Node.name("app");
     for (int i = 0; i < 2; i++) {
