@@ -33,7 +33,7 @@ from flotilla.lake.table import TopicTable
 from flotilla.lake.vacuum import GRACE_HOURS_DEFAULT, vacuum
 from flotilla.lake.verification import verify_files
 from flotilla.security.client_tls import tls_of_environment
-from flotilla.types.errors import FlotillaError, OffsetOutOfRangeError
+from flotilla.types.errors import OffsetOutOfRangeError
 from flotilla.types.limits import MIB
 
 #: Receives one line of progress.
@@ -140,15 +140,15 @@ class Archiver:
             self.tables[topic].check_topic(self._client.describe_topic(topic).topic_id)
 
     def tidy(self) -> None:
-        """Compacts, and removes what nobody needs. A failure is reported; the next run tries again."""
+        """Compacts, and removes what nobody needs. A failure of any kind is reported; the next run tries again."""
         for topic, table in self.tables.items():
             try:
                 self._compacted += compact(table, self._options.compaction, self._run_jobs)
                 self._removed += len(vacuum(table, self._options.grace_hours))
                 # The next report has the size of the compacted table.
                 table.spans()
-            except (FlotillaError, OSError, MemoryError, pa.ArrowException) as error:
-                self._progress(f"files of {topic} are not compacted: {error}")
+            except Exception as error:
+                self._progress(f"files of {topic} are not compacted: {str(error) or type(error).__name__}")
 
     def done(self) -> Archived:
         snapshots = [table.snapshot() for table in self.tables.values()]

@@ -19,6 +19,7 @@ from flotilla.lake.store import Store
 from flotilla.types.errors import AlreadyExistsError
 
 LOG_FOLDER: Final = "_delta_log"
+LAST_CHECKPOINT_PATH: Final = f"{LOG_FOLDER}/_last_checkpoint"
 #: Of which other writers may have made another table.
 _OTHER_TABLE: Final = ("metaData", "protocol")
 _ENGINE: Final = "flotilla"
@@ -92,7 +93,7 @@ class Checkpoint(NamedTuple):
 def last_checkpoint(store: Store) -> Checkpoint | None:
     """None: there is none, or it cannot be read."""
     try:
-        found = json.loads(store.read(f"{LOG_FOLDER}/_last_checkpoint") or b"")
+        found = json.loads(store.read(LAST_CHECKPOINT_PATH) or b"")
         return Checkpoint(int(found["version"]), int(found["size"]))
     except (ValueError, KeyError, TypeError, OSError):
         return None
@@ -100,6 +101,10 @@ def last_checkpoint(store: Store) -> Checkpoint | None:
 
 def version_path(version: int) -> str:
     return f"{LOG_FOLDER}/{version:020}.json"
+
+
+def checkpoint_path(version: int) -> str:
+    return f"{LOG_FOLDER}/{version:020}.checkpoint.parquet"
 
 
 def put_version(store: Store, version: int, actions: Iterable[Mapping[str, Any]], operation: str) -> bool:

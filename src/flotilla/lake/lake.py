@@ -16,13 +16,15 @@ from flotilla.types.errors import InvalidArgumentError
 
 #: Of lakes before they were Delta tables.
 OLD_FOLDER: Final = "_manifest"
+OLD_SUFFIX: Final = ".json"
 
 
 class Lake:
     def __init__(self, address: str) -> None:
         """Raises InvalidArgumentError for an address that is no folder, and for a lake of the old format."""
         self.store = Store(address)
-        if self.store.exists(OLD_FOLDER):
+        # Not the folder: `pyarrow` leaves an empty object for one on S3.
+        if self.store.paths(OLD_FOLDER, suffix=OLD_SUFFIX):
             raise InvalidArgumentError(
                 f"the lake {address} has the format of an older version: flotilla pipeline migrate-lake --lake "
                 f"{address} takes it over"

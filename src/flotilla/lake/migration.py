@@ -13,13 +13,12 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from flotilla.lake.data_file import DataFile, description_path, verify
-from flotilla.lake.lake import OLD_FOLDER
+from flotilla.lake.lake import OLD_FOLDER, OLD_SUFFIX
 from flotilla.lake.store import Store
 from flotilla.lake.table import TopicTable
 from flotilla.types.errors import CorruptionError, NotFoundError
 
 _FORMAT: Final = 1
-_SUFFIX: Final = ".json"
 _DIGEST_BYTES: Final = 16
 
 
@@ -39,11 +38,11 @@ def migrate_lake(address: str, progress: Callable[[str], None] = lambda _: None)
         if not table.snapshot().files:
             _take_over(store, table, files)
         progress(f"{topic}: {len(files):,} files are taken over")
-    # Without manifests it is a lake like any other.
-    store.remove(store.paths(OLD_FOLDER, suffix=""))
-    store.remove_folder(OLD_FOLDER)
     for topic in by_topic:
         store.remove(store.paths(_old_folder(topic), suffix=""))
+    # Without manifests it is a lake like any other; the newest one is the last to go.
+    store.remove(store.paths(OLD_FOLDER, suffix=""))
+    store.remove_folder(OLD_FOLDER)
     every = [file for files in by_topic.values() for file in files]
     return Migrated(len(by_topic), len(every), sum(file.rows for file in every))
 
@@ -64,7 +63,7 @@ def _old_folder(topic: str) -> str:
 
 def _newest(store: Store) -> Mapping[str, list[DataFile]]:
     """The files of the newest manifest, by topic, with paths below the topic."""
-    paths = sorted(store.paths(OLD_FOLDER, suffix=_SUFFIX))
+    paths = sorted(store.paths(OLD_FOLDER, suffix=OLD_SUFFIX))
     if not paths:
         raise NotFoundError(f"there is no lake of the old format at {store.address}")
     found: dict[str, list[DataFile]] = {}

@@ -5,6 +5,7 @@ settings and credentials are environment variables, which are the same for `pyar
 `obstore`.
 """
 
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,8 @@ from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError
 
 _READ_BYTES: Final = 1 << 22
 _CHECKSUM_BYTES: Final = 16
+#: Folders that cannot be read or synced, as on a read-only file system: nobody has made them for a lake.
+_NOT_OURS: Final = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS)
 
 
 class Store:
@@ -42,6 +45,7 @@ class Store:
         self.is_local = isinstance(self._files, pafs.LocalFileSystem)
         #: The same store, for exclusive creates.
         self._objects: Any = None
+        self._is_place_durable = False
 
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
         return type(self), (self.address,)
@@ -167,6 +171,10 @@ class Store:
         """For a file; an object store has no folders."""
         if self.is_local:
             self._files.create_dir(full.rpartition("/")[0], recursive=True)
+            if not self._is_place_durable:
+                # This process or another one may have made them just now.
+                _sync_parents(self._root)
+                self._is_place_durable = True
 
     def _full(self, path: str) -> str:
         return f"{self._root}/{path}"
@@ -247,9 +255,24 @@ def _sync_folders(full: str) -> None:
     """A new name is durable when its folder is synced, and so are new parent folders."""
     folder = full.rpartition("/")[0]
     for _ in range(3):
-        handle = os.open(folder or "/", os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        _sync_folder(folder)
         folder = folder.rpartition("/")[0]
+
+
+def _sync_parents(full: str) -> None:
+    """All that are above a folder."""
+    while full:
+        full = full.rpartition("/")[0]
+        try:
+            _sync_folder(full)
+        except OSError as error:
+            if error.errno not in _NOT_OURS:
+                raise
+
+
+def _sync_folder(folder: str) -> None:
+    handle = os.open(folder or "/", os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

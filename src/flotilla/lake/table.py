@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -33,10 +35,12 @@ from flotilla.lake.columns import DATE, TABLE
 from flotilla.lake.data_file import DataFile
 from flotilla.lake.decoded_columns import CORRUPT, DECODED, joined_types, stored_schema
 from flotilla.lake.delta_log import (
+    LAST_CHECKPOINT_PATH,
     LOG_FOLDER,
     Content,
     DeltaLog,
     changed_columns,
+    checkpoint_path,
     last_checkpoint,
     put_version,
     transaction,
@@ -259,6 +263,9 @@ class TopicTable(Store):
             delta = self._newest()
             assert delta is not None
             delta.create_checkpoint()
+            # Before the versions that it stands for may go: after a power cut nobody could open the table.
+            self.sync(checkpoint_path(delta.version()))
+            self.sync(LAST_CHECKPOINT_PATH)
             delta.cleanup_metadata()
 
     def _check_joins(self, joined: Iterable[Run], spans: Mapping[int, Span]) -> None:
@@ -345,19 +352,22 @@ class TopicTable(Store):
         return {each: Span(found[self._first_id(each)], found[self._next_id(each)]) for each in sorted(numbers)}
 
     def _created(self) -> DeltaLog:
+        """Makes the first version as `deltalake` writes it: beside the table, as that does not sync what it writes."""
         try:
-            DeltaTable.create(
-                self.address,
-                Schema.from_arrow(TABLE),
-                mode="ignore",
-                partition_by=[DATE],
-                name=self.topic,
-                description=_DESCRIPTION,
-                configuration=dict(_SETTINGS),
-            )
+            with TemporaryDirectory() as folder:
+                DeltaTable.create(
+                    folder,
+                    Schema.from_arrow(TABLE),
+                    partition_by=[DATE],
+                    name=self.topic,
+                    description=_DESCRIPTION,
+                    configuration=dict(_SETTINGS),
+                )
+                data = Path(folder, version_path(0)).read_bytes()
+            with suppress(AlreadyExistsError):
+                self.put(version_path(0), data, is_new=True)
         except (DeltaError, OSError) as error:
             raise UnavailableError(f"the table of {self.topic} cannot be made: {error}") from error
-        self.sync(version_path(0))
         log = self._followed()
         assert log is not None
         return log

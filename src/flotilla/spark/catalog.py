@@ -249,11 +249,20 @@ def all_topics(options: Options) -> list[str]:
 
 def check_target(options: Options) -> None:
     """Raises NotFoundError, before a job is started, if the topic to write to does not exist."""
+    _check_exists(options, options.target, "to write to")
+
+
+def check_bad_value_topic(options: Options) -> None:
+    """Raises NotFoundError, before a job is started, if the topic for bad values does not exist."""
+    _check_exists(options, options.bad_value_topic, "for values that do not fit, which badValueTopic names")
+
+
+def _check_exists(options: Options, topic: str, purpose: str) -> None:
     with borrowed_client(options.servers, options.timeout_ms, options.tls, options.log_in) as client:
         try:
-            client.describe_topic(options.target)
+            client.describe_topic(topic)
         except NotFoundError:
-            raise NotFoundError(f"there is no topic {options.target!r} to write to") from None
+            raise NotFoundError(f"there is no topic {topic!r} {purpose}") from None
 
 
 def report_loss(gone: OffsetRange, *, is_fatal: bool, warn: Callable[[str], None] = warnings.warn) -> None:

@@ -63,8 +63,11 @@ class FlotillaSource(DataSource):
         check_schema(schema, self._options)
         if not (self._options.has_decoded_values or self._options.include_decoded):
             return self._options
+        from flotilla.spark.catalog import check_bad_value_topic
         from flotilla.spark.value_columns import with_schema
 
+        if self._options.bad_value_topic:
+            check_bad_value_topic(self._options)
         return with_schema(self._options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

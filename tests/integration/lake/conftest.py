@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -38,3 +39,11 @@ def topic(client: Client) -> Callable[..., str]:
         return name
 
     return make
+
+
+@pytest.fixture(params=["disk", "s3"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A folder that no other test has."""
+    if request.param == "disk":
+        return str(tmp_path / "lake")
+    return f"{request.getfixturevalue('object_store')}/lake-{next(_numbers)}"

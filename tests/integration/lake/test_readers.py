@@ -20,6 +20,7 @@ from tests.integration.lake.archived import produce
 Counts = tuple[int, int]
 BATCHES = 12
 BATCH_ROWS = 50
+LOOK_S_MAX = 60
 
 
 def by_polars(address: str) -> Counts:
@@ -69,11 +70,12 @@ def test_all_readers_count_the_same(
 
 
 def test_no_row_is_missing_or_doubled_while_it_is_written(
-    broker: LocalBroker, client: Client, topic: Callable[..., str], tmp_path: Path
+    broker: LocalBroker, client: Client, topic: Callable[..., str], lake: str
 ) -> None:
-    name, lake, is_over = topic(), str(tmp_path / "lake"), Event()
+    name, is_over, has_looked = topic(), Event(), Event()
+    batches = 4 if "://" in lake else BATCHES
     rules = CompactionRules(files_min=4, every_batches=2)
-    steps = iter(range(1, BATCHES))
+    steps = iter(range(1, batches))
     first = ArchiveOptions(broker.address, [name], lake)
     produce(client, name, BATCH_ROWS)
     run_archive(first)
@@ -82,6 +84,10 @@ def test_no_row_is_missing_or_doubled_while_it_is_written(
         step = next(steps, None)
         if step is None:
             raise KeyboardInterrupt
+        # Every reader has begun and ended since the last batch.
+        for _ in range(2):
+            has_looked.clear()
+            assert has_looked.wait(LOOK_S_MAX)
         produce(client, name, BATCH_ROWS, first=step * BATCH_ROWS)
 
     def write() -> None:
@@ -101,7 +107,9 @@ def test_no_row_is_missing_or_doubled_while_it_is_written(
             assert rows == distinct
             assert rows % BATCH_ROWS == 0, "a version has whole batches"
             seen.append(rows)
+        has_looked.set()
     writer.join()
     assert seen == sorted(seen)
-    assert by_polars(address) == (BATCHES * BATCH_ROWS, BATCHES * BATCH_ROWS)
-    assert DeltaTable(address).version() > BATCHES, "files were compacted in between"
+    assert set(seen) >= {step * BATCH_ROWS for step in range(1, batches)}, "every batch was seen when it came"
+    assert by_polars(address) == (batches * BATCH_ROWS, batches * BATCH_ROWS)
+    assert DeltaTable(address).version() > batches, "files were compacted in between"

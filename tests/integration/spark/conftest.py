@@ -14,6 +14,7 @@ from flotilla import Client
 from flotilla.cli.local_cluster import LocalCluster
 from tests.integration.lake.object_store import object_store, prepare_environment
 from tests.integration.ports import free_ports
+from tests.integration.spark import fault_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,13 +51,14 @@ def missing() -> str:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _spark_environment() -> None:
+def _spark_environment(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Before the first session: workers inherit it."""
     if missing():
         pytest.skip(missing())
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ[fault_folder.VARIABLE] = str(tmp_path_factory.mktemp("faults"))
     prepare_environment()
 
 
@@ -122,6 +124,23 @@ def servers(cluster: LocalCluster) -> str:
 def client(cluster: LocalCluster) -> Iterator[Client]:
     with Client(cluster.servers, timeout_ms=60_000) as client:
         yield client
+
+
+@pytest.fixture
+def faults(_spark_environment: None) -> Path:
+    """A folder that Spark's processes look into, with nothing in it."""
+    folder = Path(os.environ[fault_folder.VARIABLE])
+    for file in folder.iterdir():
+        file.unlink()
+    return folder
+
+
+@pytest.fixture(params=["disk", "s3"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A folder that no other test has."""
+    if request.param == "disk":
+        return str(tmp_path / "lake")
+    return f"{request.getfixturevalue('object_store')}/lake-{next(_numbers)}"
 
 
 _numbers = count(1)

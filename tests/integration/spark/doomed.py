@@ -28,11 +28,11 @@ from tests.integration.spark.tables import drain
 BATCH_ROWS = 300
 BLOCK_ROWS = 10
 LOT_BLOCKS = 15
-_WAIT_S_MAX = 170
+_WAIT_S_MAX = 240
 
 
-def archive_options(servers: str, topic: str, folder: Path) -> ArchiveOptions:
-    return ArchiveOptions(servers, [topic], str(folder / "lake"), batch_rows=BATCH_ROWS)
+def archive_options(servers: str, topic: str, lake: str) -> ArchiveOptions:
+    return ArchiveOptions(servers, [topic], lake, batch_rows=BATCH_ROWS)
 
 
 def replay_options(servers: str, topic: str, into: str, folder: Path) -> ReplayOptions:
@@ -53,7 +53,7 @@ def stuck_at_the_second(work: Callable[..., Any], has_come: threading.Event) -> 
     return run
 
 
-def main(servers: str, topic: str, into: str, copy: str, folder: Path, java_flags: str) -> None:
+def main(servers: str, topic: str, into: str, copy: str, lake: str, folder: Path, java_flags: str) -> None:
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.extraJavaOptions", java_flags).config("spark.sql.shuffle.partitions", "2")
     spark = builder.config("spark.python.authenticate.socketTimeout", "120s").getOrCreate()
@@ -71,7 +71,7 @@ def main(servers: str, topic: str, into: str, copy: str, folder: Path, java_flag
 
     Store.put = put_or_stay  # type: ignore[method-assign]
     for work in (
-        lambda: archive(spark, archive_options(servers, topic, folder), str(folder / "archive")),
+        lambda: archive(spark, archive_options(servers, topic, lake), str(folder / "archive")),
         lambda: replay(spark, replay_options(servers, topic, into, folder)),
     ):
         threading.Thread(target=work, daemon=True).start()

@@ -6,7 +6,7 @@ is named after a moment makes the first process that gets there take the file aw
 
 import os
 import signal
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,14 @@ from flotilla.spark.pipelines import sending
 from flotilla.spark.pipelines.archive_source import ArchiveReader, ArchiveSource
 from flotilla.spark.source import FlotillaSource
 from flotilla.spark.writer import FlotillaStreamWriter
+from tests.integration.spark import fault_folder
 
 #: Moments, in their order.
 IN_TASK = ("before-write", "while-writing", "after-write")
 ON_DRIVER = ("before-commit", "after-commit")
 IN_ARCHIVE = ("before-files", "after-files")
 IN_REPLAY = ("before-block", "after-block")
+IN_JOB = ("before-job", "after-job")
 
 
 def die(folder: str, moment: str) -> None:
@@ -79,7 +81,7 @@ class FaultyArchiveReader(ArchiveReader):
     """Its tasks die in the middle: when another micro-batch is done already."""
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        folder = str(faults_of(self._lake_address))
+        folder = os.environ[fault_folder.VARIABLE]
         if partition.value.wanted.first:
             die(folder, "before-files")
         described = list(super().read(partition))
@@ -90,15 +92,20 @@ class FaultyArchiveReader(ArchiveReader):
 
 
 class FaultyArchiveSource(ArchiveSource):
-    """Takes the place of the real one, under its name. What is to happen stands in a folder beside the lake."""
+    """Takes the place of the real one, under its name."""
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         inner: Any = super().streamReader(schema)
         return FaultyArchiveReader(inner._options, schema, self._lake, self._schemas)
 
 
-def faults_of(lake: str) -> Path:
-    return Path(lake).parent / "faults"
+def job_or_die(folder: str, work: Callable[[str], str], job: str) -> str:
+    """In place of a job of an executor."""
+    die(folder, "before-job")
+    result = work(job)
+    # Done, and the driver does not know it.
+    die(folder, "after-job")
+    return result
 
 
 def send_block(folder: str, client: Any, rows: list[Any], application: str, block: int) -> int:

@@ -12,7 +12,8 @@ from deltalake import DeltaTable
 from flotilla import Client
 from flotilla.client.admin.cluster import Admin
 from flotilla.lake import archive as archive_module
-from flotilla.lake.archive import ArchiveOptions, run_archive, run_here
+from flotilla.lake import compaction as compaction_module
+from flotilla.lake.archive import ArchiveOptions, Archiver, run_archive, run_here
 from flotilla.lake.compaction import CompactionRules
 from flotilla.lake.lake import Lake
 from flotilla.lake.runs import Span
@@ -127,6 +128,16 @@ def test_a_driver_that_dies_after_the_commit_repeats_nothing(
         with pytest.raises(FlotillaError, match="the driver dies here"):
             archive(spark, said, str(tmp_path / "checkpoint"))
     assert client.committed_offset(said.topics[0], "archive", 0) == 0, "the hold moves last"
+
+    # Nor does an executor that cannot merge files end an archive.
+    def fail(*_: Any) -> None:
+        raise MemoryError("no memory is left")
+
+    lines: list[str] = []
+    with monkeypatch.context() as broken:
+        broken.setattr(compaction_module, "merge_files", fail)
+        Archiver(said, client, partial(run_executor_jobs, spark), lines.append).tidy()
+    assert lines == [f"files of {said.topics[0]} are not compacted: no memory is left"]
 
     done = archive(spark, said, str(tmp_path / "checkpoint"))
     assert (done.rows, done.rows_total, done.compacted, done.files_total) == (0, 400, 2, 1)

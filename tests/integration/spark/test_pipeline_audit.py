@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from flotilla import Client
-from flotilla.lake.archive import ArchiveOptions
-from flotilla.spark.pipelines.archive import archive
+from flotilla.lake.archive import ArchiveOptions, run_archive
 from flotilla.spark.pipelines.audit import AuditOptions, audit, findings
 from flotilla.spark.pipelines.session import prepare
 from flotilla.types.errors import InvalidArgumentError
@@ -72,13 +71,13 @@ def test_every_kind_of_finding_and_no_other(spark: Any) -> None:
 
 
 def test_log_lake_and_consumers_against_the_ledger(
-    spark: Any, client: Client, servers: str, topic: Callable[..., str], tmp_path: Path
+    spark: Any, client: Client, servers: str, topic: Callable[..., str], tmp_path: Path, object_store: str
 ) -> None:
     prepare(spark)
-    name, lake = topic(), str(tmp_path / "lake")
+    name, lake = topic(), f"{object_store}/audit"
     ledger = Ledger(name)
     ledger.produce(client, 400)
-    archive(spark, ArchiveOptions(servers, [name], lake), str(tmp_path / "checkpoint"))
+    run_archive(ArchiveOptions(servers, [name], lake))
     ledger.produce(client, 100)
     promised = str(ledger.write(tmp_path / "acked.jsonl"))
     consumed = str(ledger.write(tmp_path / "consumed.jsonl", consumer="c"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flotilla import Client
-from tests.integration.spark.tables import QUERY_S_MAX, read_stream, values, write
+from tests.integration.spark.tables import drain, read_stream, values, write
 
 Topic = Callable[..., str]
 
@@ -45,18 +45,19 @@ def test_a_streaming_write_has_a_name(spark: Any, client: Client, servers: str, 
     name, copy = topic(), topic()
     client.produce_many(name, [b"1", b"2"])
     rows = read_stream(spark, servers, subscribe=name, startingOffsets="earliest").select("key", "value")
-    query = (
-        rows.writeStream.format("flotilla")
-        .queryName("copies")
-        .option("servers", servers)
-        .option("topic", copy)
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
+    query = drain(rows, servers, tmp_path / "checkpoint", name="copies", topic=copy)
     assert query.name == "copies"
-    assert query.awaitTermination(QUERY_S_MAX)
     assert values(spark, servers, copy) == ["1", "2"]
+
+
+def test_a_stream_becomes_a_table(
+    sql: Any, spark: Any, client: Client, servers: str, topic: Topic, tmp_path: Path
+) -> None:
+    name = topic()
+    client.produce_many(name, [b"1", b"2"])
+    rows = read_stream(spark, servers, subscribe=name, startingOffsets="earliest").selectExpr("string(value) AS value")
+    drain(rows, servers, tmp_path / "checkpoint", into="parquet", table="stored")
+    assert sorted(row.value for row in sql("SELECT value FROM stored")) == ["1", "2"]
 
 
 def test_a_missing_topic_of_a_write_is_named_before_a_job(spark: Any, servers: str) -> None:

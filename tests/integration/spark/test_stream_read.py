@@ -72,8 +72,8 @@ def test_a_query_that_is_behind_says_so(spark: Any, client: Client, servers: str
     for partition, count in ((0, 700), (1, 50)):
         client.produce_many(name, [bytes(1_000)] * count, partition=partition)
     rows = read_stream(spark, servers, subscribe=name, startingOffsets="earliest", maxOffsetsPerTrigger=200)
-    writer = rows.writeStream.format("noop").queryName("slow sums").trigger(processingTime="1 hour")
-    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    hourly = {"processingTime": "1 hour"}
+    query = start(rows, servers, tmp_path / "checkpoint", into="noop", name="slow sums", trigger=hourly)
     try:
         wait_until(lambda: reports(client, query) != [], "the report of the first micro-batch", query=query)
         (found,) = reports(client, query)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from flotilla.testing import LocalBroker
-from tests.integration.spark.tables import QUERY_S_MAX, read, read_stream, start, write
+from tests.integration.spark.tables import drain, read, read_stream, write
 from tests.integration.spark.waiting import wait_until
 from tests.unit.security.issuing import node_files, user_tls
 
@@ -25,7 +25,7 @@ def test_a_job_with_certificates_reads_and_writes(spark: Any, tmp_path: Path) ->
         stream = read_stream(
             spark, broker.address, subscribe="orders", startingOffsets="earliest", group="jobs", **options
         )
-        start(stream, broker.address, tmp_path, into="noop").awaitTermination(QUERY_S_MAX)
+        drain(stream, broker.address, tmp_path, into="noop")
 
         def committed() -> int:
             return sum(client.committed_offset("orders", "jobs", partition) or 0 for partition in (0, 1))

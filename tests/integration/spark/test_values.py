@@ -78,6 +78,12 @@ def test_a_bad_value_without_a_place_fails_the_read(spark: Any, servers: str, or
         read(spark, servers, subscribe=orders, **options).collect()
 
 
+def test_a_missing_topic_for_bad_values_is_named_before_a_job(spark: Any, servers: str, orders: str) -> None:
+    options = {"valueFormat": "json", "valueSchema": FIELDS, "badValueTopic": "nowhere"}
+    with pytest.raises(Exception, match=r"(?s)in _reading.*there is no topic 'nowhere' for values that do not fit"):
+        read(spark, servers, subscribe=orders, **options).collect()
+
+
 def protobuf_order() -> Any:
     """The class of messages that `descriptors` describes."""
     pool = DescriptorPool()

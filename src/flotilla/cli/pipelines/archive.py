@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from flotilla.cli.terminal.arguments import complete_groups, complete_topics
 from flotilla.cli.terminal.output import note, print_json, print_table
 from flotilla.cli.terminal.pairs import read_pairs
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, AsJson, Servers, read_duration
@@ -27,7 +28,14 @@ LakeAt: TypeAlias = Annotated[
     str, typer.Option("--lake", metavar="PATH", help="A folder, or a URI: s3://, gs://, abfs://.")
 ]
 OnlyTopics: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--topic", "-t", help="Only this topic; repeatable.", show_default="all in the lake")
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        "-t",
+        help="Only this topic; repeatable.",
+        show_default="all in the lake",
+        autocompletion=complete_topics,
+    ),
 ]
 Schemas: TypeAlias = Annotated[
     list[str] | None,
@@ -42,9 +50,17 @@ Schemas: TypeAlias = Annotated[
 
 @archive_app.command("run")
 def run(
-    topic: Annotated[list[str], typer.Option("--topic", "-t", help="The topic; repeatable.", show_default=False)],
+    topic: Annotated[
+        list[str],
+        typer.Option(
+            "--topic", "-t", help="The topic; repeatable.", show_default=False, autocompletion=complete_topics
+        ),
+    ],
     lake: LakeAt = LAKE_DEFAULT,
-    group: Annotated[str, typer.Option("--group", "-g", help="The group whose offset holds retention.")] = "archive",
+    group: Annotated[
+        str,
+        typer.Option("--group", "-g", help="The group whose offset holds retention.", autocompletion=complete_groups),
+    ] = "archive",
     batch_rows: Annotated[int, typer.Option("--batch-rows", min=1, help="Rows of one version.")] = 2_000_000,
     grace: Annotated[
         str, typer.Option("--grace", metavar="DURATION", help="How long replaced files stay, for readers.")

@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from flotilla.cli.pipelines.archive import LAKE_DEFAULT, LakeAt, Schemas, check_lake_parts, print_result, read_schemas
+from flotilla.cli.terminal.arguments import complete_groups, complete_topics
 from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.output import age, ago, console, note, print_json, print_table
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, AsJson, Cluster, Servers, read_duration, takes_cluster
@@ -34,8 +35,10 @@ FOLDER_DEFAULT = "flotilla-pipelines"
 MASTER_DEFAULT = "local[*]"
 _ROWS_SHOWN = 1_000
 
-Topics: TypeAlias = Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)]
-Topic: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
+Topics: TypeAlias = Annotated[
+    list[str], typer.Argument(metavar="TOPIC...", show_default=False, autocompletion=complete_topics)
+]
+Topic: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False, autocompletion=complete_topics)]
 Master: TypeAlias = Annotated[str, typer.Option("--master", metavar="URL", help="Where Spark runs.")]
 Checkpoint: TypeAlias = Annotated[
     str | None,
@@ -127,7 +130,10 @@ def _verified(pipeline: Pipeline) -> str:
 def archive(
     topics: Topics,
     lake: LakeAt = LAKE_DEFAULT,
-    group: Annotated[str, typer.Option("--group", "-g", help="The group whose offset holds retention.")] = "archive",
+    group: Annotated[
+        str,
+        typer.Option("--group", "-g", help="The group whose offset holds retention.", autocompletion=complete_groups),
+    ] = "archive",
     batch_rows: Annotated[int, typer.Option("--batch-rows", min=1, help="Rows of one micro-batch.")] = 2_000_000,
     once: Once = False,
     every: Every = "30s",
@@ -224,7 +230,9 @@ def query(
 @_pipeline("replay")
 def replay(
     topic: Topic,
-    into: Annotated[str, typer.Option("--into", metavar="TOPIC", help="The target topic.")] = "",
+    into: Annotated[
+        str, typer.Option("--into", metavar="TOPIC", help="The target topic.", autocompletion=complete_topics)
+    ] = "",
     into_group: Annotated[
         str,
         typer.Option("--into-group", metavar="GROUP", help="Or a shadow group, which reads shadow.<group>.<topic>."),
@@ -286,8 +294,14 @@ def replay(
 
 @_pipeline("dead-letters")
 def dead_letters(
-    topic: Annotated[str | None, typer.Option("--topic", help="Only of this topic.", show_default=False)] = None,
-    group: Annotated[str | None, typer.Option("--group", "-g", help="Only of this group.", show_default=False)] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", help="Only of this topic.", show_default=False, autocompletion=complete_topics),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", "-g", help="Only of this group.", show_default=False, autocompletion=complete_groups),
+    ] = None,
     where: Annotated[
         str, typer.Option("--where", metavar="SQL", help="Only letters for which this condition holds.")
     ] = "true",
@@ -342,7 +356,12 @@ def rollup(
     out: Annotated[str, typer.Option("--out", metavar="PATH", help="The folder for windows, as Parquet.")] = (
         f"{FOLDER_DEFAULT}/rollup-windows"
     ),
-    into: Annotated[str, typer.Option("--into", metavar="TOPIC", help="Also send windows to this topic.")] = "",
+    into: Annotated[
+        str,
+        typer.Option(
+            "--into", metavar="TOPIC", help="Also send windows to this topic.", autocompletion=complete_topics
+        ),
+    ] = "",
     window: Annotated[str, typer.Option("--window", metavar="DURATION", help="Length of a window.")] = "1m",
     late: Annotated[str, typer.Option("--late", metavar="DURATION", help="How late a record may arrive.")] = "1m",
     latency_header: Annotated[

@@ -3,16 +3,19 @@
 Every row is wrapped in an object with its number, so that no bad row can pass for two, or shift those behind it.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyarrow.json import ParseOptions, ReadOptions, read_json  # type: ignore[import-untyped]
 
-from flotilla.lake.values.decoded import Decode, Decoded
+from flotilla.lake.values.decoded import Decode, Decoded, check_floats
 from flotilla.types.errors import InvalidArgumentError
 
 _MARGIN_BYTES: Final = 64
+#: What `{"id": 1}, "n": 7` has, which would end the row's own object early and add to it.
+_MAY_BE_MORE: Final = re.compile(rb'\}\s*,\s*"').search
 
 
 def json_decoder(kind: pa.StructType) -> Decode:
@@ -34,7 +37,7 @@ def _pieces(
         return []
     try:
         return [_parse(values, parsed, kind)]
-    except (pa.ArrowInvalid, ValueError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError) as error:
         if len(values) == 1:
             bad[first] = str(error)
             return [pa.nulls(1, kind)]
@@ -45,7 +48,7 @@ def _pieces(
 
 def _parse(values: Sequence[bytes], parsed: pa.DataType, kind: pa.DataType) -> pa.Array:
     """Raises ValueError or ArrowInvalid if any row does not fit."""
-    body = b"".join([b'{"row":%d,"value":%b}\n' % each for each in enumerate(values)])
+    body = b"".join([_wrapped(number, value) for number, value in enumerate(values)])
     table = read_json(
         pa.BufferReader(body),
         # One block: a row must not be longer than it.
@@ -62,7 +65,16 @@ def _parse(values: Sequence[bytes], parsed: pa.DataType, kind: pa.DataType) -> p
     if found.null_count:
         raise ValueError("it is null, and no JSON object")
     found.validate(full=True)
-    return found.cast(kind)
+    column = found.cast(kind)
+    check_floats(found, column)
+    return column
+
+
+def _wrapped(number: int, value: bytes) -> bytes:
+    if _MAY_BE_MORE(value) is None:
+        return b'{"row":%d,"value":%b}\n' % (number, value)
+    # What follows an object in an object is no syntax in a list; that it costs half as much again is measured.
+    return b'{"row":%d,"value":%b,"again":[%b]}\n' % (number, value, value)
 
 
 def _parsed_type(kind: pa.DataType) -> pa.DataType:
@@ -73,6 +85,8 @@ def _parsed_type(kind: pa.DataType) -> pa.DataType:
         return pa.list_(_parsed_type(kind.value_type))
     if pa.types.is_date(kind):
         return pa.string()
+    if kind == pa.float32():
+        return pa.float64()
     if pa.types.is_map(kind) or pa.types.is_binary(kind):
         raise InvalidArgumentError(f"JSON is not read as {kind}; name the fields, or read a string")
     return kind

@@ -24,6 +24,7 @@ from flotilla.types.dead_letters import (
     REDRIVEN_HEADER,
     TTL_HEADER,
     dead_letter_topic,
+    summary,
 )
 from flotilla.types.limits import DELIVERY_COUNT_MAX, TIME_MS_MAX
 
@@ -233,7 +234,7 @@ def write_report(found: Triage, path: Path) -> Path:
             [
                 (
                     each.fingerprint, each.count, each.topic, each.group, each.attempts_max, each.first_died,
-                    each.last_died, each.sample_reason, f"{each.sample_place}: {each.sample_payload}",
+                    each.last_died, summary(each.sample_reason), f"{each.sample_place}: {each.sample_payload}",
                 )
                 for each in found.groups
             ],

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession, functions
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from flotilla.lake.decoded_columns import as_schema
@@ -26,9 +26,20 @@ def lake_rows(spark: SparkSession, table: TopicTable, files: Sequence[TableFile]
     if has_file_system(spark, table):
         rows = spark.read.schema(stored).parquet(*[table.address_of(file.path) for file in files])
     else:
-        paths = spark.createDataFrame([(file.path,) for file in files], "path string").repartition(len(files), "path")
-        rows = paths.mapInArrow(_reading(table, to_arrow_schema(stored, timezone="UTC")), stored)
+        rows = _read_by_tasks(spark, table, [file.path for file in files], stored)
     return rows.withColumn("topic", functions.lit(table.topic)).select(*columns.fieldNames())
+
+
+def stored_rows(spark: SparkSession, store: Store, paths: Sequence[str]) -> DataFrame:
+    """All rows of Parquet files with the same columns, one file at least; read by tasks, whatever Spark can read."""
+    with store.reading(paths[0]) as source:
+        columns = from_arrow_schema(pq.read_schema(source))
+    return _read_by_tasks(spark, store, paths, columns)
+
+
+def _read_by_tasks(spark: SparkSession, store: Store, paths: Sequence[str], columns: StructType) -> DataFrame:
+    named = spark.createDataFrame([(path,) for path in paths], "path string").repartition(len(paths), "path")
+    return named.mapInArrow(_reading(store, to_arrow_schema(columns, timezone="UTC")), columns)
 
 
 def has_file_system(spark: SparkSession, store: Store) -> bool:
@@ -47,13 +58,13 @@ def has_file_system(spark: SparkSession, store: Store) -> bool:
     return True
 
 
-def _reading(table: TopicTable, schema: pa.Schema) -> Callable[[Any], Iterator[Any]]:
+def _reading(store: Store, schema: pa.Schema) -> Callable[[Any], Iterator[Any]]:
     """A function for tasks that turns paths into rows."""
 
     def read(batches: Any) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for path in batch["path"].to_pylist():
-                with table.reading(path) as source:
+                with store.reading(path) as source:
                     file = pq.ParquetFile(source)
                     names = [name for name in schema.names if name in file.schema_arrow.names]
                     for found in file.iter_batches(_BATCH_ROWS, columns=names):

@@ -10,10 +10,12 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from secrets import token_hex
 from typing import Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -23,7 +25,7 @@ from flotilla.client.client import Client
 from flotilla.lake.archive import ReportProgress
 from flotilla.lake.store import Store
 from flotilla.security.client_tls import tls_of_environment
-from flotilla.spark.pipelines.lake_reader import has_file_system
+from flotilla.spark.pipelines.lake_reader import has_file_system, stored_rows
 from flotilla.spark.pipelines.sending import BLOCK_ROWS, LIMITS, send_rows
 from flotilla.types.dead_letters import REDRIVE_GROUP, REDRIVEN_HEADER
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
@@ -60,8 +62,6 @@ def redrive(
 ) -> Redriven:
     """Sends letters of `dead_letters.letters_table` back. Raises InvalidArgumentError."""
     checkpoint = Store(options.checkpoint)
-    if not has_file_system(spark, checkpoint):
-        raise InvalidArgumentError(f"Spark writes lists of letters, and has no file system for {options.checkpoint}")
     finished = sum(_finish(spark, checkpoint, name, options, progress) for name in _unfinished(checkpoint))
     name = _make_list(spark, letters, checkpoint, options)
     return Redriven(_finish(spark, checkpoint, name, options, progress) if name else 0, finished)
@@ -80,25 +80,53 @@ def _make_list(spark: SparkSession, letters: DataFrame, checkpoint: Store, optio
     if not options.is_forced:
         letters = letters.where(f.col("redriven") < REDRIVEN_MAX)
     for before in {path.split("/")[1]: None for path in checkpoint.paths(_LISTS, suffix=_NAMED)}:
-        listed = spark.read.parquet(checkpoint.address_of(f"{_LISTS}/{before}/letters"))
-        letters = letters.join(listed, list(_PLACE), "left_anti")
+        letters = letters.join(_listed(spark, checkpoint, before), list(_PLACE), "left_anti")
     _open_groups(letters, options.servers)
     unsettled = letters.mapInArrow(_asking(options.servers), letters.schema)
     name = f"redrive-{token_hex(12)}"
     folder = f"{_LISTS}/{name}"
-    unsettled.write.parquet(checkpoint.address_of(f"{folder}/letters"))
-    count = spark.read.parquet(checkpoint.address_of(f"{folder}/letters")).count()
-    if not count:
+    files = unsettled.mapInArrow(_writing(checkpoint, f"{folder}/letters"), "path string, letters long").collect()
+    if not files:
         return ""
-    # From here on the list is final.
-    checkpoint.put(f"{folder}/{_NAMED}", json.dumps(_named(count, options)).encode(), is_new=True)
+    # From here on the list is final. Files of tasks that were killed are not in it.
+    named = _named(sum(file.letters for file in files), [file.path for file in files], options)
+    checkpoint.put(f"{folder}/{_NAMED}", json.dumps(named).encode(), is_new=True)
     return name
 
 
-def _named(count: int, options: RedriveOptions) -> dict[str, int]:
+def _named(count: int, files: list[str], options: RedriveOptions) -> dict[str, Any]:
     """The description of a list. It fixes the size of blocks, because a block must be the same in every run."""
     rate = options.rows_per_second
-    return {"letters": count, "block_rows": BLOCK_ROWS if rate is None else max(min(int(rate), BLOCK_ROWS), 1)}
+    block_rows = BLOCK_ROWS if rate is None else max(min(int(rate), BLOCK_ROWS), 1)
+    return {"letters": count, "block_rows": block_rows, "files": files}
+
+
+def _writing(checkpoint: Store, folder: str) -> Callable[[Any], Iterator[Any]]:
+    """A function for tasks that writes letters into a file of its own, and returns its path and their number."""
+
+    def write(batches: Any) -> Iterator[Any]:
+        some = next((batch for batch in batches if batch.num_rows), None)
+        if some is None:
+            return
+        path, count = f"{folder}/{token_hex(12)}.parquet", 0
+        with checkpoint.writing(path) as file, pq.ParquetWriter(file, some.schema) as writer:
+            for batch in chain([some], batches):
+                writer.write_batch(batch)
+                count += batch.num_rows
+        yield pa.RecordBatch.from_arrays([pa.array([path]), pa.array([count])], names=["path", "letters"])
+
+    return write
+
+
+def _listed(spark: SparkSession, checkpoint: Store, name: str) -> DataFrame:
+    """The letters of a list. Raises InvalidArgumentError."""
+    files = json.loads(checkpoint.read(f"{_LISTS}/{name}/{_NAMED}") or b"").get("files")
+    if files is not None:
+        return stored_rows(spark, checkpoint, files)
+    # Spark has written lists of an older version.
+    if not has_file_system(spark, checkpoint):
+        raise InvalidArgumentError(f"Spark has no file system for the lists in {checkpoint.address}")
+    return spark.read.parquet(checkpoint.address_of(f"{_LISTS}/{name}/letters"))
 
 
 def _open_groups(letters: DataFrame, servers: str) -> None:
@@ -142,7 +170,7 @@ def _finish(
 ) -> int:
     """Sends the unsent letters of a list, and marks it as done."""
     made = json.loads(checkpoint.read(f"{_LISTS}/{name}/{_NAMED}") or b"")
-    letters = spark.read.parquet(checkpoint.address_of(f"{_LISTS}/{name}/letters"))
+    letters = _listed(spark, checkpoint, name)
     partitions = letters.select("dlq", "dlq_partition").distinct().count()
     sent = send_rows(
         _as_sent(letters),

@@ -40,6 +40,8 @@ _SETTINGS: Final = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
     "spark.ui.showConsoleProgress": "false",
+    # A worker on a busy machine answers late; Spark gives it 15 s.
+    "spark.python.authenticate.socketTimeout": "120s",
 }
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 #: The quick compiler and the serial collector halve the time of a run of less than a minute.

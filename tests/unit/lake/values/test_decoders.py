@@ -64,7 +64,7 @@ def test_json_with_a_type_of_each_kind():
     [
         *(b"", b"null", b"[1]", b"1", b"{", b'{"id": "1"}', b'{"id": 1.5}', b'{"id": 1, "id": 2}', b'{"name": "\xff"}'),
         *(b'{"id": 1}{"id": 2}', b'{"id": 1}}\n{"row": 1, "value": {"id": 2}', b"{'id': 1}"),
-        b'{"id": 99999999999999999999}',
+        *(b'{"id": 99999999999999999999}', b'{"id": 1}, "n": 7', b'{"id": 1} ,\n"n": {"m": {}}'),
     ],
 )  # fmt: skip
 def test_json_that_does_not_fit_is_one_bad_row(value):
@@ -72,6 +72,14 @@ def test_json_that_does_not_fit_is_one_bad_row(value):
     assert list(bad) == [1]
     assert bad[1]
     assert column.to_pylist() == [{"id": 1, "name": None}, None, {"id": 3, "name": None}]
+
+
+def test_json_numbers_that_are_too_large_for_a_float():
+    kind = pa.struct([("f", pa.float32()), ("many", pa.list_(pa.struct([("f", pa.float32())])))])
+    column, bad = json_decoder(kind)([b'{"f": 1.5}', b'{"f": 1e39}', b'{"many": [{"f": -1e39}]}', b'{"f": -Infinity}'])
+    assert sorted(bad) == [1, 2]
+    assert "too large for FLOAT" in bad[1]
+    assert column.field("f").to_pylist() == [1.5, None, None, float("-inf")]
 
 
 ROWS = st.lists(
@@ -163,6 +171,30 @@ def test_avro():
     assert column.to_pylist() == [{**row, "notes": [("a", "b")]}, None, None, None]
 
 
+def test_avro_that_was_widened_after_its_column_was_made():
+    fields = [
+        {"name": "id", "type": "long"},
+        {"name": "f", "type": {"type": "map", "values": "double"}},
+        {"name": "text", "type": "bytes"},
+    ]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    kind = pa.struct([("id", pa.int32()), ("f", pa.map_(pa.string(), pa.float32())), ("text", pa.string())])
+
+    def written(number, float_number, text=b"x"):
+        stream = BytesIO()
+        row = {"id": number, "f": {"k": float_number}, "text": text}
+        fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), row)
+        return stream.getvalue()
+
+    values = [written(1, 1.5), written(2**40, 1), written(3, 1e39), written(4, float("inf")), written(5, 1, b"\xff")]
+    column, bad = avro_decoder(json.dumps(schema).encode(), kind)(values)
+    assert sorted(bad) == [1, 2, 4]
+    assert "too large for FLOAT" in bad[2]
+    good = {number: {"id": number + 1, "f": [("k", float_number)], "text": "x"} for number, float_number in
+            ((0, 1.5), (3, float("inf")))}  # fmt: skip
+    assert column.to_pylist() == [good.get(number) for number in range(5)]
+
+
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
@@ -234,6 +266,23 @@ def test_protobuf():
         None,
         {"id": Decimal(0), "tags": [], "at": None, "state": "NEW", "counts": []},
     ]
+
+
+def test_protobuf_that_was_widened_after_its_column_was_made():
+    file = FileDescriptorProto(name="wide.proto", package="wide", syntax="proto3")
+    message = file.message_type.add(name="Wide")
+    kinds = FieldDescriptorProto
+    message.field.add(name="id", number=1, type=kinds.TYPE_INT64, label=kinds.LABEL_OPTIONAL)
+    message.field.add(name="n", number=2, type=kinds.TYPE_UINT64, label=kinds.LABEL_OPTIONAL)
+    found = FileDescriptorSet(file=[file]).SerializeToString()
+    pool = DescriptorPool()
+    pool.Add(file)
+    wide = GetMessageClass(pool.FindMessageTypeByName("wide.Wide"))
+    kind = pa.struct([("id", pa.int32()), ("n", pa.int64())])
+    values = [wide(id=1).SerializeToString(), wide(id=2**40).SerializeToString(), wide(n=2**63).SerializeToString()]
+    column, bad = protobuf_decoder(found, "wide.Wide", kind)([*values, b"\xff"])
+    assert sorted(bad) == [1, 2, 3]
+    assert column.to_pylist() == [{"id": 1, "n": 0}, None, None, None]
 
 
 def test_protobuf_schemas_without_columns():
