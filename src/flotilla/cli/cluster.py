@@ -26,8 +26,8 @@ from flotilla.cli.terminal.arguments import Node, complete_nodes
 from flotilla.cli.terminal.exit_codes import FAILED, UNAVAILABLE
 from flotilla.cli.terminal.first_administrator import create_administrator
 from flotilla.cli.terminal.move_progress import Moving, moving, shares_there, watch
-from flotilla.cli.terminal.node_warnings import MISSING, warnings_of
-from flotilla.cli.terminal.output import console, note, note_stale, print_done, print_json, print_table
+from flotilla.cli.terminal.node_answers import MISSING, clients_of, warnings_of
+from flotilla.cli.terminal.output import age, console, note, note_stale, print_done, print_json, print_table
 from flotilla.cli.terminal.servers import DEFAULT_TIMEOUT, AsJson, Cluster, Timeout, read_duration, takes_cluster
 from flotilla.cli.terminal.watching import Watch, show_again
 from flotilla.cli.transfer.command import definitions_app
@@ -41,7 +41,7 @@ from flotilla.types.errors import (
 )
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata
-from flotilla.types.operations.cluster import INFORMATION, NodeWarning
+from flotilla.types.operations.cluster import CLIENTS_SHOWN_MAX, INFORMATION, NodeWarning
 
 if TYPE_CHECKING:
     from flotilla.client.client import Client
@@ -263,6 +263,45 @@ def broker_rows(metadata: Metadata) -> list[dict[str, Any]]:
         }
         for broker in sorted(metadata.brokers, key=lambda each: each.node)
     ]
+
+
+@cluster_app.command("clients")
+@takes_cluster
+def clients(
+    cluster: Cluster,
+    node: Annotated[
+        int | None,
+        typer.Option(
+            "--node", metavar="NODE", min=1, help="Of this node.", show_default="all", autocompletion=complete_nodes
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=CLIENTS_SHOWN_MAX, help="Maximum number of each node.")
+    ] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Show the clients connected to each node; of gRPC clients those with a call in flight.
+
+    A node that does not answer in time is left out.
+
+    Example: `flotilla cluster clients --node 1`
+    """
+    with cluster.connect() as client:
+        brokers = [broker for broker in client.admin.metadata([""]).brokers if node in (None, broker.node)]
+    if node is not None and not brokers:
+        raise NotFoundError(f"there is no node {node}")
+    found = {broker.node: clients_of(broker, limit) for broker in sorted(brokers, key=lambda each: each.node)}
+    rows = [{"node": number, **asdict(each)} for number, known in found.items() if known for each in known.clients]
+    total = sum(known.total for known in found.values() if known)
+    if as_json:
+        silent = [number for number, known in found.items() if known is None]
+        print_json({"clients": rows, "total": total, "silent": silent})
+        return
+    columns = ("node", "endpoint", "name", "address", "principal", "connected", "in flight")
+    keys = ("node", "endpoint", "name", "address", "principal", "connected_ms", "in_flight")
+    print_table(columns, [[age(row[key]) if key == "connected_ms" else row[key] for key in keys] for row in rows])
+    if total > len(rows):
+        note(f"{total - len(rows)} more; --limit shows more of them")
 
 
 # Nodes.

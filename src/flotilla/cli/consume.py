@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
-from flotilla.cli.terminal.arguments import Topic
+from flotilla.cli.terminal.arguments import Topic, complete_groups
 from flotilla.cli.terminal.message_formats import Format, formatter
 from flotilla.cli.terminal.output import note
 from flotilla.cli.terminal.pairs import WantedHeaders, read_pairs
 from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
-from flotilla.cli.terminal.start_point import StartPoint, now_ms, read_start_point
+from flotilla.cli.terminal.start_point import now_ms, read_start_point
 from flotilla.types.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -56,7 +56,14 @@ def consume(
         typer.Option("--from", metavar="WHERE", help="earliest, latest, an offset, how long ago (10m), or a time."),
     ] = "earliest",
     group: Annotated[
-        str, typer.Option("--group", "-g", help="Take messages as a member of this group.", show_default=False)
+        str,
+        typer.Option(
+            "--group",
+            "-g",
+            help="Take messages as a member of this group.",
+            show_default=False,
+            autocompletion=complete_groups,
+        ),
     ] = "",
     mode: Annotated[
         GroupMode, typer.Option("--mode", help="Members share messages (queue) or partitions (stream).")
@@ -69,6 +76,19 @@ def consume(
         typer.Option("--types", metavar="TYPE,...", help="Only messages of these types.", show_default="all"),
     ] = None,
     header: WantedHeaders = [],  # noqa: B006 - typer copies it.
+    key: Annotated[
+        str | None,
+        typer.Option("--key", "-k", help="Only messages with this key; without a group.", show_default="all"),
+    ] = None,
+    contains: Annotated[
+        str,
+        typer.Option(
+            "--contains",
+            metavar="TEXT",
+            help="Only messages with this text in payload, key or headers, in any case; without a group.",
+            show_default="all",
+        ),
+    ] = "",
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.", show_default="no limit")
     ] = None,
@@ -85,6 +105,8 @@ def consume(
     chosen = Format.JSON if as_json else form
     if mode is GroupMode.STREAM and (partition or not group):
         raise InvalidArgumentError("--mode stream needs --group and takes no --partition: the group assigns partitions")
+    if group and (key is not None or contains):
+        raise InvalidArgumentError("--key and --contains search a topic: they take no --group")
     wanted: _Wanted = {
         "types": tuple(filter(None, (types or "").split(","))) or None,
         "headers": read_pairs(header, "--header") or None,
@@ -115,7 +137,17 @@ def consume(
             # A queue that no broker has answered for may have messages.
             batches = _of_group(queue, queue.ack, lambda: queue.behind is not None, count, is_following=follow)
         else:
-            batches = _read(client, topic, begin, partition, wanted, count, is_following=follow)
+            reader = client.reader(
+                topic,
+                offset=begin.offset,
+                timestamp_ms=begin.timestamp_ms,
+                partitions=partition or None,
+                skip_removed=True,
+                key=key,
+                contains=contains,
+                **wanted,
+            )
+            batches = _messages(reader, None if follow else _ends(client, reader), count)
         try:
             written = _write(batches, chosen)
         except KeyboardInterrupt:
@@ -146,27 +178,6 @@ def _of_group(
             left -= len(messages)
             yield messages
             settle(messages)
-
-
-def _read(
-    client: "Client",
-    topic: str,
-    begin: StartPoint,
-    partitions: list[int],
-    wanted: _Wanted,
-    count: int | None,
-    *,
-    is_following: bool,
-) -> Iterator[list["Message"]]:
-    consumer = client.reader(
-        topic,
-        offset=begin.offset,
-        timestamp_ms=begin.timestamp_ms,
-        partitions=partitions or None,
-        skip_removed=True,
-        **wanted,
-    )
-    yield from _messages(consumer, None if is_following else _ends(client, consumer), count)
 
 
 def _ends(client: "Client", consumer: "Reader") -> dict[int, int]:

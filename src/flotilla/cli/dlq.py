@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 from rich.progress import MofNCompleteColumn, TimeRemainingColumn
 
-from flotilla.cli.terminal.arguments import complete_topics
+from flotilla.cli.terminal.arguments import complete_groups, complete_topics
 from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.message_formats import moment, plain_content
 from flotilla.cli.terminal.output import escaped, note, print_done, print_json, print_table
@@ -17,6 +17,7 @@ from flotilla.cli.terminal.progress import progress_bar
 from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
 from flotilla.cli.terminal.shared_options import share_options
 from flotilla.cli.terminal.start_point import read_time
+from flotilla.types.dead_letters import summary
 from flotilla.types.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -34,7 +35,10 @@ Topic: TypeAlias = Annotated[
     typer.Argument(metavar="TOPIC", help="Their original topic.", show_default=False, autocompletion=complete_topics),
 ]
 Group: TypeAlias = Annotated[
-    str, typer.Option("--group", "-g", help="The group whose attempts failed.", show_default=False)
+    str,
+    typer.Option(
+        "--group", "-g", help="The group whose attempts failed.", show_default=False, autocompletion=complete_groups
+    ),
 ]
 Reason: TypeAlias = Annotated[
     str | None, typer.Option("--reason", metavar="REGEX", help="Only with a matching reason.", show_default=False)
@@ -146,7 +150,7 @@ def list_letters(
                     moment(letter.died_ms),
                     letter.attempts,
                     letter.redriven,
-                    letter.reason,
+                    summary(letter.reason),
                     _preview(letter.payload),
                 )
                 for letter in letters

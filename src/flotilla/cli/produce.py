@@ -40,6 +40,9 @@ class Content(StrEnum):
     BYTES = "bytes"
     TEXT = "text"
     JSON = "json"
+    PROTOBUF = "protobuf"
+    AVRO = "avro"
+    ARROW = "arrow"
 
 
 @dataclass(slots=True)

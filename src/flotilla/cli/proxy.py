@@ -21,7 +21,7 @@ from flotilla.machine import here
 from flotilla.runtime.descriptors import budget_descriptors, raise_descriptor_limit
 from flotilla.runtime.observability.logs import configure_logs, get_logger, remove_logs
 from flotilla.security.client_tls import fresh_context, tls_of_environment
-from flotilla.security.endpoint_tls import CERTIFICATES_MS, EndpointTls, TlsFiles, report_look
+from flotilla.security.endpoint_tls import EndpointTls, TlsFiles, fresh_certificates
 from flotilla.security.grpc_environment import prepare_grpc
 from flotilla.security.tls_endpoints import TlsDialler
 from flotilla.types.address import Address, parse_address
@@ -63,7 +63,7 @@ def proxy(
     ] = "",
     insecure: Annotated[
         bool,
-        typer.Option("--insecure", help="Listen where other machines can connect, though nothing asks who they are."),
+        typer.Option("--insecure", help="Listen beyond loopback without authentication."),
     ] = False,
     traces: Annotated[
         bool, typer.Option("--traces", help="Report spans of requests to OpenTelemetry; needs the extra otel.")
@@ -158,15 +158,23 @@ async def _run(
     opened: dict[str, GrpcServer | HttpServer] = {
         "--grpc-listen": GrpcServer(gateway, connections_max=descriptors.grpc, tls=tls, callers=callers),
         "--http-listen": HttpServer(
-            None, gateway, budget=ConnectionBudget(descriptors.clients), hosts=known, tls=tls, callers=callers
+            None,
+            gateway,
+            status_connections_max=descriptors.status,
+            budget=ConnectionBudget(descriptors.clients),
+            hosts=known,
+            tls=tls,
+            callers=callers,
         ),
     }
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    loop.add_signal_handler(signal.SIGHUP, lambda: None if tls is None else _reload(tls, is_forced=True))
-    looking = None if tls is None else asyncio.create_task(_look_at_certificates(tls))
+    fresh = None if tls is None else fresh_certificates(tls, log)
+    loop.add_signal_handler(signal.SIGHUP, lambda: None if fresh is None else fresh.look(is_forced=True))
+    if fresh is not None:
+        fresh.start()
     if stop_with_stdin:
         await loop.connect_read_pipe(lambda: EndOfInput(stopping), sys.stdin)
     try:
@@ -187,17 +195,7 @@ async def _run(
         log.info("stopping")
         return OK.code
     finally:
-        if looking is not None:
-            looking.cancel()
+        if fresh is not None:
+            fresh.close()
         await asyncio.gather(*[server.close(_DRAIN_MS) for server in opened.values()])
         await gateways.close()
-
-
-async def _look_at_certificates(tls: EndpointTls) -> None:
-    while True:
-        await asyncio.sleep(CERTIFICATES_MS / 1000)
-        _reload(tls)
-
-
-def _reload(tls: EndpointTls, *, is_forced: bool = False) -> None:
-    report_look(log, tls, tls.look(is_forced=is_forced))

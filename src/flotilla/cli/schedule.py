@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 
+from flotilla.cli.terminal.arguments import complete_topics
 from flotilla.cli.terminal.message_formats import moment
 from flotilla.cli.terminal.output import escaped, note, print_done, print_json, print_table
 from flotilla.cli.terminal.pairs import read_pairs
@@ -26,7 +27,9 @@ Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", show_default=Fal
 def create(
     cluster: Cluster,
     name: Name,
-    topic: Annotated[str, typer.Option("--topic", help="Where its messages go.", show_default=False)],
+    topic: Annotated[
+        str, typer.Option("--topic", help="Where its messages go.", show_default=False, autocompletion=complete_topics)
+    ],
     cron: Annotated[
         str | None, typer.Option("--cron", help="When, as in '0 3 * * *', or @daily.", show_default=False)
     ] = None,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 import uvloop
 
+from flotilla.cli.security.audit_file import AuditFile
 from flotilla.cli.terminal.exit_codes import EXPELLED, FAILED, OK
 from flotilla.cli.terminal.output import complain
 from flotilla.cli.terminal.service_manager import READY, STOPPING, notify
@@ -51,8 +52,8 @@ def serve(
     """Run a broker: alone, with --peers, or into a running cluster with --join.
 
     SIGTERM and Ctrl-C stop it in order, with exit code 0; a second one ends it at once, with 1. SIGHUP has
-    certificates, the log level and the rates of moves and scrubbing read again.
-    The exit code is 7 when the cluster has removed the node.
+    certificates, keys of tokens, the log level and the rates of moves and scrubbing read again, and the audit log
+    opened again. The exit code is 7 when the cluster has removed the node.
 
     Example: `flotilla serve --data-dir /var/lib/flotilla --listen 127.0.0.1:7600`
     """
@@ -62,10 +63,13 @@ def serve(
     settings = loaded.settings
     configure_logs(level=settings.log_level, format=settings.log_format, stream=sys.stderr)
     raise_descriptor_limit()
+    audit = AuditFile(settings.audit_log) if settings.audit_log else None
     try:
         with StopSignals() as signals, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            code = runner.run(_run(loaded, signals, stop_with_stdin=stop_with_stdin))
+            code = runner.run(_run(loaded, signals, audit, stop_with_stdin=stop_with_stdin))
     finally:
+        if audit is not None:
+            audit.close()
         remove_logs()
     raise typer.Exit(code)
 
@@ -82,7 +86,7 @@ def report_traces() -> None:
     BrokerInstrumentor().instrument()
 
 
-async def _run(loaded: LoadedSettings, signals: StopSignals, *, stop_with_stdin: bool) -> int:
+async def _run(loaded: LoadedSettings, signals: StopSignals, audit: AuditFile | None, *, stop_with_stdin: bool) -> int:
     settings = loaded.settings
     if settings.has_tls:
         prepare_grpc()
@@ -107,16 +111,16 @@ async def _run(loaded: LoadedSettings, signals: StopSignals, *, stop_with_stdin:
         complain(reason)
         return FAILED.code
     tune_process()
-    return await _serve_until_stopped(server, loaded, signals, stop_with_stdin=stop_with_stdin)
+    return await _serve_until_stopped(server, loaded, signals, audit, stop_with_stdin=stop_with_stdin)
 
 
 async def _serve_until_stopped(
-    server: "Server", loaded: LoadedSettings, signals: StopSignals, *, stop_with_stdin: bool
+    server: "Server", loaded: LoadedSettings, signals: StopSignals, audit: AuditFile | None, *, stop_with_stdin: bool
 ) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     signals.notify(loop, stopping.set)
-    signals.notify_hangup(loop, lambda: _reload(server, loaded))
+    signals.notify_hangup(loop, lambda: _reload(server, loaded, audit))
     notify(READY)
     server.entry.on_expelled = stopping.set
     if server.entry.expulsion is not None:
@@ -137,10 +141,14 @@ async def _serve_until_stopped(
     return EXPELLED.code if server.entry.expulsion is not None else code
 
 
-def _reload(server: "Server", loaded: LoadedSettings) -> None:
-    """SIGHUP: certificates, the log level and rates are taken over; of other changed settings the log tells."""
-    if server.tls is not None:
-        server.reload_certificates()
+def _reload(server: "Server", loaded: LoadedSettings, audit: AuditFile | None) -> None:
+    """SIGHUP: files, the log level and rates are taken over; of other changed settings the log tells."""
+    if audit is not None:
+        try:
+            audit.reopen()
+        except FlotillaError as error:
+            log.error("the audit log stays in the file of before", error=str(error))
+    server.reload_files()
     if loaded.reload is None:
         return
     try:

@@ -5,6 +5,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from flotilla.cli.terminal.arguments import complete_topics
 from flotilla.cli.terminal.output import age, note, print_done, print_json, print_table
 from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
 from flotilla.cli.terminal.start_point import now_ms
@@ -14,7 +15,10 @@ transaction_app = typer.Typer(name="transaction", help="List, abort and forget t
 
 Id: TypeAlias = Annotated[str, typer.Argument(metavar="ID", help="The id of the transaction.", show_default=False)]
 Topic: TypeAlias = Annotated[
-    str | None, typer.Option("--topic", "-t", help="List what is staged in this topic.", show_default=False)
+    str | None,
+    typer.Option(
+        "--topic", "-t", help="List what is staged in this topic.", show_default=False, autocompletion=complete_topics
+    ),
 ]
 
 _AWAITED = ("transaction", "application", "version", "committed", "waits for")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol, cast
 
 import typer
 
+from flotilla.cli.terminal.arguments import complete_groups, complete_topics
 from flotilla.cli.terminal.exit_codes import FAILED, INTERRUPTED
 from flotilla.cli.terminal.output import complain, note
 from flotilla.cli.terminal.pairs import WantedHeaders, read_pairs
@@ -42,11 +43,24 @@ def worker(
         str, typer.Argument(metavar="MODULE:NAME", help="A function for each message, or an App.", show_default=False)
     ],
     topic: Annotated[
-        str | None, typer.Option("--topic", "-t", help="The topic to handle; not with --http.", show_default=False)
+        str | None,
+        typer.Option(
+            "--topic",
+            "-t",
+            help="The topic to handle; not with --http.",
+            show_default=False,
+            autocompletion=complete_topics,
+        ),
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option("--group", "-g", help="The queue group to join; not with --http.", show_default=False),
+        typer.Option(
+            "--group",
+            "-g",
+            help="The queue group to join; not with --http.",
+            show_default=False,
+            autocompletion=complete_groups,
+        ),
     ] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Messages handled at a time.")] = 16,
     visibility: Annotated[

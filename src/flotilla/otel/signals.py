@@ -9,7 +9,7 @@ from opentelemetry.metrics import MeterProvider, get_meter
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode, TracerProvider, get_current_span, get_tracer
 
 from flotilla.client.message import AnyMessage
-from flotilla.client.queue.outcome import outcome_of
+from flotilla.client.queue.outcome import kind_of
 from flotilla.otel.propagation import context_of
 from flotilla.types.operations.queue import FAIL, REJECT
 from flotilla.types.version import __version__
@@ -117,7 +117,7 @@ class Signals:
                 yield span
             except BaseException as error:
                 # A handler that gives its message back has not failed.
-                failure = error if outcome_of(error).kind in (FAIL, REJECT) else None
+                failure = error if kind_of(error) in (FAIL, REJECT) else None
                 if failure is not None:
                     span.record_exception(failure)
                     span.set_attribute("error.type", _kind(failure))

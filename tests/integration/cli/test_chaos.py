@@ -22,7 +22,7 @@ def test_nothing_is_lost_while_leaders_are_killed():
     assert findings["is_good"]
     assert findings["kills"] >= 2
     assert findings["acknowledged"] > 200
-    assert (findings["lost"], findings["dead_wrongly"]) == (0, 0)
+    assert (findings["lost"], findings["dead_wrongly"], findings["ended"]) == (0, 0, 0)
     assert findings["dead_letters"] >= 1
 
 

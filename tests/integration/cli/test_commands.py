@@ -66,7 +66,7 @@ def test_one_message_there_and_back(flotilla):
         "headers": [{"name": "trace", "value": "abc"}],
         "payload": "hello",
     }
-    assert flotilla("consume", "single", "--format", "hex").stdout == "0:0 68656c6c6f\n"
+    assert flotilla("consume", "single", "--key", "k", "--format", "hex").stdout == "0:0 68656c6c6f\n"
 
 
 def test_lines_of_input_and_of_a_file(flotilla, tmp_path: Path):
@@ -85,6 +85,10 @@ def test_lines_of_input_and_of_a_file(flotilla, tmp_path: Path):
     assert flotilla("consume", "lines", "--from", "latest").stdout == ""
     assert len(lines(flotilla("consume", "lines", "--from", "1h"))) == 2_003
     assert lines(flotilla("consume", "lines", "--follow", "-n", "2", "-p", "1")) == ["0", "1"]
+    assert lines(flotilla("consume", "lines", "--contains", "998")) == ["998", "1998"]
+    assert lines(flotilla("consume", "lines", "--contains", "AST")) == ["last"]
+    assert lines(flotilla("consume", "lines", "--key", "k")) == []
+    flotilla("consume", "lines", "--key", "k", "--group", "g", code=2)
 
     described = json.loads(flotilla("topic", "describe", "lines", "--json").stdout)
     assert [part["next_offset"] for part in described["partitions"]] == [3, 2_000]
@@ -217,6 +221,15 @@ def test_the_status_of_the_cluster(flotilla, cluster: LocalCluster):
     assert status["controller"] in (1, 2, 3)
     assert sum(broker["is_controller"] for broker in status["brokers"]) == 1
     assert all(broker["is_alive"] for broker in status["brokers"])
+    with Client(cluster.servers, name="clerk") as client:
+        client.topics()
+        connected = json.loads(flotilla("cluster", "clients", "--json").stdout)
+        assert connected["silent"] == []
+        assert {each["node"] for each in connected["clients"]} == {1, 2, 3}
+        assert any(each["name"].endswith(" clerk") for each in connected["clients"])
+        assert "clerk" in flotilla("cluster", "clients").stdout
+        assert {line.split()[0] for line in lines(flotilla("cluster", "clients", "--node", "2"))[1:]} == {"2"}
+        flotilla("cluster", "clients", "--node", "9", code=3)
     table = lines(flotilla("cluster", "status", "--wait"))
     assert table[0].split() == ["node", "address", "alive", "state", "controller", "leads", "replicas", "version"]
     # A replica of the new topic may be warned of until its leader has heard from it.

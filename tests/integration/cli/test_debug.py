@@ -11,12 +11,25 @@ from flotilla.testing import LocalBroker
 from flotilla.types.address import Address
 from tests.integration.ports import free_ports
 
-SECRETS = (b"a payload that nobody sees", b"a key that nobody sees", b"a password that nobody sees", b"a header value")
+#: In files that settings and variables name.
+PLANTED = b"planted-in-a-file-0123456789abcdef"
+SECRETS = (
+    b"a payload that nobody sees",
+    b"a key that nobody sees",
+    b"a password that nobody sees",
+    b"a header value",
+    PLANTED,
+)
 
 
 def bundle(broker: str, folder: Path, *args: object) -> dict[str, bytes]:
     out = folder / "bundle.tgz"
-    result = CliRunner(env={"FLOTILLA_SERVERS": broker}).invoke(
+    secret = folder / "planted"
+    secret.write_bytes(PLANTED)
+    secret.chmod(0o600)
+    files = ("JOIN_SECRET", "JOIN_TOKEN", "TLS_KEY", "TOKEN_KEYS", "PASSWORD_FILE")
+    named = {f"FLOTILLA_{name}": str(secret) for name in files}
+    result = CliRunner(env={"FLOTILLA_SERVERS": broker, "FLOTILLA_USER": "ann", **named}).invoke(
         app, ["debug", "bundle", "--out", str(out), *map(str, args)]
     )
     assert result.exit_code == 0, result.output
@@ -27,7 +40,7 @@ def bundle(broker: str, folder: Path, *args: object) -> dict[str, bytes]:
 
 
 def test_a_bundle_has_everything_but_payloads_and_secrets(tmp_path: Path) -> None:
-    payload, key, password, header = SECRETS
+    payload, key, password, header, _ = SECRETS
     log = tmp_path / "node.log"
     log.write_bytes(b"early\n" * 1_000_000 + b"the last line\n")
     with LocalBroker(http_listen=Address("127.0.0.1", free_ports(1)[0])) as broker, broker.client() as client:
@@ -45,7 +58,9 @@ def test_a_bundle_has_everything_but_payloads_and_secrets(tmp_path: Path) -> Non
     assert "workers" in json.loads(found["groups.json"])["orders"]
     assert json.loads(found["schedules.json"])[0]["name"] == "nightly"
     assert json.loads(found["versions.json"])["flotilla"]
-    assert json.loads(found["settings.json"])["node_id"]["value"] == 1
+    settings = json.loads(found["settings.json"])
+    assert settings["node_id"]["value"] == 1
+    assert settings["join_secret"]["value"] == str(tmp_path / "planted")
     assert found["logs/0-node.log"].endswith(b"the last line\n")
     assert len(found["logs/0-node.log"]) <= 1 << 20
     assert found["checks/0.json"].startswith(b"not available: ")

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import flotilla
 from flotilla.cli.app import app
 from flotilla.cli.local_cluster import LAYOUT_FILE, LocalCluster, LocalNode
+from tests.integration.ports import free_base_port
 from tests.integration.testing.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -93,15 +94,19 @@ def test_a_broker_tells_systemd_and_reads_settings_again(tmp_path: Path, monkeyp
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(60)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        with LocalCluster.on_free_ports(tmp_path / "one", node_count=1, flags=("--config", str(config))) as started:
+        audit = tmp_path / "audit.log"
+        flags = ("--config", str(config), "--audit-log", str(audit))
+        with LocalCluster.on_free_ports(tmp_path / "one", node_count=1, flags=flags) as started:
             started.start()
             assert manager.recv(100) == b"READY=1"
             node = started.nodes[1]
+            audit.rename(tmp_path / "audit.log.1")
             # Written only if the new level counts.
             config.write_text('log_level = "info"\ndefault_partitions = 3\nscrub_bytes_per_second = "16MiB"\n')
             os.kill(node.pid, signal.SIGHUP)
             eventually(lambda: "settings read again" in node.log.read_text())
             assert '"need_restart":["default_partitions"]' in node.log.read_text()
+            assert audit.exists()
             eventually(lambda: "all stored data were verified" in node.log.read_text())
             config.write_text("nonsense = 1\n")
             os.kill(node.pid, signal.SIGHUP)
@@ -134,7 +139,7 @@ def test_a_cluster_is_formed_out_of_waiting_nodes_and_forming_it_again_changes_n
 
 def test_missing_nodes_are_started_and_a_rolling_restart_leaves_a_complete_cluster(tmp_path: Path):
     folder = tmp_path / "cluster"
-    base_port = str(LocalCluster.on_free_ports(tmp_path, node_count=1).nodes[1].ports.client)
+    base_port = str(free_base_port())
     run = CliRunner()
     data = ["--data", str(folder)]
     try:
@@ -161,7 +166,7 @@ def test_missing_nodes_are_started_and_a_rolling_restart_leaves_a_complete_clust
 
 def test_a_cluster_in_the_background_comes_back_with_its_data(tmp_path: Path):
     folder = str(tmp_path / "cluster")
-    base_port = str(LocalCluster.on_free_ports(tmp_path, node_count=1).nodes[1].ports.client)
+    base_port = str(free_base_port(1))
     run = CliRunner()
     try:
         started = command("cluster", "start", "--nodes", "1", "--data", folder, "--base-port", base_port, "--detach")
@@ -194,7 +199,7 @@ def test_a_port_that_is_taken_is_named_and_another_can_be_tried(tmp_path: Path):
 
 
 def test_ctrl_c_stops_a_cluster_in_the_foreground(tmp_path: Path):
-    base_port = str(LocalCluster.on_free_ports(tmp_path, node_count=1).nodes[1].ports.client)
+    base_port = str(free_base_port(1))
     folder = tmp_path / "cluster"
     arguments = ["cluster", "start", "--nodes", "1", "--data", str(folder), "--base-port", base_port]
     with subprocess.Popen(

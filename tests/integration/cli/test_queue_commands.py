@@ -284,3 +284,25 @@ def test_a_mistake_of_the_user_is_one_line_and_an_exit_code(flotilla, tmp_path: 
             assert "Traceback" not in refused.stderr, line
             last = refused.stderr.splitlines()[-1]
             assert last.startswith("flotilla: ") or "Usage: flotilla" in refused.stderr, (line, refused.stderr)
+
+
+def test_transactions_are_listed_aborted_and_forgotten(flotilla, asked, cluster):
+    with Client(cluster.servers) as client:
+        client.create_topic("orders-of-transactions", partitions=1)
+        staged = client.transaction("job-7/42", transaction_timeout_ms=600_000)
+        staged.stage("orders-of-transactions", [b"a", b"b"])
+        (found,) = asked("transaction", "list", "--topic", "orders-of-transactions")
+        assert (found["transaction_id"], found["partition"], found["record_count"]) == ("job-7/42", 0, 2)
+        assert asked("transaction", "abort", "job-7/42") == {"aborted": "job-7/42"}
+        assert asked("transaction", "list", "--topic", "orders-of-transactions") == []
+        assert "no open transactions" in flotilla("transaction", "list", "-t", "orders-of-transactions").stderr
+        with client.transaction() as txn:
+            txn.produce("orders-of-transactions", b"a")
+            txn.commit(application_id="job-7", version=1)
+        assert asked("transaction", "list")["application_count"] == 1
+        assert "1 applications are remembered" in flotilla("transaction", "list").stderr
+        flotilla("transaction", "forget", "--application", "job-7")
+        assert asked("transaction", "list")["application_count"] == 0
+        # Nothing waits under this id; and one of the two is named.
+        assert "no partition is waited for" in flotilla("transaction", "forget", "job-7/42", code=3).stderr
+        assert "name a transaction or an application" in flotilla("transaction", "forget", code=2).stderr

@@ -118,6 +118,14 @@ def test_a_node_that_strangers_can_reach_does_not_start(tmp_path, flag):
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize("flag", ["--listen", "--peer-listen"])
+def test_a_node_that_strangers_could_join_does_not_start(tmp_path, flag):
+    result = run("serve", "--data-dir", str(tmp_path / "data"), "--insecure", flag, "0.0.0.0:9999")
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert "whoever does can become a node; use TLS, or give all nodes a file with the same secret" in result.stderr
+    assert not (tmp_path / "data").exists()
+
+
 def test_silence_is_met_with_what_to_do():
     assert "`flotilla serve` starts one" in run("topic", "list", "-s", CLOSED, "--timeout", "100ms").stderr
 

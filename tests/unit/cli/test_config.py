@@ -38,6 +38,27 @@ def test_json_has_value_and_origin():
     assert (shown["peers"]["value"], shown["join"]["value"]) == ({}, [])
 
 
+def test_files_with_secrets_are_named_and_not_shown(tmp_path):
+    planted = []
+    flags = []
+    for name in ("join-secret", "join-token", "tls-key", "tls-certificate", "tls-ca", "token-keys"):
+        secret = f"planted-{name}-0123456789abcdef"
+        planted.append(secret)
+        (tmp_path / name).write_text(secret + "\n")
+        (tmp_path / name).chmod(0o600)
+        flags += [f"--{name}", str(tmp_path / name)]
+    file = tmp_path / "flotilla.toml"
+    file.write_text("".join(f'{name[2:].replace("-", "_")} = "{path}"\n' for name, path in pairwise_of(flags)))
+    for shown in (run(*flags), run("--json", *flags), run("--config", str(file)), run("--json", "--config", str(file))):
+        assert shown.exit_code == 0, shown.output
+        assert str(tmp_path / "join-secret") in shown.output
+        assert [secret for secret in planted if secret in shown.output] == []
+
+
+def pairwise_of(flags):
+    return zip(flags[::2], flags[1::2], strict=True)
+
+
 def test_every_setting_has_a_flag():
     for setting in SETTINGS.values():
         text = setting.kind.format(setting.default)

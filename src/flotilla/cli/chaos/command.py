@@ -174,7 +174,12 @@ def _run_tasks(plan: Plan, *, as_json: bool) -> None:
             if name != "is_good" and value is not None
         ]
         print_table(("what", "count"), [(name, str(value)) for name, value in rows])
-        typer.echo("nothing was lost" if findings.is_good else "THE LEDGER DOES NOT BALANCE")
+        if findings.ended:
+            typer.echo("A BROKER ENDED BY ITSELF")
+        elif not findings.is_good:
+            typer.echo("THE LEDGER DOES NOT BALANCE")
+        else:
+            typer.echo("nothing was lost")
     if not findings.is_good:
         raise typer.Exit(FAILED.code)
 

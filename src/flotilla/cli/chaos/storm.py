@@ -2,7 +2,7 @@
 
 `Storm` produces and consumes with the public client; `chaos/http.py` has one that uses the task API. Both keep the same
 ledger: every acknowledged message must have been handled, or be a dead letter exactly once if its handler never
-succeeded. Handling a message twice is allowed: delivery is at least once.
+succeeded. Handling a message twice is allowed: delivery is at least once. No broker may end but by a kill.
 """
 
 import asyncio
@@ -81,6 +81,8 @@ class Findings:
     dead_letters: int
     lost: int
     dead_wrongly: int
+    #: Brokers that ended by themselves.
+    ended: int
     is_good: bool
     #: What Spark found, by kind; None without `--audit`.
     audit: dict[str, int] | None = None
@@ -119,6 +121,10 @@ class Storm:
         self._is_quiet = plan.is_quiet
         self.ledger = WorkLedger()
         self._kills = 0
+        #: The exits that no kill caused.
+        self._ended: list[str] = []
+        #: The node that was killed, until it is started again.
+        self._victim: NodeId = NO_NODE
         self._began = time.monotonic()
 
     def _worker(self) -> Serving:
@@ -129,6 +135,7 @@ class Storm:
     async def run(self) -> Findings:
         worker = self._worker()
         working = asyncio.create_task(worker.serve())
+        watching = asyncio.create_task(self._watch())
         try:
             await asyncio.gather(self._produce(), self._kill())
             self._say("no more messages and no more kills; waiting for the queue to drain")
@@ -136,7 +143,12 @@ class Storm:
         finally:
             worker.stop()
             await working
+            watching.cancel()
         await self._read_dead_letters()
+        self.look()
+        return self.findings()
+
+    def findings(self) -> Findings:
         ledger = self.ledger
         return Findings(
             seconds=round(time.monotonic() - self._began, 1),
@@ -148,7 +160,8 @@ class Storm:
             dead_letters=ledger.dead.total(),
             lost=len(ledger.lost),
             dead_wrongly=len(ledger.dead_wrongly),
-            is_good=ledger.is_balanced,
+            ended=len(self._ended),
+            is_good=ledger.is_balanced and not self._ended,
         )
 
     async def _handle(self, message: "AsyncQueueMessage") -> None:
@@ -195,11 +208,27 @@ class Storm:
         while time.monotonic() + self._every_s < ends:
             await asyncio.sleep(self._every_s)
             victim = await self._leader_of(self._kills % PARTITIONS)
+            self._victim = victim
             self._cluster.nodes[victim].kill()
             self._kills += 1
             self._say(f"kill -9 of node {victim}; {len(self.ledger.handled)} handled so far")
             await asyncio.sleep(min(1.0, self._every_s / 3))
             self._cluster.restart_node(victim)
+            self._victim = NO_NODE
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_POLL_S)
+            self.look()
+
+    def look(self) -> None:
+        """Notes each node that ended by itself, and starts it again."""
+        for node in self._cluster.nodes.values():
+            if node.node == self._victim or node.is_running:
+                continue
+            self._ended.append(f"node {node.node} ended by itself with {node.wait_gone()}: {node.last_words()}")
+            note(self._ended[-1])
+            self._cluster.restart_node(node.node)
 
     async def _leader_of(self, partition: int) -> NodeId:
         while True:

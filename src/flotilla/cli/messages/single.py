@@ -10,6 +10,7 @@ from flotilla.cli.terminal.arguments import Topic, complete_groups
 from flotilla.cli.terminal.message_formats import Format, formatter, with_short_times
 from flotilla.cli.terminal.output import age, escaped, note, print_done, print_json
 from flotilla.cli.terminal.servers import AsJson, Cluster, takes_cluster
+from flotilla.types.dead_letters import summary
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 
 Partition: TypeAlias = Annotated[int, typer.Argument(metavar="PARTITION", min=0, show_default=False)]
@@ -75,12 +76,13 @@ def why(
         return
     attempts = f", {found.attempts} failed attempts" if found.attempts else ""
     typer.echo(f"{topic} {partition}:{offset} is {found.state} for {group}{attempts}")
-    for line in found.history:
-        typer.echo(f"  {escaped(with_short_times(line))}")
+    for event in found.history:
+        for line in with_short_times(event).split("\n"):
+            typer.echo(f"  {escaped(line)}")
     if found.holder:
         typer.echo(f"  leased by {found.holder}")
     if found.reason and not any(found.reason in line for line in found.history):
-        typer.echo(f"  last reason: {found.reason}")
+        typer.echo(f"  last reason: {summary(found.reason)}")
     if found.next:
         waits = f" in {age(found.remaining_ms)}" if found.remaining_ms else ""
         typer.echo(f"next{waits}: {with_short_times(found.next)}")

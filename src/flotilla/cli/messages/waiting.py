@@ -9,6 +9,7 @@ from flotilla.cli.terminal.arguments import Group, Topic, complete_groups
 from flotilla.cli.terminal.message_formats import put_bytes
 from flotilla.cli.terminal.output import age, escaped, note, print_json, print_table
 from flotilla.cli.terminal.servers import AsJson, Cluster, takes_cluster
+from flotilla.types.dead_letters import summary
 from flotilla.types.notation import format_duration
 from flotilla.types.operations.waiting import BLOCKED_KEYS_SHOWN_MAX, DUE_EDGES_MS, most_blocked
 
@@ -104,4 +105,11 @@ def _line(number: int, key: "BlockedKey") -> tuple[object, ...]:
     text = escaped(key.key.decode("utf-8", "backslashreplace"))
     holder = f" by {key.holder}" if key.holder else ""
     left = f", {age(key.remaining_ms)} left" if key.remaining_ms else ""
-    return text, key.blocked, f"{number}:{key.offset}", f"{key.state}{holder}{left}", key.attempts, key.reason or "-"
+    return (
+        text,
+        key.blocked,
+        f"{number}:{key.offset}",
+        f"{key.state}{holder}{left}",
+        key.attempts,
+        summary(key.reason) or "-",
+    )

@@ -16,6 +16,7 @@ from flotilla.sim.swarm import Totals
 from flotilla.sim.whole.coverage import missing
 from flotilla.sim.whole.faults import FAULTS
 from flotilla.sim.whole.mutants.table import WHOLE_MUTANTS
+from flotilla.sim.whole.plan import PLANNED_JUMPS
 from flotilla.sim.whole.run import WORKLOADS, WholeResult
 from flotilla.sim.whole.swarm import WholeOrder, find_catch, mutant_order, run_whole_swarm, simulate_order
 
@@ -48,7 +49,7 @@ def run_whole(
     order = WholeOrder(
         nodes=nodes,
         duration_s=default.duration_s if ticks is None else max(1, ticks // 10),
-        faults=_parse(faults, tuple(FAULTS), "--faults") if faults else default.faults,
+        faults=_parse(faults, (*FAULTS, PLANNED_JUMPS), "--faults") if faults else default.faults,
         workloads=chosen or default.workloads,
         mutant=mutant,
     )
@@ -83,7 +84,7 @@ def _try_mutants(printer: Console, workloads: tuple[str, ...], workers: int | No
 def _run_seed(printer: Console, seed: int, order: WholeOrder, history: Path | None) -> dict[str, Any]:
     plan = order.plan(seed)
     printer.print(f"[bold]seed {seed}[/]: {plan.nodes} brokers, clients: {', '.join(plan.workloads)}")
-    printer.print(f"faults: {', '.join(plan.faults) or 'none'}")
+    printer.print(f"faults: {', '.join(plan.strikes) or 'none'}")
     result = simulate_order(plan, order)
     for at_us, sentence in result.story:
         printer.print(f"{at_us / SECOND:8.3f} s  {sentence}", markup=False)
@@ -105,7 +106,7 @@ def _run_seed(printer: Console, seed: int, order: WholeOrder, history: Path | No
         "seed": seed,
         "nodes": plan.nodes,
         "workloads": plan.workloads,
-        "faults": plan.faults,
+        "faults": plan.strikes,
         "simulated_s": result.simulated_us // SECOND,
         "events": result.events,
         "calls": result.calls,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 
+from flotilla.cli.terminal.arguments import complete_topics
 from flotilla.cli.terminal.message_formats import Format, formatter
 from flotilla.cli.terminal.output import note, print_json
 from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
@@ -33,7 +34,7 @@ _LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 _IN_FLIGHT_MAX: Final = 10_000
 _PARQUET: Final = ".parquet"
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False, autocompletion=complete_topics)]
 
 
 @takes_cluster

@@ -164,9 +164,6 @@ export function cli(...words) {
 /** What is written to the standard input of a command, given in base64. */
 export const piped = (base64, line) => `echo ${shell(base64)} | base64 -d | ${line}`;
 
-/** Only lines of a command's output that have all these texts. */
-export const grep = (line, ...texts) => [line, ...texts.filter(Boolean).map((text) => `grep -iF -e ${shell(text)}`)].join(" | ");
-
 /** The same as a request of the console. */
 export function curl({ method, path, body }) {
   const parts = ["curl"];

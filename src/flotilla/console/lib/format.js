@@ -76,13 +76,19 @@ export function hex(base64, most = 4096) {
   return lines.join("\n");
 }
 
-/** {kind, text, size}: JSON indented, text as it is, other bytes in hexadecimal. */
+const TEXT = 1;
+const JSON_TYPE = 2;
+/** Content types that only programs read, by their number. */
+export const BINARY = { 3: "Protobuf", 4: "Avro", 5: "Arrow" };
+
+/** {kind, text, size}, as the content type says, and where it says only bytes, as they look: JSON indented, text as it
+ * is, other bytes in hexadecimal. */
 export function decoded(record) {
+  const type = record.content_type ?? 0;
   const size = Math.floor((record.payload.length * 3) / 4) - (record.payload.match(/=*$/)[0].length);
-  const text = asText(record.payload);
-  if (text === null) return { kind: "bytes", text: hex(record.payload), size };
-  const begins = text.trimStart()[0];
-  if (record.content_type === 2 || begins === "{" || begins === "[") {
+  const text = type in BINARY ? null : asText(record.payload);
+  if (text === null) return { kind: BINARY[type] ?? "bytes", text: hex(record.payload), size };
+  if (type === JSON_TYPE || (type !== TEXT && "{[".includes(text.trimStart()[0] ?? " "))) {
     try {
       return { kind: "JSON", text: JSON.stringify(JSON.parse(text), null, 2), size };
     } catch {

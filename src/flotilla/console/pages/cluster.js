@@ -59,6 +59,40 @@ function Partitions({ open, may }) {
   <//>`;
 }
 
+/** Clients of each node that this page shows. */
+const CLIENTS_MAX = 100;
+
+/** Who is connected: asked for when it is opened. */
+function Clients({ connections }) {
+  const [isOpen, setOpen] = useState(false);
+  const path = "/v1/cluster/clients" + query({ limit: CLIENTS_MAX });
+  const { data, error } = useApi(isOpen ? path : null, 5000);
+  const aside = [connections !== undefined && `${plural(connections, "connection")} over TCP`].filter(Boolean);
+  return html`<${Section} title="Connected clients" aside=${aside}>
+    <details class="more" open=${isOpen} onToggle=${(event) => setOpen(event.target.open)}>
+      <summary>Who is connected</summary>
+      <${Failure} error=${error} />
+      ${isOpen && !data && !error && html`<${Loading} />`}
+      ${data && html`<${Table} label="Connected clients" rows=${data.clients} rowKey=${(row) => `${row.node} ${row.endpoint} ${row.address}`}
+        empty=${html`<${Empty} title="Nobody is connected." />`}
+        columns=${[
+          ["Node", (row) => row.node, "one"],
+          ["Endpoint", (row) => ENDPOINTS[row.endpoint] ?? row.endpoint, "one"],
+          ["Name", (row) => row.name || "–", "preview"],
+          ["Address", (row) => html`<span class="mono">${row.address || "–"}</span>`, "one"],
+          ["User", (row) => row.principal || "–"],
+          ["Connected for", (row) => duration(row.connected_ms), "one"],
+          ["In flight", (row) => number(row.in_flight), "right"],
+        ]} />
+        ${data.total > data.clients.length && html`<p class="pager">${number(data.clients.length)} of ${plural(data.total, "client")} shown</p>`}
+        ${data.silent.length > 0 && html`<${Note} tone="warn">Without an answer: node ${data.silent.join(", ")}.<//>`}
+        <p class="dim">Over gRPC a client is known while it has a call in flight. Nodes connect to each other as clients, too.</p>
+        <${Same} line=${cli("cluster", "clients", "--limit", CLIENTS_MAX)} request=${{ method: "GET", path }} />`}
+    </details>
+  <//>`;
+}
+const ENDPOINTS = { tcp: "TCP", http: "HTTP", grpc: "gRPC" };
+
 export default function ClusterPage({ cluster }) {
   const described = useApi("/v1/cluster/nodes", 5000);
   const connections = useApi("/v1/metrics/history", 10000).data?.series.connections?.at(-1);
@@ -92,7 +126,7 @@ export default function ClusterPage({ cluster }) {
   return html`<${Page} title="Cluster" actions=${html`<${Button} may=${may("operate")} onClick=${rebalance}>Rebalance<//>`}>
     ${told && html`<${Note} tone="good">${told}<//>`}
     <${Failure} error=${described.error} />
-    <${Section} title="Nodes" aside=${[cluster.cluster_version && `Cluster version ${cluster.cluster_version}`, connections !== undefined && `${plural(connections, "connection")} of clients`].filter(Boolean).join(" · ")}>
+    <${Section} title="Nodes" aside=${cluster.cluster_version && `Cluster version ${cluster.cluster_version}`}>
       <${Table} label="Nodes" rows=${cluster.nodes} rowKey=${(row) => row.node}
         columns=${[
           ["Node", (row) => html`<strong>${row.node}</strong>`],
@@ -109,6 +143,7 @@ export default function ClusterPage({ cluster }) {
     <//>
     ${cluster.moving > 0 && html`<${Section} title=${`${plural(cluster.moving, "partition moves", "partitions move")}`} aside=${html`<${Button} may=${may("operate")} onClick=${stop}>Cancel<//>`}><${MovesNow} moves=${cluster.moves} /><//>`}
     <${Partitions} open=${open} may=${may} />
+    <${Clients} connections=${connections} />
     <${Same} line=${cli("cluster", "status")} request=${{ method: "GET", path: "/v1/cluster" }} />
     ${dialog}
   <//>`;

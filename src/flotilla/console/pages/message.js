@@ -1,6 +1,6 @@
 // One message: what it is, and its life in every group.
 import { cli, url, useApi, useMany, useRights } from "../lib/api.js";
-import { asText, bytes, decoded, duration, keyText, time } from "../lib/format.js";
+import { BINARY, asText, bytes, decoded, duration, keyText, time } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { Badge, Button, Copy, Empty, Failure, Loading, Page, Same, Section, link, useAction } from "../lib/parts.js";
 import { produceAction } from "./messages.js";
@@ -58,8 +58,8 @@ export default function Message({ topic, partition, offset }) {
   const { may } = useRights(topic);
   const record = data?.records.find((each) => String(each.offset) === offset);
   const content = record && decoded(record);
-  const text = record && asText(record.payload);
-  const copied = record && { payload: text ?? record.payload, kind: text === null ? "base64" : content.kind === "JSON" ? "json" : "text", key: keyText(record), priority: record.priority,
+  const text = record && (record.content_type in BINARY ? null : asText(record.payload));
+  const copied = record && { payload: text ?? record.payload, kind: { bytes: "base64" }[content.kind] ?? content.kind.toLowerCase(), key: keyText(record), priority: record.priority,
     headers: (record.headers ?? []).map((pair) => `${pair.name}=${asText(pair.value) ?? ""}`).join("\n") };
   const cancel = {
     title: `Cancel ${partition}:${offset}`, button: "Cancel the message", isDangerous: true,

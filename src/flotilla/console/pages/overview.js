@@ -23,6 +23,7 @@ const FIXES = {
   DISK_STALLED: ["bad", "The disk of the node does not answer. Check it, and replace it if need be.", "flotilla cluster drain NODE"],
   CLOCK_OFF: ["warn", "Set the clock of the node, and keep it synchronised.", "timedatectl status"],
   CLOCKS_DISAGREE: ["warn", "Synchronise the clocks of all nodes.", "timedatectl status"],
+  TIMING_DIFFERS: ["warn", "Set election_timeout_ms alike on all nodes, and restart them one after the other.", "flotilla config show"],
   RETENTION_BEHIND: ["info", "Retention follows a step of the clock gradually; nothing needs to be done.", ""],
   RETENTION_HELD: ["warn", "Work for the group, move it ahead, or delete it if nobody needs it.", "flotilla group reset TOPIC GROUP --to latest --dry-run"],
   UPGRADE_POSSIBLE: ["info", "Raise the cluster version when no node has to go back to an earlier version.", "flotilla cluster upgrade --dry-run"],
