@@ -2,7 +2,9 @@
 
 import pytest
 
+from flotilla.client.producer._direct_connection import DirectConnection
 from flotilla.testing import LocalBroker
+from flotilla.types.errors import OverloadedError
 from tests.integration.testing.interrupts import Interrupted
 
 LIMIT_MS = 10_000
@@ -46,6 +48,7 @@ SENDS = {
     "one that is too large for the batch": ({"linger_ms": 5, "batch_bytes": 150}, {}, 1),
     "one with a key and other fields": ({"linger_ms": 5}, {"key": b"k", "headers": {"a": b"b"}}, 1),
     "one with an idempotency key": ({}, {"idempotency_key": "?"}, 0),
+    "one that waits for room in the buffer": ({"linger_ms": 5, "buffer_bytes_max": 200}, {}, 3),
 }
 
 
@@ -81,24 +84,67 @@ def test_send(client, name):
     check(stored(client, topic), sure, unsure)
 
 
-def test_produce(client):
-    client.create_topic("produce", partitions=1)
+def _lost(ask, *asked):
+    ask(*asked)
+    raise OSError("the connection was reset before the answer")
+
+
+def _unsent(ask, *asked):
+    raise OSError("the connection was reset")
+
+
+def _refused(ask, *asked):
+    return OverloadedError("no")
+
+
+#: How the quick way fails, once for each call.
+FAULTS = {"none": None, "the answer is lost": _lost, "nothing is sent": _unsent, "the broker refuses": _refused}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_produce(client, fault, monkeypatch):
+    """Also where the attempt of the quick way fails, and its record is handed to the lane."""
+    ask = DirectConnection.ask
+    is_failing = False
+    failures = 0
+
+    def failing(connection, *asked):
+        nonlocal failures
+        if not is_failing:
+            return ask(connection, *asked)
+        failures += 1
+        return FAULTS[fault](ask, connection, *asked)
+
+    monkeypatch.setattr(DirectConnection, "ask", failing)
+    topic = f"produce-{list(FAULTS).index(fault)}"
+    client.create_topic(topic, partitions=1)
     sure, unsure = [], []
     for number in range(20):
         sure.append(b"warm-%d" % number)
-        client.produce("produce", sure[-1])
-    tries = Interrupted()
-    producer = client._own_producers["produce"]
+        client.produce(topic, sure[-1])
+    # The places before the attempt are those without a fault.
+    first = 1 if fault == "none" else 100
+    tries = Interrupted(first=first)
+    producer = client._own_producers[topic]
     while tries.again():
         unsure.append(b"x-%d" % tries.place)
-        tries.run(lambda: client.produce("produce", unsure[-1]))
-        sure.append(b"probe-%d" % tries.place)
-        assert client.produce("produce", sure[-1], timeout_ms=LIMIT_MS), tries.where
+        is_failing = fault != "none"
+        tries.run(lambda: client.produce(topic, unsure[-1]))
+        is_failing = False
+        for probe in range(30):
+            sure.append(b"probe-%d-%d" % (tries.place, probe))
+            assert client.produce(topic, sure[-1], timeout_ms=LIMIT_MS), tries.where
+            # The quick way is open again: the next call takes it.
+            if fault == "none" or client._direct._idle:
+                break
     producer.flush(timeout_ms=LIMIT_MS)
     assert producer._buffer.used_bytes == 0
-    check(stored(client, "produce"), sure, unsure)
+    assert not producer._buffer.unresolved
+    check(stored(client, topic), sure, unsure)
+    assert fault == "none" or failures > (tries.place - first) // 2, "the quick way was taken"
     for _ in range(20):
-        client.produce("produce", b"")
+        client.produce(topic, b"")
     assert client._direct._idle, "the quick way is open again"
 
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from flotilla import Client, LeaseExpiredError, NotFoundError, TopicReplacedError
+from flotilla import Client, ForgottenError, LeaseExpiredError, NotFoundError, TopicReplacedError
 from flotilla.testing import LocalBroker
 from tests.integration.testing.waiting import eventually
 
@@ -82,6 +82,37 @@ def test_a_transaction_stages_nothing_in_a_topic_that_is_created_anew(broker: Lo
             transaction.commit()
         with new.reader("t") as reader:
             assert reader.poll(wait_ms=0) == []
+
+
+@pytest.mark.parametrize("replaced", ["in", "out"])
+@pytest.mark.parametrize("decided_by", ["the same process", "another process"])
+def test_a_commit_is_refused_when_a_topic_is_replaced_after_the_stage(
+    broker: LocalBroker, replaced: str, decided_by: str
+) -> None:
+    with broker.client() as client, broker.client() as other:
+        for topic in ("in", "out", "also"):
+            client.create_topic(topic, partitions=1)
+        client.produce("in", b"work")
+        with client.queue("in", group="g") as queue:
+            (message,) = queue.poll(wait_ms=5_000)
+            transaction = client.transaction("mine")
+            transaction.ack(message)
+            transaction.produce("out", b"result")
+            transaction.stage("also", [b"result"])
+            replace(other, replaced)
+            if decided_by == "the same process":
+                with pytest.raises(TopicReplacedError):
+                    transaction.commit()
+            else:
+                # It asks the partitions, and one of them has nothing of it.
+                with pytest.raises(ForgottenError):
+                    other.commit_transaction("mine", partitions=transaction.partitions)
+                transaction.abort()
+            assert (client.peek("also", 0), client.peek("out", 0)) == ([], [])
+            if replaced == "out":
+                (again,) = queue.poll(wait_ms=5_000)
+                assert (again.payload, again.attempt) == (b"work", 1)
+                again.ack()
 
 
 def test_a_consumer_goes_on_with_the_new_topic(broker: LocalBroker) -> None:

@@ -20,6 +20,7 @@ from flotilla.sim.whole.workloads.queue_scene import (
 
 TERM = 1 << 40
 GROUP, OTHER = GROUPS
+ENDS = ("acked", "dead", "expired", "cancelled", "trimmed")
 
 
 class Records:
@@ -78,9 +79,9 @@ class Records:
         return call
 
     def describe(self, at: float, **counts: int) -> Call:
-        names = ("acked_total", "dead_total", "expired_total", "cancelled_total", "lag", "produced", "dying")
+        totals = [f"{end}_total" for end in ENDS]
         call = self.call("operator", DESCRIBE, at, at + 0.1, group=GROUP)
-        call.result["partitions"] = {0: dict.fromkeys(names, 0) | counts}
+        call.result["partitions"] = {0: dict.fromkeys((*totals, "lag", "produced", "dying"), 0) | counts}
         return call
 
     def died(self, client: str, at: float) -> Call:
@@ -91,7 +92,7 @@ class Records:
 
     def end(self, offset: int, state: str, group: str = GROUP) -> None:
         self.audit.states[group, (0, offset)] = state
-        counted = self.audit.counted.setdefault((group, 0), dict.fromkeys(("acked", "dead", "expired", "cancelled"), 0))
+        counted = self.audit.counted.setdefault((group, 0), dict.fromkeys(ENDS, 0))
         counted[state] = counted.get(state, 0) + 1
 
     def letter(self, offset: int, reason: str = REJECTED, attempts: int = 1) -> None:

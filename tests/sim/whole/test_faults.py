@@ -1,11 +1,21 @@
 """The faults of the whole product: each can strike, all heal, and a seed gives the same run."""
 
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from flotilla.codec.two_copies import SECTOR_BYTES, find_text
+from flotilla.runtime.data_dir_identity import COPIED_FILES
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.whole.faults import FAULTS, WholeFaults
 from flotilla.sim.whole.plan import WholePlan
 from flotilla.sim.whole.run import simulate_whole
 from flotilla.sim.whole.simulation import Simulation
+from flotilla.sim.whole.swarm import WholeOrder
 from flotilla.sim.whole.workloads.log import LogWorkload
+from flotilla.storage.store_format import find_format
+from flotilla.testing import SimulatedCluster, simulate
 
 
 def _plan(seed: int, *faults: str, core_only: bool = False) -> WholePlan:
@@ -38,6 +48,24 @@ def test_a_majority_goes_on_while_the_rest_stays_broken() -> None:
     assert result.sometimes["healed a core only"] == 1
 
 
+def test_one_clock_jumps_forward_and_back_in_every_seed_with_drawn_faults() -> None:
+    order = WholeOrder(duration_s=2, workloads=("log",), nodes=3)
+    plan = replace(order.plan(5), faults=("dials",))
+    assert plan.jumps_clock
+    assert not replace(order, faults=("dials",)).plan(5).jumps_clock
+    result = simulate_whole(plan)
+    assert result.is_good, result.failure
+    jumps = [sentence.split()[-2] for _, sentence in result.story if "has its clock set by" in sentence]
+    assert sorted(int(jump) > 0 for jump in jumps) == [False, True]
+
+
+def test_a_fresh_plan_that_is_pinned_by_the_faults_it_prints_is_the_same_plan() -> None:
+    fresh = WholeOrder(duration_s=2).plan(5)
+    pinned = WholeOrder(duration_s=2, nodes=fresh.nodes, workloads=fresh.workloads, faults=fresh.strikes).plan(5)
+    assert "planned-jumps" in fresh.strikes
+    assert pinned == fresh
+
+
 def test_two_of_three_brokers_cannot_be_spared() -> None:
     simulation = Simulation(_plan(1, *FAULTS))
     trouble = WholeFaults(simulation).trouble
@@ -47,3 +75,29 @@ def test_two_of_three_brokers_cannot_be_spared() -> None:
     assert trouble.can_spare({2})
     assert not trouble.can_spare({2, 3})
     simulation.close()
+
+
+@pytest.mark.parametrize("sector", [0, 1])
+def test_a_bad_sector_of_each_small_file_at_every_broker_at_once_costs_nothing(sector: int) -> None:
+    finds = {"format": find_format, **dict.fromkeys(COPIED_FILES, find_text)}
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        async with cluster.client() as client:
+            await client.create_topic("kept", partitions=1)
+            await client.produce("kept", b"before")
+            for broker in cluster.brokers.values():
+                broker.cut_power()
+                files = dict(broker.host.disk.files())
+                for name in finds:
+                    low = sector * SECTOR_BYTES
+                    files[name].image[low : low + SECTOR_BYTES] = cluster.random.randbytes(SECTOR_BYTES)
+            cluster.heal()
+            assert (await client.produce("kept", b"after")).offset == 1
+            while not all(broker.is_running for broker in cluster.brokers.values()):
+                await asyncio.sleep(0.1)
+        for broker in cluster.brokers.values():
+            files = dict(broker.host.disk.files())
+            found = {name: find(bytes(files[name].image)) for name, find in finds.items()}
+            assert all(copies.content is not None and not copies.damaged for copies in found.values())
+
+    simulate(sector, scenario, faults=())

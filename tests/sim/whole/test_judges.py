@@ -1,7 +1,9 @@
 """Every judge of the whole product can fail: a good history passes, and with one planted error it does not."""
 
+import json
 from collections.abc import Callable
 from contextlib import nullcontext
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -9,13 +11,15 @@ import pytest
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.devices.world import World
 from flotilla.sim.whole.history import NOT_DONE, UNKNOWN, Call, History
-from flotilla.sim.whole.judges import judge_answers
+from flotilla.sim.whole.judges import judge_answers, judge_time_limits
 from flotilla.sim.whole.workloads.admin_judge import judge_admin
 from flotilla.sim.whole.workloads.contents import Contents, judge_contents
 from flotilla.sim.whole.workloads.readers_judge import judge_copies, judge_readers
 from flotilla.sim.whole.workloads.stream_group.judge import judge_stream
 from flotilla.sim.whole.workloads.transactions_judge import ABORTED, COMMITTED, judge_transactions
 from flotilla.types.errors import DeadlineError, FlotillaError, OutcomeUnknownError, OverloadedError
+from tests.tidy.markdown import table_rows
+from tests.tidy.tree import texts
 
 
 class Book:
@@ -52,6 +56,29 @@ def test_without_faults_every_call_is_answered(error: FlotillaError, is_good: bo
     book.history.cut("killed")
     with nullcontext() if is_good else pytest.raises(Violation, match="answered"):
         judge_answers(book.history)
+
+
+@pytest.mark.parametrize(("took_ms", "is_good"), [(8_300, True), (9_000, False)])
+def test_no_call_outlives_its_time_limit(took_ms: int, is_good: bool) -> None:
+    book = Book()
+    call = book.history.begin("p", "produce", 8_000)
+    book.world.now_us += took_ms * 1_000
+    book.history.done(call)
+    with nullcontext() if is_good else pytest.raises(Violation, match="outlives"):
+        judge_time_limits(book.history, book.world.now_us)
+
+
+def test_a_history_file_has_every_field_of_every_call() -> None:
+    book = Book()
+    book.history.begin("p", "produce", 8_000, payload=b"x")
+    file = StringIO()
+    book.history.write(file)
+    fields = ["client", "operation", "arguments", "began_us", "ended_us", "timeout_ms", "outcome", "error", "result"]
+    assert list(json.loads(file.getvalue())) == fields
+    documented = {
+        name for row in table_rows(texts()["docs/simulation.md"]) for name in row[0].replace("`", "").split(", ")
+    }
+    assert set(fields) - documented == set()
 
 
 # Contents of a log.

@@ -7,6 +7,8 @@ import pytest
 
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.queue.aio import AsyncQueueMessage
+from flotilla.sim.mutants.mutants import applied
+from flotilla.sim.whole.scenario import _chosen
 from flotilla.testing import SimulatedCluster, SimulationFailedError, simulate
 from flotilla.types.errors import FlotillaError, UnavailableError
 
@@ -85,6 +87,47 @@ def test_a_worker_that_acks_too_early_is_found() -> None:
 def test_drawn_faults_strike_until_everything_heals(seed: int) -> None:
     """The scenario heals after its first kill; until then anything may break."""
     simulate(seed, shop(ship_then_ack, kills=1), limit_s=900)
+
+
+def test_a_broken_rule_of_consensus_is_reported() -> None:
+    with applied("send-before-sync"), pytest.raises(SimulationFailedError, match="durable before send"):
+        simulate(1, shop(ship_then_ack, kills=0), faults=())
+
+
+def test_an_exception_that_nobody_handles_is_reported_also_of_a_broker_that_was_killed_since() -> None:
+    def fail() -> None:
+        raise KeyError("lost")
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        process = cluster.brokers[1].process
+        assert process is not None
+        process.loop.call_soon(fail)
+        await asyncio.sleep(1)
+        cluster.brokers[1].kill()
+        cluster.heal()
+
+    with pytest.raises(SimulationFailedError, match=r"no exception is left to nobody: broker-1#1.*lost"):
+        simulate(1, scenario, faults=())
+
+
+def test_a_broker_that_ends_by_itself_is_reported() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        cluster.brokers[1].cut_power()
+        cluster.brokers[1].host.disk.is_unreadable = True
+        cluster.brokers[1].start()
+        await asyncio.sleep(60)
+
+    with pytest.raises(SimulationFailedError, match="no broker ends by itself: broker 1"):
+        simulate(1, scenario, faults=())
+
+
+def test_the_clock_of_a_broker_jumps_where_faults_are_drawn() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        await asyncio.sleep(60)
+
+    seed = next(seed for seed in range(100) if "jump" not in _chosen(seed, None))
+    story = simulate(seed, scenario)
+    assert sum("has its clock set by" in line for line in story) == 2
 
 
 def test_an_unknown_fault_is_refused() -> None:

@@ -155,9 +155,9 @@ def _begin_unclaimed(original: Any) -> Any:
 def _ignore_failed_stages(original: Any) -> Any:
     """A commit goes on when a part could not be staged."""
 
-    async def flush(self: AsyncTransaction) -> None:
+    async def flush(self: AsyncTransaction, *arguments: Any) -> None:
         try:
-            await original(self)
+            await original(self, *arguments)
         except FlotillaError:
             return
 

@@ -26,14 +26,14 @@ class BrokerFaults:
         if broker.is_up:
             self._trouble.tell(broker, "is killed")
             broker.kill()
-            self._start_later(broker)
+            self.start_later(broker)
 
     def cut_power(self) -> None:
         broker = self._trouble.target()
         if broker.is_up:
             self._trouble.tell(broker, "loses power")
             broker.cut_power()
-            self._start_later(broker)
+            self.start_later(broker)
 
     def cut_power_in_write(self) -> None:
         """The power fails in the middle of a disk operation soon."""
@@ -47,7 +47,7 @@ class BrokerFaults:
     def _interrupted(self, broker: Broker) -> None:
         self._trouble.tell(broker, "loses power while it writes to its disk")
         self._trouble.simulation.note("power lost in a disk operation")
-        self._start_later(broker)
+        self.start_later(broker)
 
     def _after_ambush(self, broker: Broker, starts: int) -> None:
         if broker.start_count == starts:
@@ -59,9 +59,9 @@ class BrokerFaults:
         for broker in self._trouble.members():
             if broker.is_up:
                 broker.cut_power()
-            self._start_later(broker)
+            self.start_later(broker)
 
-    def _start_later(self, broker: Broker) -> None:
+    def start_later(self, broker: Broker) -> None:
         """One time in four the power goes again while it recovers."""
         is_cut_again = self._chance.random() < 0.25
         operations = int(self._chance.random() * 40) if is_cut_again else -1
@@ -148,7 +148,7 @@ class BrokerFaults:
             broker.descriptors_max = self._chance.choice(_FEW_DESCRIPTORS)
             self._trouble.tell(broker, f"is killed and will start with {broker.descriptors_max} descriptors")
             broker.kill()
-            self._start_later(broker)
+            self.start_later(broker)
             return
         self._trouble.tell(broker, "runs out of descriptors")
         process.descriptors_max = len(process.sockets) + self._chance.choice((0, 1, 3))

@@ -129,7 +129,7 @@ class Broker:
 
     @property
     def client_address(self) -> str:
-        return f"{self.host.address}:{CLIENT_PORT}"
+        return f"{self.host.name}:{CLIENT_PORT}"
 
 
 class Cluster:
@@ -150,12 +150,13 @@ class Cluster:
         self.on_client_failed: Callable[[Process, Exception], None] = _ignore
         self._settings = settings
         self._clients = 0
-        members = tuple(Peer(node, Address(f"10.0.0.{node}", PEER_PORT)) for node in range(1, nodes + 1))
+        members = tuple(Peer(node, Address(f"broker-{node}", PEER_PORT)) for node in range(1, nodes + 1))
         for node in range(1, nodes + 1):
             self.brokers[node] = Broker(self, node, self._node_settings(node, peers=members))
 
     def _node_settings(self, node: NodeId, **more: Any) -> NodeSettings:
-        host = f"10.0.0.{node}"
+        # Everybody dials it by its name: its address may change.
+        host, name = "0.0.0.0", f"broker-{node}"
         base = NodeSettings(
             node_id=node,
             cluster_name=_CLUSTER_NAME,
@@ -163,6 +164,8 @@ class Cluster:
             listen=Address(host, CLIENT_PORT),
             peer_listen=Address(host, PEER_PORT),
             http_listen=Address(host, HTTP_PORT),
+            advertise=Address(name, CLIENT_PORT),
+            peer_advertise=Address(name, PEER_PORT),
             insecure=True,
             auto_create_topics=True,
             # Its C core has threads and sockets of its own.
@@ -172,7 +175,7 @@ class Cluster:
             snapshot_entries=_SNAPSHOT_ENTRIES,
         )
         settings = replace(base, **{**self._settings, **more})
-        settings.validate()
+        _check(settings)
         return settings
 
     def mix_settings(self) -> None:
@@ -186,7 +189,7 @@ class Cluster:
             proposal_count_max=8,
             move_bytes_per_second=64 * KIB,
         )
-        broker.settings.validate()
+        _check(broker.settings)
 
     def start(self) -> None:
         for broker in self.brokers.values():
@@ -212,7 +215,7 @@ class Cluster:
     def joining_settings(self, node: NodeId) -> NodeSettings:
         """Of a node that joins the running cluster."""
         others = [broker for broker in self.brokers.values() if broker.node != node]
-        join = tuple(Address(broker.host.address, CLIENT_PORT) for broker in others)
+        join = tuple(Address(broker.host.name, CLIENT_PORT) for broker in others)
         return self._node_settings(node, join=join, peers=())
 
     def spawn(self, host: Host, descriptors_max: int = DESCRIPTORS_MAX) -> Process:
@@ -260,6 +263,11 @@ def _ignore_opened(server: Server) -> None:
 
 def _ignore_expelled(broker: Broker, code: str) -> None:
     """Nobody watches."""
+
+
+def _check(settings: NodeSettings) -> None:
+    """Raises InvalidArgumentError. Simulated nodes have no join secret: it is a file of a real disk."""
+    replace(settings, join_secret="join.secret").validate()
 
 
 def _ignore(_: object, failure: BaseException) -> None:

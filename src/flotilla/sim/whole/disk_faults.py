@@ -3,23 +3,31 @@
 from random import Random
 
 from flotilla.codec.batch.facts import span_of
+from flotilla.runtime.data_dir_identity import IDENTITY_FILE, DataDir
 from flotilla.sim.devices.clock import DRIFT_PPM_MAX
 from flotilla.sim.devices.disk import UNLIMITED_BYTES, SimDisk
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.whole.cluster import Broker
 from flotilla.sim.whole.trouble import Trouble
+from flotilla.storage.disk_folder import DiskFolder
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.store import NodeStore
+from flotilla.storage.store_format import FORMAT_FILE
 from flotilla.types.errors import CorruptionError
 from flotilla.types.limits import MIB
 
-_YEAR_S = 365 * 24 * 3_600
+#: Paths begin with these. Most of what a disk holds is in the first two.
+_ROTTEN = ("groups/", "groups/", "journal/", "journal/", IDENTITY_FILE, FORMAT_FILE)
+#: What a clock jumps within: a moment, an hour, a year.
+_RANGES_S = (90, 3_600, 365 * 24 * 3_600)
 
 
 class DiskFaults:
     def __init__(self, trouble: Trouble) -> None:
         self._trouble = trouble
         self._chance = trouble.chance
+        #: By the fault `jump`, and in all.
+        self._struck_us = 0
         self._jumped_us = 0
 
     def slow(self) -> None:
@@ -59,10 +67,10 @@ class DiskFaults:
         if broker.node in (trouble.held | trouble.removed) or not trouble.can_spare({broker.node}):
             return
         disk = broker.host.disk
-        damage = disk.rot(self._chance.choice(("groups/", "journal/")))
+        damage = disk.rot(self._chance.choice(_ROTTEN))
         if damage is None:
             return
-        if not _opens(disk):
+        if not _opens(broker):
             disk.undo(damage)
             return
         trouble.is_victim_damaged = True
@@ -97,23 +105,40 @@ class DiskFaults:
 
     def jump(self) -> None:
         """One wall clock, anywhere within a year or back again."""
-        broker = self._trouble.cluster.brokers[self._trouble.clock_victim]
-        if self._jumped_us and self._chance.random() < 0.4:
-            distance_us = -self._jumped_us
+        if self._struck_us and self._chance.random() < 0.4:
+            distance_us = -self._struck_us
         else:
-            distance_s = self._chance.uniform(-1, 1) * self._chance.choice((90, 3_600, _YEAR_S))
-            distance_us = int(distance_s) * SECOND
+            distance_us = int(self._chance.uniform(-1, 1) * self._chance.choice(_RANGES_S)) * SECOND
+        self._struck_us += distance_us
+        self._jump(distance_us)
+
+    def plan_jumps(self, duration_us: int) -> None:
+        """One jump forward and one back, in either order, each in its half of the run; one of them within a year.
+
+        They have a stream of their own: all other faults of the seed strike as they would without them.
+        """
+        chance = self._trouble.simulation.stream("planned jumps")
+        half_us = duration_us // 2
+        signs = chance.sample((1, -1), 2)
+        ranges_s = chance.sample((_RANGES_S[-1], chance.choice(_RANGES_S)), 2)
+        for number, (sign, range_s) in enumerate(zip(signs, ranges_s, strict=True)):
+            at_us = number * half_us + int(chance.random() * half_us)
+            self._trouble.later(at_us, self._jump, sign * chance.randint(1, range_s) * SECOND)
+
+    def _jump(self, distance_us: int) -> None:
+        broker = self._trouble.cluster.brokers[self._trouble.clock_victim]
         self._jumped_us += distance_us
         self._trouble.tell(broker, f"has its clock set by {distance_us // SECOND} s")
         self._trouble.simulation.note("clock jumped")
         broker.host.clock.jump(distance_us)
 
 
-def _opens(disk: SimDisk) -> bool:
+def _opens(broker: Broker) -> bool:
     """Whether a broker would start on what a power loss leaves of this disk."""
     copy = SimDisk(Random(0))
-    copy.put_back(disk.durable_image())
+    copy.put_back(broker.host.disk.durable_image())
     try:
+        DataDir.claim(DiskFolder(copy), broker.node, broker.settings.cluster_name)
         NodeStore.open(copy, StoreOptions(journal_bytes=MIB, reserve_bytes=MIB // 4, segment_bytes=MIB), span_of)
     except CorruptionError:
         return False

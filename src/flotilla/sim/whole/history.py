@@ -5,6 +5,9 @@ for other checkers; docs/simulation.md explains the fields.
 """
 
 import json
+from asyncio import CancelledError
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
 
@@ -15,6 +18,8 @@ from flotilla.types.errors import FlotillaError, OutcomeUnknownError
 DONE: Final = "done"
 NOT_DONE: Final = "not done"
 UNKNOWN: Final = "unknown"
+#: In place of an error: the client was killed.
+KILLED: Final = "killed"
 #: It has not returned.
 OPEN: Final = "open"
 
@@ -56,11 +61,23 @@ class History:
         call.outcome = NOT_DONE if is_known else UNKNOWN
         call.error = f"{type(error).__name__}: {error}"
 
+    @contextmanager
+    def timed(self, client: str, operation: str, timeout_ms: int, **arguments: Any) -> Iterator[Call]:
+        """A call whose result is of no interest, only its end. Errors pass through."""
+        call = self.begin(client, operation, timeout_ms, **arguments)
+        try:
+            yield call
+        except (Exception, CancelledError) as error:
+            self.failed(call, error)
+            raise
+        else:
+            self.done(call)
+
     def cut(self, client: str) -> None:
         """The client was killed: nobody learns how its open calls ended."""
         for call in self.calls:
             if call.client == client and call.outcome == OPEN:
-                call.ended_us, call.outcome, call.error = self._world.now_us, UNKNOWN, "killed"
+                call.ended_us, call.outcome, call.error = self._world.now_us, UNKNOWN, KILLED
 
     def of(self, operation: str) -> list[Call]:
         return [call for call in self.calls if call.operation == operation]
@@ -73,6 +90,7 @@ class History:
                 "arguments": call.arguments,
                 "began_us": call.began_us,
                 "ended_us": call.ended_us,
+                "timeout_ms": call.timeout_ms,
                 "outcome": call.outcome,
                 "error": call.error,
                 "result": call.result,

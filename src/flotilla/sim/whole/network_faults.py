@@ -1,8 +1,11 @@
-"""Paths that are cut, slow or lossy for dials, names that are not found, and accept queues that are full."""
+"""Paths that are cut, slow or lossy for dials, names that are not found or change, and accept queues that are full."""
+
+from collections.abc import Callable
 
 from flotilla.sim.devices.world import MS
+from flotilla.sim.whole.cluster import Broker
 from flotilla.sim.whole.process import Host
-from flotilla.sim.whole.sockets import Internet
+from flotilla.sim.whole.sockets import WINDOW_BYTES, Internet
 from flotilla.sim.whole.trouble import Trouble
 
 _USUAL_CHOPPINESS = 0.05
@@ -10,8 +13,11 @@ _USUAL_BACKLOG = 1_024
 
 
 class NetworkFaults:
-    def __init__(self, trouble: Trouble) -> None:
+    def __init__(self, trouble: Trouble, start_later: Callable[[Broker], None]) -> None:
+        """`start_later` starts a broker again that has lost its power."""
         self._trouble = trouble
+        self._start_later = start_later
+        self._moves = 0
         self._chance = trouble.chance
         self._internet: Internet = trouble.cluster.internet
         #: Cuts that last: (source, target) by address, with how many faults hold each.
@@ -90,6 +96,12 @@ class NetworkFaults:
         self._internet.choppiness = self._chance.choice((0.3, 0.9))
         self._trouble.later(self._trouble.length_us(), self._usual)
 
+    def narrow(self) -> None:
+        """Receivers have room for little: most writes leave a part behind."""
+        self._internet.window_bytes = self._chance.choice((300, 1_500))
+        self._trouble.simulation.tell(f"connections take {self._internet.window_bytes} bytes at a time")
+        self._trouble.later(self._trouble.length_us(), self._usual)
+
     def reset(self) -> None:
         """Connections of a broker are reset, as by a router that forgot them."""
         process = self._trouble.target().process
@@ -104,7 +116,21 @@ class NetworkFaults:
         self._internet.failing_dials = self._chance.choice((0.2, 0.8))
         self._trouble.later(self._trouble.length_us(), self._usual)
 
-    def lose_names(self) -> None:
+    def change_names(self) -> None:
+        """No name is found for a while; or a broker starts at another address, and its name follows later."""
+        broker = self._trouble.target()
+        if self._chance.random() < 0.5:
+            self._lose_names()
+        elif broker.is_up and broker.node not in self._trouble.held | self._trouble.removed:
+            self._moves += 1
+            address = f"10.2.{self._moves // 250}.{self._moves % 250}"
+            self._trouble.tell(broker, f"loses power, and gets the address {address}")
+            broker.cut_power()
+            self._internet.move(broker.host, address)
+            self._trouble.later(self._trouble.length_us(), self._internet.rename, broker.host.name, address)
+            self._start_later(broker)
+
+    def _lose_names(self) -> None:
         self._trouble.simulation.tell("no name is found")
         self._internet.is_nameless = True
         self._trouble.later(self._trouble.length_us(), self._usual)
@@ -121,11 +147,13 @@ class NetworkFaults:
         internet = self._internet
         internet.choppiness, internet.failing_dials = _USUAL_CHOPPINESS, 0.0
         internet.is_nameless, internet.backlog = False, _USUAL_BACKLOG
+        internet.window_bytes = WINDOW_BYTES
         for broker in self._trouble.cluster.brokers.values():
             broker.host.slowness = 1
 
     def heal(self) -> None:
         self._usual()
         self._cuts.clear()
+        self._internet.rename_all()
         self._internet.mend_all()
         self._internet.hurry_all()

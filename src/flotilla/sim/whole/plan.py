@@ -12,6 +12,8 @@ NODES: Final = (3, 3, 3, 4, 5)
 DURATION_S: Final = 60
 #: Kinds of clients in one run.
 WORKLOADS_MAX: Final = 3
+#: In a list of faults, the mark of a plan in which the clock jumps, as it does where faults are drawn.
+PLANNED_JUMPS: Final = "planned-jumps"
 #: Between two faults, on average.
 FAULT_INTERVAL_US: Final = 4 * SECOND
 
@@ -33,6 +35,13 @@ class WholePlan:
     heals_core_only: bool = False
     #: Between two faults, on average.
     fault_interval_us: int = FAULT_INTERVAL_US
+    #: The wall clock of one broker jumps forward and back, whether `jump` is among the faults or not.
+    jumps_clock: bool = False
+
+    @property
+    def strikes(self) -> tuple[str, ...]:
+        """Faults by the names that give the same run when they are named."""
+        return (*self.faults, PLANNED_JUMPS) if self.jumps_clock else self.faults
 
 
 def draw_whole_plan(
@@ -55,11 +64,13 @@ def draw_whole_plan(
         seed=seed,
         nodes=drawn_nodes if nodes is None else nodes,
         duration_us=duration_s * SECOND,
-        faults=drawn_faults if faults is None else faults,
+        faults=drawn_faults if faults is None else tuple(name for name in faults if name != PLANNED_JUMPS),
         workloads=drawn_workloads if workloads is None else workloads,
         settings=_draw_settings(seed),
         is_mixed=random.random() < 0.2,
         heals_core_only=random.random() < 0.2,
+        # Faults that are named are all that strikes.
+        jumps_clock=faults is None or PLANNED_JUMPS in faults,
     )
 
 

@@ -16,19 +16,25 @@ from flotilla.sim.whole.workloads.admin import AdminWorkload
 from flotilla.sim.whole.workloads.log import LogWorkload
 from flotilla.sim.whole.workloads.queue import QueueWorkload
 from flotilla.sim.whole.workloads.readers import ReadersWorkload
+from flotilla.sim.whole.workloads.replaced_topic.workload import ReplacedTopicWorkload
 from flotilla.sim.whole.workloads.stream_group.members import StreamWorkload
 from flotilla.sim.whole.workloads.task_api.tasks import TasksWorkload
 from flotilla.sim.whole.workloads.transactions import TransactionsWorkload
+from flotilla.sim.whole.workloads.trimmed_topic.workload import TrimmedWorkload
 
 WORKLOADS: Final[dict[str, Callable[[Simulation], Workload]]] = {
     "admin": AdminWorkload,
     "log": LogWorkload,
     "queue": QueueWorkload,
     "readers": ReadersWorkload,
+    "replaced": ReplacedTopicWorkload,
     "stream": StreamWorkload,
     "tasks": TasksWorkload,
     "transactions": TransactionsWorkload,
+    "trimmed": TrimmedWorkload,
 }
+#: Those that seeds draw. The others run when they are named.
+DRAWN: Final = tuple(name for name in WORKLOADS if name not in ("replaced", "trimmed"))
 
 
 @dataclass(slots=True)
@@ -65,7 +71,7 @@ def simulate_whole(plan: WholePlan) -> WholeResult:
     if plan.is_mixed:
         simulation.cluster.mix_settings()
         simulation.note("settings differed")
-    if plan.faults:
+    if plan.strikes:
         simulation.faults = WholeFaults(simulation)
     result = WholeResult(plan)
     try:
@@ -79,7 +85,8 @@ def simulate_whole(plan: WholePlan) -> WholeResult:
     finally:
         simulation.close()
     unknown = sum(call.outcome == UNKNOWN for call in simulation.history.calls)
-    count_outcomes(simulation.sometimes, unknown, simulation.cluster.internet)
+    brokers = [broker.host for broker in simulation.cluster.brokers.values()]
+    count_outcomes(simulation.sometimes, unknown, simulation.cluster.internet, brokers)
     result.digest = simulation.world.digest
     result.simulated_us = simulation.world.now_us
     result.events = simulation.world.event_count

@@ -11,11 +11,12 @@ from random import Random
 from typing import Any, Final, TypeAlias
 
 from flotilla.client.async_client import AsyncClient
+from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.devices.world import MS, SECOND
 from flotilla.sim.garbage import rare_collections
 from flotilla.sim.whole.cluster import Broker
-from flotilla.sim.whole.faults import FAULTS, WholeFaults
-from flotilla.sim.whole.plan import WholePlan
+from flotilla.sim.whole.faults import DRAWN_FAULTS, FAULTS, WholeFaults
+from flotilla.sim.whole.plan import PLANNED_JUMPS, WholePlan
 from flotilla.sim.whole.process import Host, Process
 from flotilla.sim.whole.simulation import Simulation
 from flotilla.types.errors import FlotillaError
@@ -143,11 +144,20 @@ def simulate(
     limit_s: simulated seconds after which the scenario must have ended.
     settings: of the brokers, as in docs/reference/settings.md.
 
-    Raises SimulationFailedError when the scenario or one of its processes raises, or does not end.
+    Raises SimulationFailedError when the scenario or one of its processes raises, or does not end; when a broker ends
+    by itself, breaks a rule of consensus, or leaves an exception unhandled.
     """
-    plan = WholePlan(seed, brokers, _NEVER_US, faults=_chosen(seed, faults), workloads=())
+    # The clock jumps where faults are drawn, as in the project's own runs.
+    plan = WholePlan(
+        seed,
+        brokers,
+        _NEVER_US,
+        faults=_chosen(seed, faults),
+        workloads=(),
+        jumps_clock=faults is None or PLANNED_JUMPS in faults,
+    )
     simulation = Simulation(plan, **settings)
-    if plan.faults:
+    if plan.strikes:
         simulation.faults = WholeFaults(simulation)
     cluster = SimulatedCluster(simulation)
     ended: list[bool] = []
@@ -170,6 +180,12 @@ def simulate(
                 failures.append(f"the scenario did not end within {limit_s} simulated seconds")
                 break
             simulation.world.run_until(simulation.world.now_us + _STEP_US)
+            if simulation.found is not None:
+                failures.append(str(simulation.found))
+        if not failures:
+            simulation.judge_brokers()
+    except Violation as violation:
+        failures.append(str(violation))
     finally:
         simulation.close()
     story = [f"{at_us / SECOND:8.3f} s  {sentence}" for at_us, sentence in simulation.story]
@@ -182,11 +198,11 @@ def _chosen(seed: int, faults: Sequence[str] | None) -> tuple[str, ...]:
     """Raises ValueError for a name that no fault has."""
     if faults is None:
         chance = Random(f"faults of scenario {seed}")
-        return tuple(name for name in FAULTS if chance.random() < _FAULT_SHARE)
-    unknown = [name for name in faults if name not in FAULTS]
+        return tuple(name for name in DRAWN_FAULTS if chance.random() < _FAULT_SHARE)
+    unknown = [name for name in faults if name not in FAULTS and name != PLANNED_JUMPS]
     if unknown:
         raise ValueError(f"no such faults: {', '.join(unknown)}; there are {', '.join(FAULTS)}")
-    return tuple(faults)
+    return tuple(name for name in faults if name != PLANNED_JUMPS)
 
 
 async def _wait_for_cluster(client: AsyncClient) -> None:

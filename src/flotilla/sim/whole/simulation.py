@@ -15,7 +15,7 @@ from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.devices.world import MS, SECOND, World
 from flotilla.sim.whole.cluster import Broker, Cluster
 from flotilla.sim.whole.coverage import Sometimes
-from flotilla.sim.whole.history import OPEN, History
+from flotilla.sim.whole.history import KILLED, OPEN, History
 from flotilla.sim.whole.judges import judge_answers, judge_time_limits
 from flotilla.sim.whole.models.service import ServiceWatch
 from flotilla.sim.whole.plan import WholePlan
@@ -85,7 +85,8 @@ class Simulation:
         #: A promise that was broken during the run; the first one is raised at the next step.
         self.found: Violation | None = None
         self.watch = ConsensusWatch(self.world, self.sometimes, self._broken, self._led)
-        self.service = ServiceWatch(self.world, self._broken)
+        self.service = ServiceWatch(self.world, self._broken, self.note)
+        self.service.registry.on_decided = self._decided
         self.cluster.on_broker_opened = self.watch.attach
         self.cluster.on_broker_failed = self._broker_failed
         self.cluster.on_broker_expelled = self._broker_expelled
@@ -128,7 +129,7 @@ class Simulation:
         self._wait(self._is_calm, CALM_US, "progress after healing")
         self._wait(self.service.is_settled, CALM_US, "every transaction ends")
         self.service.judge()
-        self._judge_brokers()
+        self.judge_brokers()
         judge_time_limits(self.history, self.world.now_us)
         if self.faults is None:
             judge_answers(self.history)
@@ -191,6 +192,11 @@ class Simulation:
         if any(call.outcome == OPEN for call in self.history.calls[-_OPEN_CALLS_MAX:]):
             self.note("leader changed while a call was open")
 
+    def _decided(self, transaction_id: str) -> None:
+        calls = [call for call in self.history.of("transaction") if call.arguments["id"] == transaction_id]
+        if any(call.error == KILLED for call in calls):
+            self.note("transaction decided after its coordinator died")
+
     def _client_failed(self, process: Process, failure: Exception) -> None:
         """An error that the code of a workload does not expect."""
         if isinstance(failure, Violation):
@@ -199,12 +205,12 @@ class Simulation:
             text = "".join(traceback.format_exception(failure, limit=-6))
             self.found = Violation("clients get typed errors", f"{process.name}: {text}")
 
-    def _judge_brokers(self) -> None:
-        """No exception is left to nobody."""
-        for broker in self.cluster.brokers.values():
-            if broker.process is not None and broker.process.failures:
-                context = broker.process.failures[0]
-                text = f"broker {broker.node}: {context.get('message')}: {context.get('exception')!r}"
+    def judge_brokers(self) -> None:
+        """No exception is left to nobody, in any life of any process. Raises Violation."""
+        for process in self.cluster.processes:
+            if process.failures:
+                context = process.failures[0]
+                text = f"{process.name}: {context.get('message')}: {context.get('exception')!r}"
                 raise Violation("no exception is left to nobody", text)
 
     def describe(self) -> str:

@@ -60,20 +60,24 @@ class Internet:
         self._hosts: dict[str, Host] = {}
         #: Addresses by name.
         self._names: dict[str, str] = {}
-        self._paths: dict[tuple[str, str], Path] = {}
+        self._paths: dict[tuple[Host, Host], Path] = {}
         #: Hosts that are cut off from all others for ever.
         self._unplugged: set[Host] = set()
         #: Receiving sockets whose bytes are held up.
         self._held: dict[SimSocket, None] = {}
         #: The share of reads that get only a part of what is there.
         self.choppiness = 0.05
+        #: Bytes of a connection that are on their way or unread: what is more stays at its sender.
+        self.window_bytes = WINDOW_BYTES
         #: The share of dials that are answered and then reset.
         self.failing_dials = 0.0
         #: Names are not found.
         self.is_nameless = False
         self.backlog = 1_024
-        #: What happened, for the list of events that a swarm must reach.
-        self.full_queues = 0
+        #: Pieces of which a part stayed at the sender.
+        self.partial_writes = 0
+        #: What happened, for the list of events that a swarm must reach: dials that met a full queue, by dialling host.
+        self.full_queues: dict[Host, int] = {}
         self.failed_accepts = 0
 
     def add(self, host: Host) -> None:
@@ -84,9 +88,22 @@ class Internet:
     def hosts(self) -> list[Host]:
         return list(self._hosts.values())
 
+    def move(self, host: Host, address: str) -> None:
+        """A host without power gets another address. Its name means the old one until `rename`."""
+        assert not host.is_powered
+        assert address not in self._hosts
+        del self._hosts[host.address]
+        host.address = address
+        self._hosts[address] = host
+
     def rename(self, name: str, address: str) -> None:
         """The name means another address from now on."""
         self._names[name] = address
+
+    def rename_all(self) -> None:
+        """Every name means the address of its host."""
+        for host in self._hosts.values():
+            self._names[host.name] = host.address
 
     def resolve(self, name: str) -> str:
         """Raises OSError."""
@@ -97,7 +114,7 @@ class Internet:
         return self._names[name]
 
     def path(self, source: Host, target: Host) -> Path:
-        key = (source.address, target.address)
+        key = (source, target)
         found = self._paths.get(key)
         if found is None:
             latency_us, spread_us = (5, 5) if source is target else self._latency
@@ -126,7 +143,7 @@ class Internet:
     def mend_all(self) -> None:
         for (source, target), path in self._paths.items():
             if path.is_cut:
-                self.mend(self._hosts[source], self._hosts[target])
+                self.mend(source, target)
 
     def unplug(self, host: Host) -> None:
         """Cuts the host off from all others, also those that come later."""
@@ -172,6 +189,7 @@ class Internet:
         if target is None:
             self.world.after(self._latency[0], done, OSError(errno.ENETUNREACH, "Network is unreachable"))
         else:
+            dialling.dialled = address
             self._knock(dialling, target, port, done, 0)
             self.world.after(DIAL_US, self._give_up, dialling, done)
         return dialling
@@ -186,7 +204,7 @@ class Internet:
         there, back = self.path(source, target), self.path(target, source)
         if not dialling.is_open:
             return
-        if there.is_cut or back.is_cut or not target.is_powered:
+        if there.is_cut or back.is_cut or not target.is_powered or target.address != dialling.dialled:
             self._knock_again(dialling, target, port, done, attempt)
         else:
             self.world.after(self.travel_us(there), self._arrive, dialling, target, port, done, attempt)
@@ -199,13 +217,14 @@ class Internet:
         process = target.process
         listening = None if process is None else process.listening.get(port)
         back_us = self.travel_us(self.path(target, dialling.process.host))
-        if not dialling.is_open or not target.is_powered:
+        if not dialling.is_open or not target.is_powered or target.address != dialling.dialled:
             return
         if process is None or listening is None:
             refusal = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
             self.world.after(back_us, self._answer, dialling, None, done, refusal)
         elif len(listening.queue) >= self.backlog:
-            self.full_queues += 1
+            dialler = dialling.process.host
+            self.full_queues[dialler] = self.full_queues.get(dialler, 0) + 1
             self._knock_again(dialling, target, port, done, attempt)
         else:
             accepted = SimSocket(self, process, (target.address, port), (dialling.process.host.address, _FIRST_PORT))
@@ -284,6 +303,8 @@ class SimSocket:
         self.internet = internet
         self.local = local
         self.remote = remote
+        #: The address that its owner dials.
+        self.dialled = ""
         self.other: SimSocket | None = None
         #: Its owner has it: the dial was answered.
         self.is_connected = False
@@ -417,10 +438,12 @@ class SimSocket:
     # What the network does.
 
     def _pump(self) -> None:
-        while self.unsent and self.unread_bytes < WINDOW_BYTES:
+        window_bytes = self.internet.window_bytes
+        while self.unsent and self.unread_bytes < window_bytes:
             piece = self.unsent.popleft()
-            room = WINDOW_BYTES - self.unread_bytes
+            room = window_bytes - self.unread_bytes
             if len(piece) > room:
+                self.internet.partial_writes += 1
                 self.unsent.appendleft(memoryview(piece)[room:])
                 piece = memoryview(piece)[:room]
             self.unsent_bytes -= len(piece)
@@ -458,7 +481,8 @@ class SimSocket:
 
     def _deliver(self, segment: Segment) -> None:
         if not self.is_open:
-            if self.process.host.is_powered and segment is not _RESET and segment is not _END:
+            is_there = self.process.host.is_powered and self.process.host.address == self.local[0]
+            if is_there and segment is not _RESET and segment is not _END:
                 # Nobody here knows the connection.
                 self._send(_RESET)
             return

@@ -9,6 +9,7 @@ from typing import Any
 
 from flotilla.broker.catalog import METADATA_GROUP
 from flotilla.raft.messages import Configuration, Entry, Message
+from flotilla.raft.node import RaftNode
 from flotilla.replica.replica import Replica
 from flotilla.runtime.driver import Driver
 from flotilla.server import Server
@@ -41,8 +42,18 @@ class _Observers(dict[GroupId, GroupObserver]):
         self._trace = Trace(world, is_traced=False)
 
     def __missing__(self, group: GroupId) -> GroupObserver:
-        made = self[group] = GroupObserver(group, Configuration(), self._counted, self._trace)
+        made = self[group] = _Observer(group, Configuration(), self._counted, self._trace)
         return made
+
+
+class _Observer(GroupObserver):
+    """Knows the groups of partitions from that of the metadata."""
+
+    def saved(self, node: NodeId, raft: RaftNode | None, *saved: Any) -> None:
+        super().saved(node, raft, *saved)
+        is_moving = self.newest_configuration.is_joint or bool(self.newest_configuration.learners)
+        if saved[-1] is not None and is_moving and self.group != METADATA_GROUP:
+            self._sometimes.seen("snapshot installed during a move")
 
 
 class _Store(WatchedStore):

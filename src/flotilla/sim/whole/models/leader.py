@@ -157,6 +157,8 @@ class WatchedLeader(QueueLeader):
         accepted = accepted_of(named, refused)
         lasts_ms = visibility_ms or self._rules_of(group).visibility_ms
         self._checker.extended(self.at, group, member, accepted, lasts_ms, self._now_ms)
+        if any(self.is_earlier(one.lease_id) for one in accepted):
+            self.watch.note("lease re-presented to a new leader")
 
     def present(self, group: str, member: str, term: Term, now_ms: int) -> None:
         super().present(group, member, term, now_ms)

@@ -56,8 +56,11 @@ class OwnershipWatch:
         self.group(group.topic_id, group.name).changed(entry, group)
 
     def _write(self, command: Command, result: object) -> None:
-        if isinstance(result, Topic) and not isinstance(command, DeleteTopic):
-            self._watch.topics[result.topic_id] = result
+        if isinstance(result, Topic):
+            if isinstance(command, DeleteTopic):
+                self._watch.deleted[result.topic_id] = None
+            else:
+                self._watch.topics[result.topic_id] = result
         if not isinstance(result, Transaction):
             return
         is_committed = result.state == COMMITTED

@@ -36,10 +36,11 @@ class PartitionWatch(Ways):
 
     def __init__(self, watch: WatchRecord, group: GroupId, topic_id: int, number: int) -> None:
         self._watch = watch
-        self._topic_id = topic_id
+        self.topic_id = topic_id
         self._number = number
         self.group = group
         self.check = watch.check
+        self.note = watch.note
         self.registry = watch.registry
         self.shadow = QueueShadow(group, self, watch.letters, watch.registry)
         world = watch.world
@@ -50,7 +51,7 @@ class PartitionWatch(Ways):
     @property
     def topic(self) -> Topic:
         """As the newest entry of the metadata has it."""
-        return self._watch.topics[self._topic_id]
+        return self._watch.topics[self.topic_id]
 
     @property
     def now_us(self) -> int:
@@ -87,6 +88,10 @@ class PartitionWatch(Ways):
 
     def died(self, group: GroupShadow) -> None:
         self._watch.deaths[self.letter_of(group, len(group.deaths) - 1)] = None
+
+    def is_copied(self, letter: Hashable) -> bool:
+        deleted = self._watch.deleted
+        return self.topic_id in deleted or self._watch.letters[letter] in deleted
 
     def is_dead(self, letter: Hashable) -> bool:
         return letter in self._watch.deaths

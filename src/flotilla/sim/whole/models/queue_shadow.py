@@ -146,6 +146,9 @@ class GroupShadow:
 class Ways:
     """What a shadow has to be told about its partition."""
 
+    #: Of its topic.
+    topic_id: int = 0
+
     def rules_of(self, name: str) -> GroupRules:
         """Of a queue group, now."""
         raise NotImplementedError
@@ -169,6 +172,10 @@ class Ways:
     def died(self, group: GroupShadow) -> None:
         """One more message of the group."""
 
+    def is_copied(self, letter: Hashable) -> bool:
+        """Whether a letter that is stored may come to this partition again: one of the two topics was deleted."""
+        return False
+
     def is_dead(self, letter: Hashable) -> bool:
         """Whether a message has died in any partition for this letter to be written."""
         return True
@@ -181,10 +188,10 @@ class QueueShadow:
         self,
         group: GroupId,
         ways: Ways,
-        letters: dict[Hashable, Offset],
+        letters: dict[Hashable, int],
         registry: Registry,
     ) -> None:
-        """`letters` is the dead-letter topics' content. The shadows of all partitions share it and the registry."""
+        """`letters`: the id of the topic that has a dead letter. All shadows share it and the registry."""
         self._ways = ways
         self.stages = StageShadow(group, registry)
         #: Records of a transaction that are stored and not visible yet.
@@ -382,12 +389,12 @@ class QueueShadow:
             letter = self._ways.letter_in(record)
             if letter is None:
                 self._append_message(record)
-            elif letter in self.letters:
+            elif letter in self.letters and not self._ways.is_copied(letter):
                 raise Violation("dead-lettered once", f"{letter} is there twice")
             elif not self._ways.is_dead(letter):
                 raise Violation("dead-lettered once", f"{letter} is in the dead-letter topic and never died")
             else:
-                self.letters[letter] = self.next_offset
+                self.letters[letter] = self._ways.topic_id
                 self.messages.append(Message(letter, record.key, record.deliver_at_ms, 0, 0, 0))
             self.next_offset += 1
 

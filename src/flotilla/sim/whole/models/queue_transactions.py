@@ -8,6 +8,7 @@ all of a partition at one entry, in the order of staging. Nothing else of a tran
 nothing twice. That each record is stored once is checked where it is stored.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -54,6 +55,8 @@ class Registry:
 
     def __init__(self) -> None:
         self.decisions: dict[str, NaiveDecision] = {}
+        #: Called with the name of a transaction when it is decided.
+        self.on_decided: Callable[[str], None] = _nothing
         #: By transaction and partition: names of batches, and messages with their queue groups.
         self.parts: dict[tuple[str, GroupId], dict[tuple[int, int], None]] = {}
         self.acks: dict[tuple[str, GroupId], dict[tuple[str, Offset], None]] = {}
@@ -70,6 +73,7 @@ class Registry:
         known = self.decisions.get(transaction_id)
         if known is None:
             self.decisions[transaction_id] = NaiveDecision(is_committed, groups)
+            self.on_decided(transaction_id)
         elif known.is_committed != is_committed:
             raise Violation(WHOLE, f"transaction {transaction_id} was decided in two ways")
 
@@ -81,6 +85,10 @@ class Registry:
     def is_promised(self, transaction_id: str, group: GroupId) -> bool:
         place = (transaction_id, group)
         return self.has_part(transaction_id, group) and (place in self.parts or place in self.acks)
+
+
+def _nothing(transaction_id: str) -> None:
+    """Nobody listens."""
 
 
 class StageShadow:

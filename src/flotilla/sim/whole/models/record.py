@@ -8,22 +8,24 @@ from flotilla.metadata.values import Topic
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.devices.world import World
 from flotilla.sim.whole.models.queue_transactions import Registry
-from flotilla.types.ids import Offset
 
 
 class WatchRecord:
     """One run: what its models share."""
 
-    def __init__(self, world: World, broken: Callable[[Violation], None]) -> None:
-        """`broken` gets the first broken promise: models know nothing after that."""
+    def __init__(self, world: World, broken: Callable[[Violation], None], note: Callable[[str], None]) -> None:
+        """`broken` gets the first broken promise: models know nothing after that. `note` gets events that happened."""
+        self.note = note
         self.world = world
         self._broken = broken
         self._is_broken = False
         self.registry = Registry()
-        #: Dead letters that are stored, and all deaths that have one.
-        self.letters: dict[Hashable, Offset] = {}
+        #: Dead letters that are stored, by the id of the topic that has them; and all deaths that have one.
+        self.letters: dict[Hashable, int] = {}
         self.deaths: dict[Hashable, None] = {}
         self.topics: dict[int, Topic] = {}
+        #: Ids of topics.
+        self.deleted: dict[int, None] = {}
 
     def check(self, action: Callable[..., None], *arguments: Any, **named: Any) -> None:
         """Never raises, so that the broker goes on as without a watch."""

@@ -49,8 +49,8 @@ _ORIGINALS: Final = tuple([getattr(owner, name) for owner, name in _PLACES])
 class ServiceWatch(WatchRecord):
     """One run."""
 
-    def __init__(self, world: World, broken: Callable[[Violation], None]) -> None:
-        super().__init__(world, broken)
+    def __init__(self, world: World, broken: Callable[[Violation], None], note: Callable[[str], None]) -> None:
+        super().__init__(world, broken, note)
         self.partitions: dict[GroupId, PartitionWatch] = {}
         self.ownership = OwnershipWatch(self)
 

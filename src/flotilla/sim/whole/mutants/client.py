@@ -54,7 +54,7 @@ MUTANTS: Final = (
         ("log",),
         ("slow-path", "cut-client", "cut"),
         60,
-        seed=5,
+        seed=6,
     ),
     WholeMutant(
         "keep-the-epoch",

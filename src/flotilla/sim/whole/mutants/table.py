@@ -14,9 +14,12 @@ from flotilla.sim.whole.mutants import (
     ownership,
     partition,
     queue,
+    runtime,
     stages,
     stream,
+    topics,
     transactions,
+    trims,
 )
 from flotilla.sim.whole.mutants.mutant import WholeMutant
 
@@ -29,10 +32,13 @@ _MODULES: Final = (
     stream,
     ownership,
     transactions,
+    trims,
     stages,
     client,
     consumer,
     node,
+    runtime,
+    topics,
 )
 
 WHOLE_MUTANTS: Final[dict[str, WholeMutant]] = {mutant.name: mutant for each in _MODULES for mutant in each.MUTANTS}

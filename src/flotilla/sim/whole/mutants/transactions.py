@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from flotilla.broker.partition.transactions import PartitionTransactions
 from flotilla.broker.queue.groups import PartitionQueue
+from flotilla.client._core.closing import TimeLimit
 from flotilla.client.transaction._core import PendingAcks
 from flotilla.client.transaction.aio import AsyncTransaction
 from flotilla.partition.leader.transactions import Decision
@@ -12,8 +13,8 @@ from flotilla.sim.whole.mutants.mutant import WholeMutant
 
 
 def _stage_no_acks(original: Any) -> Any:
-    async def stage_row(self: AsyncTransaction, row: list[Any]) -> None:
-        await original(self, [part for part in row if not isinstance(part, PendingAcks)])
+    async def stage_row(self: AsyncTransaction, row: list[Any], limit: TimeLimit) -> None:
+        await original(self, [part for part in row if not isinstance(part, PendingAcks)], limit)
 
     return stage_row
 

@@ -152,7 +152,7 @@ class _Looker:
             call.result = {"offset": offset}
 
     async def groups(self) -> None:
-        call, found = await self.call("groups", self._client.groups(self._topic))
+        call, found = await self.call("groups", self._client.groups(self._topic), TIMEOUT_MS)
         if found is not None:
             call.result = {"groups": sorted(found)}
 
@@ -212,7 +212,7 @@ class _Keeper(_Looker):
         """Whether a change of unknown outcome has happened."""
         self._simulation.note("change of unknown outcome")
         for _ in range(10):
-            look = self._history.begin(self._name, "resolve", name=self._topic)
+            look = self._history.begin(self._name, "resolve", TIMEOUT_MS, name=self._topic)
             facts: dict[str, Any] | None = None
             try:
                 facts = topic_facts(await self._client.describe_topic(self._topic))
@@ -277,7 +277,7 @@ class _Keeper(_Looker):
 
     async def _delete_group(self) -> None:
         doing = self._client.delete_group(self._topic, _GROUP)
-        call, _ = await self.call("delete group", doing, life=self._life)
+        call, _ = await self.call("delete group", doing, TIMEOUT_MS, life=self._life)
         # Deleting has several steps: a failure may have done some of them.
         self.is_unsure = call.outcome != DONE and not call.error.startswith(NotFoundError.__name__)
 

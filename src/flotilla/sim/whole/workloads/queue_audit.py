@@ -131,6 +131,7 @@ class Auditor:
                 "dead": part.dead_total,
                 "expired": part.expired_total,
                 "cancelled": part.cancelled_total,
+                "trimmed": part.trimmed_total,
             }
 
 

@@ -26,6 +26,8 @@ from flotilla.sim.whole.workloads.queue_scene import (
     SETTLE,
 )
 
+#: Counters of messages that have ended; with the lag they are all messages.
+_ENDED: Final = ("acked_total", "dead_total", "expired_total", "cancelled_total", "trimmed_total")
 #: Clocks of clients and brokers drift.
 _EARLY_US: Final = 100 * MS
 _LATE_US: Final = 5 * SECOND
@@ -174,7 +176,7 @@ def judge_counts(history: History, audit: Audit) -> None:
     """At any time a group has counted as many messages as the log has offsets."""
     for call in history.of(DESCRIBE):
         for number, part in call.result.get("partitions", {}).items():
-            ended = sum(part[name] for name in ("acked_total", "dead_total", "expired_total", "cancelled_total"))
+            ended = sum(part[name] for name in _ENDED)
             if ended + part["lag"] != part["produced"]:
                 raise Violation("a group counts every message once", f"partition {number}: {part}")
             due = _acked_before(history, audit, call.arguments["group"], number, call.began_us)

@@ -17,7 +17,7 @@ from flotilla.sim.whole.workloads.queue_scene import (
 
 _THINK_S: Final = 2.0
 _PAUSED_S: Final = 3.0
-_COUNTED: Final = ("lag", "dead_total", "acked_total", "expired_total", "cancelled_total")
+_COUNTED: Final = ("lag", "dead_total", "acked_total", "expired_total", "cancelled_total", "trimmed_total")
 
 
 class QueueOperator:

@@ -32,6 +32,10 @@ _MODES: Final = ("leader", "nearest", "spread", "linearizable")
 _UNSURE_ENDS: Final = ("full-disk", "write-fails", "sync-fails", "read-fails")
 #: Small, so that one answer rarely holds everything.
 _FETCH_BYTES: Final = 4 * KIB
+_POLLS_MAX: Final = 8
+_POLL_MS: Final = 300
+#: One reading: its start is looked up, and each poll ends with its wait.
+_READ_MS: Final = TIMEOUT_MS + _POLLS_MAX * _POLL_MS + 1_000
 
 
 class ReadersWorkload:
@@ -96,7 +100,7 @@ class ReadersWorkload:
         """Opens a reader somewhere, and reads a while."""
         partition = chance.randrange(_PARTITIONS)
         time_ms = self._draw_time(chance) if chance.random() < 0.4 else None
-        call = self._history.begin(name, "read", topic=TOPIC, partition=partition, mode=mode, time_ms=time_ms)
+        call = self._history.begin(name, "read", _READ_MS, topic=TOPIC, partition=partition, mode=mode, time_ms=time_ms)
         found: list[tuple[int, str]] = []
         start = -1
         try:
@@ -111,8 +115,8 @@ class ReadersWorkload:
             )
             async with reader:
                 start = (await reader.positions())[partition]
-                for _ in range(chance.randint(1, 8)):
-                    messages = await reader.poll(chance.randint(1, 100), wait_ms=300)
+                for _ in range(chance.randint(1, _POLLS_MAX)):
+                    messages = await reader.poll(chance.randint(1, 100), wait_ms=_POLL_MS)
                     found += [(message.offset, message.payload.decode()) for message in messages]
         except FlotillaError as error:
             self._history.failed(call, error)

@@ -7,7 +7,7 @@ committed. So at the end every transaction has a known outcome.
 """
 
 import asyncio
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from random import Random
 from typing import Any, Final, Literal
 
@@ -159,6 +159,10 @@ class TransactionsWorkload:
         name = transaction.transaction_id
         return self._history.begin(life, "transaction", id=name, intent=intent, records=[], partitions=[], **more)
 
+    def _timed(self, call: Call, operation: str) -> AbstractContextManager[Call]:
+        """A step of the transaction."""
+        return self._history.timed(call.client, operation, TIMEOUT_MS, id=call.arguments["id"])
+
     async def _fill(
         self,
         call: Call,
@@ -177,15 +181,18 @@ class TransactionsWorkload:
                 if (topic, partition) not in call.arguments["partitions"]:
                     call.arguments["partitions"].append((topic, partition))
                 # Staged with the commit, at the latest.
-                await transaction.produce(topic, payload.encode(), key=key, partition=partition)
+                with self._timed(call, "stage"):
+                    await transaction.produce(topic, payload.encode(), key=key, partition=partition)
                 drawn = chance.random()
                 if drawn < _IMPATIENT:
                     # What may be staged is staged again with the next one.
                     with suppress(TimeoutError):
                         async with asyncio.timeout(chance.random() * _IMPATIENCE_S):
-                            await transaction.stage(topic, [])
+                            with self._timed(call, "stage"):
+                                await transaction.stage(topic, [])
                 elif drawn < 0.5:
-                    await transaction.stage(topic, [])
+                    with self._timed(call, "stage"):
+                        await transaction.stage(topic, [])
         except FlotillaError:
             await self._abort(call, transaction)
             return False
@@ -201,7 +208,8 @@ class TransactionsWorkload:
 
     async def _abort(self, call: Call, transaction: AsyncTransaction) -> None:
         try:
-            await transaction.abort()
+            with self._timed(call, "abort transaction"):
+                await transaction.abort()
         except FlotillaError as error:
             self._history.failed(call, error)
             # What was staged stays until somebody decides.
@@ -214,7 +222,8 @@ class TransactionsWorkload:
         job, version = call.arguments.get("application_id", ""), call.arguments.get("version", 0)
         for _ in range(_REPEATS + 1):
             try:
-                await transaction.commit(application_id=job, version=version)
+                with self._timed(call, "commit transaction"):
+                    await transaction.commit(application_id=job, version=version)
             except OutcomeUnknownError as error:
                 self._simulation.note("commit of unknown outcome")
                 self._history.failed(call, error)
@@ -261,7 +270,8 @@ class TransactionsWorkload:
             # From a producer: what is made of it may be an input too, of the same partition.
             places.append((INPUT, message.partition))
         try:
-            await transaction.ack(message)
+            with self._timed(call, "stage"):
+                await transaction.ack(message)
         except FlotillaError as error:
             self._history.failed(call, error)
             return
@@ -303,7 +313,7 @@ class TransactionsWorkload:
 
     async def _end(self, client: AsyncClient, undecided: Call) -> None:
         name, partitions = undecided.arguments["id"], undecided.arguments["partitions"]
-        call = self._history.begin("txn-resolver", "resolve-transaction", id=name)
+        call = self._history.begin("txn-resolver", "resolve-transaction", 2 * TIMEOUT_MS, id=name)
         self._missing = f"{name} is undecided"
         try:
             await client.abort_transaction(name, partitions=partitions)

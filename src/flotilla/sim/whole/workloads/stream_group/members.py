@@ -28,6 +28,9 @@ _KEYS: Final = ("a", "b", "c", "d", "e", "f", "g", "h")
 _MEMBERS: Final = 3
 _LIFE_S: Final = 20
 _SESSION_MS: Final = 4_000
+_POLL_MS: Final = 500
+#: A poll may end this much after its wait.
+_POLL_LATE_MS: Final = 1_000
 #: A life is left by itself at the end of a turn this often,
 _LEAVES: Final = 0.02
 #: and takes its time with what it got this often.
@@ -109,7 +112,7 @@ class StreamWorkload:
                     await asyncio.sleep(chance.random() * _DAWDLE_S)
                 if not self._is_calm and chance.random() < _LEAVES:
                     break
-            call = history.begin(life, "close", group=GROUP)
+            call = history.begin(life, "close", TIMEOUT_MS, group=GROUP)
             try:
                 await consumer.close()
             except FlotillaError as error:
@@ -118,9 +121,9 @@ class StreamWorkload:
                 history.done(call)
 
     async def _poll(self, life: str, consumer: AsyncStreamConsumer, count: int) -> None:
-        call = self._history.begin(life, "poll", group=GROUP)
+        call = self._history.begin(life, "poll", _POLL_MS + _POLL_LATE_MS, group=GROUP)
         try:
-            messages = await consumer.poll(count, wait_ms=500)
+            messages = await consumer.poll(count, wait_ms=_POLL_MS)
         except FlotillaError as error:
             self._history.failed(call, error)
             return

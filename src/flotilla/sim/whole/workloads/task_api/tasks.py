@@ -75,7 +75,7 @@ class TasksWorkload:
     def _client(self, chance: Random) -> HttpClient:
         brokers = list(self._simulation.cluster.brokers.values())
         chance.shuffle(brokers)
-        return HttpClient([(broker.host.address, HTTP_PORT) for broker in brokers], _TIMEOUT_MS)
+        return HttpClient([(broker.host.name, HTTP_PORT) for broker in brokers], _TIMEOUT_MS)
 
     async def _call(self, call: Call, http: HttpClient, method: str, path: str, body: object = None) -> Any:
         """The answer, or None."""

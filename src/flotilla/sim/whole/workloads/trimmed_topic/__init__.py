@@ -1,0 +1,1 @@
+"""A topic that keeps few messages, for a group that holds them and one that does not."""
