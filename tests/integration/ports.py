@@ -9,8 +9,10 @@ import itertools
 import os
 import random
 import socket
+from dataclasses import astuple
+from pathlib import Path
 
-from flotilla.cli.local_cluster import FREE_PORTS, RESERVATIONS
+from flotilla.cli.local_cluster import FREE_PORTS, RESERVATIONS, LocalCluster
 
 LOOPBACK = "127.0.0.1"
 
@@ -25,6 +27,15 @@ _in_turn = itertools.cycle(random.sample(PORTS_HERE, len(PORTS_HERE)))
 
 def free_ports(count: int) -> tuple[int, ...]:
     return tuple(itertools.islice(filter(_is_free, _in_turn), count))
+
+
+def free_base_port(node_count: int = 3) -> int:
+    """For `flotilla cluster start --base-port`: all ports of its nodes are free."""
+    for port in _in_turn:
+        nodes = LocalCluster.on_ports_from(port, Path(), node_count=node_count).nodes.values()
+        if all(_is_free(each) for node in nodes for each in astuple(node.ports)):
+            return port
+    raise AssertionError("the ports in turn never end")
 
 
 def _is_free(port: int) -> bool:

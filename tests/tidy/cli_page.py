@@ -78,9 +78,10 @@ def _add_verb(
 def options(function: Callable[..., None]) -> list[Option]:
     """Without those that are settings."""
     found = []
+    left_out = (*SETTINGS, "config") if takes_settings(function) else ()
     for name, parameter in signature(function, eval_str=True).parameters.items():
         kind, info = get_args(parameter.annotation)[:2]
-        if isinstance(info, OptionInfo) and name not in (*SETTINGS, "config"):
+        if isinstance(info, OptionInfo) and name not in left_out:
             # Inside of Annotated, typer keeps the first flag in the place of a default.
             first = [info.default] if isinstance(info.default, str) else []
             flags = [*first, *(info.param_decls or ())] or [f"--{name.replace('_', '-')}"]

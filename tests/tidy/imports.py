@@ -161,8 +161,9 @@ OUTSIDE_MODULES = (
 
 #: What the simulation of the whole product runs.
 WHOLE = ("sim.whole", *ALLOWED["sim.whole"])
-#: Parts of it that it does not run, because they have threads, sockets or a process of their own: the blocking client,
-#: bulk transfers for Spark, gRPC with its C core, and the owner of a real process.
+#: Parts of it that have threads, sockets or a process of their own: the blocking client, bulk transfers for Spark, gRPC
+#: with its C core, and the owner of a real process. Runs call some of them: the identity of a folder, the budget of
+#: descriptors, the log. `tests/sim/whole/test_real_calls.py` sees that they use nothing of the machine there.
 BESIDE_WHOLE = (
     "machine",
     "client._background_run",
@@ -186,33 +187,63 @@ BESIDE_WHOLE = (
     "runtime.descriptors",
     "runtime.observability.logs",
     "runtime.observability.process_usage",
+    "runtime.path_folder",
     "runtime.process",
     "runtime.settings_loader",
     "runtime.start_watch",
 )
 #: Modules of the standard library that read clocks, draw, start threads or reach the system.
 REAL_MACHINE = (
+    "_random",
+    "_socket",
+    "_thread",
     "concurrent",
     "ctypes",
     "fcntl",
+    "http",
+    "importlib",
+    "mmap",
     "multiprocessing",
     "os",
+    "posix",
     "queue",
     "random",
+    "requests",
     "resource",
     "secrets",
     "select",
     "selectors",
+    "shutil",
     "signal",
     "socket",
+    "socketserver",
+    "sqlite3",
     "subprocess",
     "tempfile",
     "threading",
     "time",
+    "urllib",
     "uuid",
+    "uvloop",
 )
+#: Built-in functions that reach outside, or differ from one process to the next.
+MACHINE_CALLS = ("breakpoint", "exec", "eval", "hash", "id", "input", "open", "__import__")
+#: What asyncio has beside the loop that runs. `to_thread` asks that loop, whose threads are simulated.
+LOOPS = (
+    "asyncio.new_event_loop",
+    "asyncio.open_connection",
+    "asyncio.run",
+    "asyncio.start_server",
+    "asyncio.create_subprocess_exec",
+    "asyncio.create_subprocess_shell",
+)
+#: Methods by which a path reads or changes a disk.
+PATH_CALLS = ("read_bytes", "read_text", "write_bytes", "write_text", "unlink", "iterdir", "touch", "stat")
 #: Names of them that are harmless: types, constants, and a module that is imported for these.
 MACHINE_NAMES = (
+    "http.HTTPStatus",
+    "importlib.resources",
+    "importlib.resources.abc.Traversable",
     "random",
     "random.Random",
     "socket",
@@ -225,7 +256,12 @@ MACHINE_NAMES = (
     "socket.TCP_NODELAY",
     "socket.gaierror",
     "socket.socket",
+    "urllib.parse.parse_qsl",
+    "urllib.parse.quote",
+    "urllib.parse.unquote",
 )
+#: Modules that read files of the package itself, which are the same in every run.
+OWN_FILES = ("frontends.http.console_files", "frontends.http.pages")
 
 
 class Import(NamedTuple):
@@ -328,9 +364,27 @@ def machine_violations(module: Module, packages: frozenset[str]) -> list[str]:
     for node in module.nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             used = f"{node.value.id}.{node.attr}"
-            if used in CLOCKS or (node.value.id in ("socket", "os") and used not in MACHINE_NAMES):
+            if used in (*CLOCKS, *LOOPS) or (node.value.id in ("socket", "os") and used not in MACHINE_NAMES):
                 found.append(f"{module.path}:{node.lineno}: uses {used}")
+        elif isinstance(node, ast.Attribute) and node.attr in ("now", "utcnow", "today"):
+            used = ast.unparse(node)
+            if used.endswith(CLOCKS):
+                found.append(f"{module.path}:{node.lineno}: uses {used}")
+        if isinstance(node, ast.Call):
+            is_own = module.name in OWN_FILES
+            found += [f"{module.path}:{node.lineno}: calls {name}" for name in _machine_calls(node, is_own=is_own)]
     return found
+
+
+def _machine_calls(call: ast.Call, *, is_own: bool) -> Iterator[str]:
+    """`is_own`: the module may read files."""
+    if isinstance(call.func, ast.Name) and call.func.id in MACHINE_CALLS:
+        yield f"{call.func.id}()"
+    elif isinstance(call.func, ast.Attribute) and call.func.attr in PATH_CALLS and not is_own:
+        yield f".{call.func.attr}()"
+    for keyword in call.keywords:
+        if keyword.arg == "key" and isinstance(keyword.value, ast.Name) and keyword.value.id in ("id", "hash"):
+            yield f"{keyword.value.id}() as a key"
 
 
 def _reaches_outside(name: str) -> bool:

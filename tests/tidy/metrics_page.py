@@ -105,6 +105,9 @@ them as `STALLED` |
 | `DISK_REFUSES` | the disk of this node has less room than `disk_refuse_free` | the node refuses new messages for the \
 partitions that it leads with `DISK_FULL`, and accepts them again when there is room; acknowledgements, trims and \
 deletions go on |
+| `TIMING_DIFFERS` | nodes have different values of `election_timeout_ms`, as while it is changed; the controller \
+names them | after a change of leaders, queue groups wait for the longest one; until the values are alike, a leader \
+that was paused may answer one stale read |
 | `RETENTION_HELD` | for a minute or longer, groups have kept messages that are beyond the retention of their topic \
 | the log grows until they settle them, or up to `retention_bytes_hard`; work for such a group, \
 [move or delete it](../queues.md#how-long-messages-stay) |

@@ -3,11 +3,15 @@
 import os
 import re
 import shlex
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from flotilla.cli.app import VERBS
+from flotilla.cli.app import VERBS, app
 from flotilla.cli.terminal.exit_codes import ALL
 from flotilla.types.settings import SETTINGS
 from tests.tidy.cli_page import PATH, options, render, takes_settings, verbs
@@ -57,6 +61,38 @@ def test_a_letter_means_one_option_everywhere() -> None:
     # Both are the most that is printed.
     assert meanings.pop("-n") == {"--count", "--limit"}
     assert {letter: names for letter, names in meanings.items() if len(names) > 1} == {}
+
+
+#: Patterns, new names, and counts.
+NOT_COMPLETED = {("acl", "topic"), ("acl", "group"), ("role", "topic"), ("role", "group"), ("cert", "node")}
+
+
+def commands(group: Any, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        if isinstance(command, TyperGroup):
+            yield from commands(command, *words, name)
+        else:
+            yield (*words, name), command
+
+
+COMMANDS = dict(commands(get_command(app)))
+
+
+def test_shells_complete_topics_groups_and_nodes() -> None:
+    missing = {
+        (words[0], parameter.name)
+        for words, command in COMMANDS.items()
+        for parameter in command.params
+        if parameter.name in ("topic", "topics", "into", "group", "node")
+        # Typer keeps it there.
+        and parameter._custom_shell_complete is None
+    }
+    assert missing == NOT_COMPLETED
+
+
+def test_every_help_has_an_example() -> None:
+    assert [words for words, command in COMMANDS.items() if "Example" not in (command.help or "")] == []
 
 
 #: Command lines of a console block, and those in the middle of a sentence.

@@ -7,6 +7,7 @@ import tomllib
 
 import pytest
 
+from flotilla.cli.chaos.scenario.run import SCENARIOS
 from flotilla.types import errors, limits
 from flotilla.types.errors import ALL_ERRORS, FlotillaError
 from tests.tidy.imports import ALLOWED
@@ -149,6 +150,11 @@ def test_make_help_lists_every_target() -> None:
     listed = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     found = re.findall(r"^make ([\w-]+)  +\w", listed, re.MULTILINE)
     assert sorted(found) == sorted(make_targets(texts()["Makefile"]))
+
+
+def test_make_chaos_runs_every_scenario_and_a_starved_one() -> None:
+    planned = subprocess.run(["make", "-n", "chaos"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert re.findall(r"--scenario (\S+(?: --starved)?)", planned) == [*SCENARIOS, "tasks", "process --starved"]
 
 
 def test_every_make_command_in_a_document_exists() -> None:

@@ -20,6 +20,7 @@ from flotilla.types.operations.cluster import (
     REPLICA_FORGETFUL,
     REPLICAS_TOGETHER,
     RETENTION_HELD,
+    TIMING_DIFFERS,
     UNDER_REPLICATED,
     UPGRADE_POSSIBLE,
 )
@@ -74,7 +75,7 @@ def test_every_reason_is_explained() -> None:
 def test_every_warning_is_explained() -> None:
     disk = {DISK_STALLED, DISK_LOW, DISK_REFUSES}
     replicas = {REPLICA_DOWN, REPLICA_BEHIND, REPLICA_FORGETFUL, REPLICAS_TOGETHER, LABELS_TOO_FEW, ONE_PLACE}
-    codes = {*disk, *replicas, INSECURE, UNDER_REPLICATED, RETENTION_HELD, UPGRADE_POSSIBLE}
+    codes = {*disk, *replicas, INSECURE, UNDER_REPLICATED, RETENTION_HELD, TIMING_DIFFERS, UPGRADE_POSSIBLE}
     section = page().partition("### Warnings")[2].partition("## Metrics")[0]
     assert {code for row in table_rows(section) for code in re.findall(r"[A-Z_]{4,}", row[0])} == codes
 

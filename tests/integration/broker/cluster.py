@@ -59,6 +59,11 @@ class Broker:
             "segment_file_bytes": "1MiB",
             **flags,
         }
+        if not host.startswith("127."):
+            self.flags["join_secret"] = str(folder / "join.secret")
+            secret = Path(self.flags["join_secret"])
+            secret.touch(0o600)
+            secret.write_text("a secret that the nodes of this test share\n")
         self._process: subprocess.Popen[bytes] | ForkedBroker | None = None
 
     @property

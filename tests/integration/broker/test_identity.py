@@ -16,7 +16,8 @@ from flotilla.broker.cluster.founding import AWAITS_PEERS, CLUSTER_EXISTS
 from flotilla.cli.app import app
 from flotilla.cli.terminal.exit_codes import EXPELLED, OK
 from flotilla.client.async_client import AsyncClient
-from flotilla.runtime.data_dir_identity import PathFolder, read_identity, set_aside
+from flotilla.runtime.data_dir_identity import read_identity, set_aside
+from flotilla.runtime.path_folder import PathFolder
 from flotilla.server import Server
 from flotilla.types.address import Address, Peer
 from flotilla.types.errors import CorruptionError, DeadlineError, InvalidArgumentError

@@ -159,6 +159,7 @@ class Node:
         self.transfers: list[tuple[GroupId, NodeId]] = []
         #: The cluster versions that the node's program supports.
         self.versions = SUPPORTED
+        self.election_timeouts = lambda: self.fleet.election_timeouts
         #: Clusters that the node was asked to join.
         self.entering: list[tuple[list[str], bytes]] = []
         self.store = NodeStore.open(self.disk, _STORE, span_of)
@@ -422,8 +423,7 @@ class Elsewhere:
 
     def _try(self, request: Request, done: Callable[[Reply | FlotillaError], None], deadline_ms: int) -> None:
         fleet = self._box.fleet
-        near = [box for box in fleet.nodes.values() if box is self._box or fleet.is_linked(self._box.node, box.node)]
-        left = list(near)
+        left = [box for box in fleet.nodes.values() if box is self._box or fleet.is_linked(self._box.node, box.node)]
 
         def answered(result: Reply | FlotillaError) -> None:
             if isinstance(result, NotLeaderError) and left:
@@ -452,6 +452,7 @@ class Fleet:
         self.settings = settings or NodeSettings(cluster_name=CLUSTER)
         self.nodes: dict[NodeId, Node] = {}
         self.cut: set[NodeId] = set()
+        self.election_timeouts: dict[NodeId, int] = {}
         #: By how much the clocks of all nodes were set.
         self.wall_ahead_ms = wall_ahead_ms
         #: What brokers have asked of others.
@@ -692,8 +693,7 @@ def batch(*values: bytes, time_ms: int = 5, producer: int = 0, epoch: int = 0, s
 
 def single_node(**settings: object) -> Node:
     """A cluster of one."""
-    fleet = Fleet(1, replace(NodeSettings(cluster_name=CLUSTER), **settings))  # type: ignore[arg-type]
-    return fleet.form().nodes[1]
+    return Fleet(1, replace(NodeSettings(cluster_name=CLUSTER), **settings)).form().nodes[1]  # type: ignore[arg-type]
 
 
 def three() -> Fleet:
