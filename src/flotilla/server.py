@@ -65,7 +65,7 @@ from flotilla.storage.disk_folder import DiskFolder
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
 from flotilla.types.address import Address, parse_address
-from flotilla.types.errors import DiskFullError, FlotillaError
+from flotilla.types.errors import DiskFullError, FlotillaError, UnavailableError
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.limits import RESERVE_BYTES_MIN, SEGMENT_INDEX_INTERVAL_BYTES, THRIFTY_BYTES_MAX
 from flotilla.types.settings import NodeSettings
@@ -357,13 +357,19 @@ class Server:
     def _new_stored_bytes(self, gate: Gate) -> StoredBytes:
         return StoredBytes(lambda: gate.guard.quotas, self.catalog, self._consensus, self._outside, self._elsewhere)
 
+    def _told_time_ms(self) -> int:
+        """Cluster time, for callers whose delays it begins. Raises UnavailableError while this node does not know it."""
+        if not self._outside.is_time_set():
+            raise UnavailableError("the node has just started, and has not heard the clocks of a majority yet")
+        return self._outside.now_ms()
+
     def _open_to_all(self, budget: ConnectionBudget) -> None:
         """Makes the endpoints that any node serves for the whole cluster, before the node starts."""
         settings = self.settings
         #: The whole cluster, for endpoints that any node serves. It connects to this node first.
         self.gateway = Gateway(
             self._own_addresses,
-            clock=self._outside.now_ms,
+            clock=self._told_time_ms,
             local=self.local_endpoint,
             tls=None if self.tls is None else self.tls.node_dialler(),
             credentials=self._credentials,

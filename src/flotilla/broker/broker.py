@@ -142,7 +142,7 @@ class Broker:
         return self.catalog.machine.topics_index
 
     def now_ms(self) -> int:
-        return self._outside.now_ms()
+        return self._outside.now_ms() if self._outside.is_time_set() else 0
 
     def close(self) -> None:
         """The node is about to stop: refuses new requests and ends the waiting ones."""

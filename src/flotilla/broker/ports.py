@@ -31,7 +31,7 @@ class Service(Protocol):
         """Empty while the node is not part of a cluster."""
 
     def now_ms(self) -> int:
-        """Cluster time, as this node knows it."""
+        """Cluster time, for clients, who go by it for as long as they run; 0: this node does not know it yet."""
 
     @property
     def metadata_index(self) -> Index:

@@ -288,3 +288,19 @@ def test_a_leader_that_starts_with_a_wrong_clock_stamps_the_time_of_the_others(w
     for box in fleet.nodes.values():
         assert abs(box.now_ms() - fleet.clock.now_ms) < 1_000
     assert abs(leader.partition(TOPIC).machine.clock_ms - fleet.clock.now_ms) < 10_000
+
+
+def test_a_broker_that_does_not_know_the_time_tells_clients_none() -> None:
+    """A client keeps the time that a broker told it, and its delays begin by it."""
+    fleet = Fleet(3).form()
+    for number in (1, 2, 3):
+        fleet.kill(number)
+    fleet.nodes[1].wall_ahead_ms = -YEAR_MS
+    for number in (1, 2):
+        fleet.restart(number)
+    fleet.advance(1_000)
+    assert [fleet.nodes[number].broker.now_ms() for number in (1, 2)] == [0, 0]
+    fleet.restart(3)
+    fleet.advance(1_000)
+    for box in fleet.nodes.values():
+        assert abs(box.broker.now_ms() - fleet.clock.now_ms) < 1_000

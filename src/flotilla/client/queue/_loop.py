@@ -60,36 +60,42 @@ class QueueLoop(Generic[Message]):
         self.check_open()
         if self._is_prepared:
             return
+        deadline_ms = steady_ms() + self._options.timeout_ms
         async with self._preparing:
             if not self._is_prepared:
-                await self._find_partitions()
+                await self._find_partitions(deadline_ms)
 
-    async def _find_partitions(self) -> None:
+    async def _find_partitions(self, deadline_ms: int) -> None:
         session = self._network.session
-        topic = await find_topic(self._network, self.topic, self._options.timeout_ms)
+        topic = await find_topic(self._network, self.topic, deadline_ms - steady_ms())
         numbers = chosen_partitions(topic, self._options.partitions)
         if None in [session.routes.find(Route(self.topic, number)) for number in numbers]:
-            found = await self._network.call(GetMetadata([self.topic]), self._options.timeout_ms)
+            found = await self._network.call(GetMetadata([self.topic]), deadline_ms - steady_ms())
             session.routes.update(found, [self.topic])
         self.check_open()
         self.reader.adapt()
         self._is_prepared = True
 
     async def fetch(self, max_messages: int, wait_ms: int) -> None:
-        """Returns when messages are ready, or when the time is over and there are none."""
+        """Returns when messages are ready, or when the time is over and there are none.
+
+        Leaders that do not answer hold it up by one `timeout_ms` in all, however many there are.
+        """
         if max_messages < 1 or wait_ms < 0:
             raise InvalidArgumentError("max_messages is at least 1, and wait_ms at least 0")
         deadline_ms = steady_ms() + wait_ms
+        search_end_ms = deadline_ms + self._options.timeout_ms
         await self.prepare()
         reader = self.reader
         reader.want(max_messages, deadline_ms, steady_ms())
         self._network.perform()
         try:
             while not reader.ready and not reader.errors:
-                remaining_ms = deadline_ms - steady_ms()
-                if remaining_ms <= 0 and not reader.is_searching:
+                now_ms = steady_ms()
+                end_ms = search_end_ms if now_ms >= deadline_ms and reader.is_searching else deadline_ms
+                if now_ms >= end_ms:
                     return
-                await self._wait(remaining_ms if remaining_ms > 0 else self._options.timeout_ms)
+                await self._wait(end_ms - now_ms)
         finally:
             reader.rest()
 

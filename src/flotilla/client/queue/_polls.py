@@ -296,7 +296,13 @@ class Polls:
                 failures.count = 0
             if isinstance(error, NotLeaderError):
                 self._moved(number)
-        self._failed(error) if is_lasting else self._arrived(Polled([]))
+        if not is_lasting:
+            self._arrived(Polled([]))
+        elif isinstance(error, NotLeaderError):
+            # The caller has no other leader to ask.
+            self._failed(UnavailableError(f"the partitions have no leader that answers: {error}"))
+        else:
+            self._failed(error)
 
     def _begin_anew(self) -> None:
         """The topic was deleted and created again: goes on with the new one, which may have other partitions."""

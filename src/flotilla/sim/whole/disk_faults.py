@@ -1,12 +1,14 @@
 """Disks that are slow, full, fail, cannot be read, or rot; and clocks."""
 
 from random import Random
+from typing import Final
 
+from flotilla.broker.cluster_clock import AGREE_MS
 from flotilla.codec.batch.facts import span_of
 from flotilla.runtime.data_dir_identity import IDENTITY_FILE, DataDir
 from flotilla.sim.devices.clock import DRIFT_PPM_MAX
 from flotilla.sim.devices.disk import UNLIMITED_BYTES, SimDisk
-from flotilla.sim.devices.world import SECOND
+from flotilla.sim.devices.world import MS, SECOND
 from flotilla.sim.whole.cluster import Broker
 from flotilla.sim.whole.trouble import Trouble
 from flotilla.storage.disk_folder import DiskFolder
@@ -20,6 +22,8 @@ from flotilla.types.limits import MIB
 _ROTTEN = ("groups/", "groups/", "journal/", "journal/", IDENTITY_FILE, FORMAT_FILE)
 #: What a clock jumps within: a moment, an hour, a year.
 _RANGES_S = (90, 3_600, 365 * 24 * 3_600)
+#: A clock that is less wrong agrees with the others: where few are up, cluster time may be its time.
+_WRONG_US_MIN: Final = (AGREE_MS + 5_000) * MS
 
 
 class DiskFaults:
@@ -127,6 +131,9 @@ class DiskFaults:
 
     def _jump(self, distance_us: int) -> None:
         broker = self._trouble.cluster.brokers[self._trouble.clock_victim]
+        wrong_us = self._jumped_us + distance_us
+        if 0 < abs(wrong_us) < _WRONG_US_MIN:
+            distance_us += _WRONG_US_MIN if wrong_us > 0 else -_WRONG_US_MIN
         self._jumped_us += distance_us
         self._trouble.tell(broker, f"has its clock set by {distance_us // SECOND} s")
         self._trouble.simulation.note("clock jumped")

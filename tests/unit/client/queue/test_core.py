@@ -3,7 +3,13 @@
 import pytest
 
 from flotilla.client.queue.outcome import RELEASED
-from flotilla.types.errors import FlotillaError, LeaseExpiredError, NotFoundError, OutcomeUnknownError, UnavailableError
+from flotilla.types.errors import (
+    FlotillaError,
+    LeaseExpiredError,
+    NotFoundError,
+    OutcomeUnknownError,
+    UnavailableError,
+)
 from flotilla.types.operations import LATEST, AlterTopic
 from flotilla.types.operations.queue import (
     ACK,
@@ -108,6 +114,18 @@ def test_leaders_that_had_nothing_are_polled_last_for_a_moment():
     world.produce(b"cold", partition=2)
     world.pass_ms(100)
     assert b"cold" in payloads([*consumer.poll(1), *consumer.poll(1), *consumer.poll(1)])
+
+
+def test_a_topic_without_a_leader_for_long_is_an_outage():
+    world = QueueWorld(nodes=3)
+    consumer = world.consumer(timeout_ms=4_000)
+    assert consumer.poll() == []
+    for node in (1, 2):
+        world.cluster.fleet.kill(node)
+        world.stop(node)
+    consumer.flow()
+    world.pass_ms(20_000)
+    assert {type(error) for error in consumer.reader.errors} == {UnavailableError}
 
 
 def test_one_poll_goes_to_a_leader_for_all_its_partitions():
