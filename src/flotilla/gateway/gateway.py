@@ -208,7 +208,12 @@ class Gateway:
         return found.topics[0]
 
     def known_topic(self, name: str) -> TopicInfo | None:
-        """The last known description of a topic, which is refreshed in the background; None: unknown."""
+        """The last known description of a topic, which is refreshed in the background; None: unknown.
+
+        A closed gateway knows none: what a caller has done until then is done, and gets its answer.
+        """
+        if self._is_closed:
+            return None
         main = self._opened()
         main.refresh(name)
         return main.network.session.topic(name)
