@@ -359,9 +359,10 @@ class Server:
 
     def _told_time_ms(self) -> int:
         """Cluster time, for callers whose delays it begins. Raises UnavailableError while this node does not know it."""
-        if not self._outside.is_time_set():
+        now_ms = self._outside.now_ms()
+        if not self._outside.clock.is_set:
             raise UnavailableError("the node has just started, and has not heard the clocks of a majority yet")
-        return self._outside.now_ms()
+        return now_ms
 
     def _open_to_all(self, budget: ConnectionBudget) -> None:
         """Makes the endpoints that any node serves for the whole cluster, before the node starts."""

@@ -142,7 +142,8 @@ class Broker:
         return self.catalog.machine.topics_index
 
     def now_ms(self) -> int:
-        return self._outside.now_ms() if self._outside.is_time_set() else 0
+        now_ms = self._outside.now_ms()
+        return now_ms if self._outside.clock.is_set else 0
 
     def close(self) -> None:
         """The node is about to stop: refuses new requests and ends the waiting ones."""

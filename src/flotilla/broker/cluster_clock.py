@@ -111,6 +111,11 @@ class ClusterClock:
         return self._is_set
 
     @property
+    def is_set(self) -> bool:
+        """Whether this node knows the time. Asking sets nothing: a node that leads nothing waits for an agreement."""
+        return self._is_set
+
+    @property
     def is_trusted(self) -> bool:
         """Whether this time may be stamped, and messages deleted by it.
 
