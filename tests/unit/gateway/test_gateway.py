@@ -490,3 +490,13 @@ def test_a_subscription_raises_a_lasting_error(play: Callable[[Work], None], ser
             subscription.add_credit(-1)
 
     play(work)
+
+
+def test_what_was_done_before_the_gateway_closed_needs_no_topic_of_it(play: Callable[[Work], None]) -> None:
+    async def work(gateway: Gateway) -> None:
+        await gateway.produce("one", [Record(b"x")])
+        assert gateway.known_topic("one") is not None
+        await gateway.close()
+        assert gateway.known_topic("one") is None
+
+    play(work)
