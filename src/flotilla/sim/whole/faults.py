@@ -65,6 +65,7 @@ DRAWN_FAULTS: Final = tuple(name for name in FAULTS if name not in NAMED_ONLY)
 class WholeFaults:
     def __init__(self, simulation: Simulation) -> None:
         self.count = 0
+        self.healed: list[Broker] = []
         self._simulation = simulation
         self.trouble = trouble = Trouble(simulation)
         self._chance = trouble.chance
@@ -153,6 +154,7 @@ class WholeFaults:
         self._disks.heal(core)
         self._operator.finish()
         self._brokers.heal(core)
+        self.healed = [broker for broker in core if broker.node not in self.trouble.removed]
         if rest:
             self._abandon(rest)
 

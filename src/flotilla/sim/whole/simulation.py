@@ -14,6 +14,7 @@ from flotilla.client.async_client import AsyncClient
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.devices.world import MS, SECOND, World
 from flotilla.sim.whole.cluster import Broker, Cluster
+from flotilla.sim.whole.convergence import Convergence
 from flotilla.sim.whole.coverage import Sometimes
 from flotilla.sim.whole.history import KILLED, OPEN, History
 from flotilla.sim.whole.judges import judge_answers, judge_time_limits
@@ -29,6 +30,8 @@ _START_US: Final = 60 * SECOND
 #: and its clients must come to their end within this time after everything has healed.
 CALM_US: Final = 180 * SECOND
 _STEP_US: Final = 250 * MS
+#: What a failure names of all that is missing.
+_TOLD_MAX: Final = 10
 #: More calls are not open at once.
 _OPEN_CALLS_MAX: Final = 200
 
@@ -67,6 +70,8 @@ class Faults(Protocol):
         """A broker has no place in its cluster. False: nobody wanted that."""
 
     count: int
+    #: Once everything has healed: the brokers that are whole again, without those that left for good.
+    healed: list[Broker]
 
 
 class Simulation:
@@ -128,6 +133,11 @@ class Simulation:
             workload.calm()
         self._wait(self._is_calm, CALM_US, "progress after healing")
         self._wait(self.service.is_settled, CALM_US, "every transaction ends")
+        brokers = list(self.cluster.brokers.values()) if self.faults is None else self.faults.healed
+        convergence = Convergence(brokers)
+        self._wait(
+            convergence.is_reached, CALM_US, "all replicas converge", lambda: ", ".join(convergence.missing[:_TOLD_MAX])
+        )
         self.service.judge()
         self.judge_brokers()
         judge_time_limits(self.history, self.world.now_us)
@@ -156,11 +166,14 @@ class Simulation:
     def _is_calm(self) -> bool:
         return all(workload.is_done() for workload in self.workloads.values())
 
-    def _wait(self, is_done: Callable[[], bool], limit_us: int, promise: str) -> None:
+    def _wait(
+        self, is_done: Callable[[], bool], limit_us: int, promise: str, describe: Callable[[], str] | None = None
+    ) -> None:
         deadline_us = self.world.now_us + limit_us
         while not is_done():
             if self.world.now_us >= deadline_us:
-                raise Violation(promise, f"not within {limit_us // SECOND} s: {self.describe()}")
+                text = (describe or self.describe)()
+                raise Violation(promise, f"not within {limit_us // SECOND} s: {text}")
             self._step()
 
     def _step(self) -> None:
