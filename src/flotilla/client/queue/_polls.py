@@ -45,7 +45,10 @@ class _PollInFlight:
 
 @slotted
 class _Failures:
-    """Consecutive failed or hasty answers: since when, how many, and until when to pause."""
+    """Consecutive failed or hasty answers: since when, how many, and until when to pause.
+
+    `since_ms` moves on by the time in which a leader held a poll.
+    """
 
     since_ms: int
     count: int = 0
@@ -284,9 +287,13 @@ class Polls:
             self._begin_anew()
             return
         is_lasting = False
+        # A broker that does not lead answers at once: this one led, and held the poll, until it answered.
+        is_held = asked.wait_ms > 0 and isinstance(error, NotLeaderError)
         for number in asked.partitions:
             self._doubt(number, asked, error)
-            failures = self._failures.setdefault(number, _Failures(session.now_ms))
+            failures = self._failures.setdefault(number, _Failures(asked.sent_ms if is_held else session.now_ms))
+            if is_held:
+                failures.since_ms += session.now_ms - asked.sent_ms
             failures.count += 1
             failures.pause_ms = session.now_ms + session.options.backoff.delay_ms(failures.count, error, session.chance)
             is_over = session.now_ms - failures.since_ms >= self._timeout_ms
