@@ -3,7 +3,7 @@
 import ast
 
 from flotilla.sim.whole.coverage import SOMETIMES, count_outcomes, missing
-from flotilla.sim.whole.faults import FAULTS
+from flotilla.sim.whole.faults.faults import FAULTS
 from flotilla.sim.whole.plan import WholePlan
 from flotilla.sim.whole.simulation import Simulation
 from tests.tidy.markdown import table_rows

@@ -8,7 +8,7 @@ import pytest
 from flotilla.codec.two_copies import SECTOR_BYTES, find_text
 from flotilla.runtime.data_dir_identity import COPIED_FILES
 from flotilla.sim.devices.world import SECOND
-from flotilla.sim.whole.faults import FAULTS, WholeFaults
+from flotilla.sim.whole.faults.faults import FAULTS, WholeFaults
 from flotilla.sim.whole.plan import WholePlan
 from flotilla.sim.whole.run import simulate_whole
 from flotilla.sim.whole.simulation import Simulation
@@ -36,8 +36,9 @@ def test_every_fault_strikes_and_heals() -> None:
     simulation = Simulation(plan)
     simulation.workloads["log"] = LogWorkload(simulation)
     faults = simulation.faults = WholeFaults(simulation)
+    # All before everything heals: what strikes later stays.
     for number, strike in enumerate(faults.actions.values()):
-        simulation.world.after(6 * SECOND + number * plan.duration_us // len(FAULTS), strike)
+        simulation.world.after(6 * SECOND + number * (plan.duration_us - 6 * SECOND) // len(FAULTS), strike)
     simulation.go()
     simulation.close()
 

@@ -14,7 +14,7 @@ from flotilla.cli.sim.progress import show_progress
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.swarm import Totals
 from flotilla.sim.whole.coverage import missing
-from flotilla.sim.whole.faults import FAULTS
+from flotilla.sim.whole.faults.faults import FAULTS
 from flotilla.sim.whole.mutants.table import WHOLE_MUTANTS
 from flotilla.sim.whole.plan import PLANNED_JUMPS
 from flotilla.sim.whole.run import WORKLOADS, WholeResult

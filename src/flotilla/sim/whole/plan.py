@@ -23,7 +23,7 @@ class WholePlan:
     seed: int
     nodes: int
     duration_us: int
-    #: Names of faults.faults; empty: nothing breaks.
+    #: Names in faults.faults; empty: nothing breaks.
     faults: tuple[str, ...]
     #: Names of workloads.
     workloads: tuple[str, ...]

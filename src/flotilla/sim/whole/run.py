@@ -8,7 +8,7 @@ from typing import Final
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.garbage import rare_collections
 from flotilla.sim.whole.coverage import LogWatch, count_outcomes
-from flotilla.sim.whole.faults import WholeFaults
+from flotilla.sim.whole.faults.faults import WholeFaults
 from flotilla.sim.whole.history import UNKNOWN, History
 from flotilla.sim.whole.plan import WholePlan
 from flotilla.sim.whole.simulation import Simulation, Workload

@@ -15,7 +15,7 @@ from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.devices.world import MS, SECOND
 from flotilla.sim.garbage import rare_collections
 from flotilla.sim.whole.cluster import Broker
-from flotilla.sim.whole.faults import DRAWN_FAULTS, FAULTS, WholeFaults
+from flotilla.sim.whole.faults.faults import DRAWN_FAULTS, FAULTS, WholeFaults
 from flotilla.sim.whole.plan import PLANNED_JUMPS, WholePlan
 from flotilla.sim.whole.process import Host, Process
 from flotilla.sim.whole.simulation import Simulation

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from flotilla.sim.swarm import Totals, add_up, results
-from flotilla.sim.whole.faults import DRAWN_FAULTS
+from flotilla.sim.whole.faults.faults import DRAWN_FAULTS
 from flotilla.sim.whole.mutants.mutant import MUTANT_FAULT_INTERVAL_US
 from flotilla.sim.whole.mutants.table import WHOLE_MUTANTS, applied_whole
 from flotilla.sim.whole.plan import DURATION_S, WholePlan, draw_whole_plan

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from flotilla.sim.whole.faults import FAULTS
+from flotilla.sim.whole.faults.faults import FAULTS
 from flotilla.sim.whole.mutants.table import WHOLE_MUTANTS, applied_whole
 from flotilla.sim.whole.run import WORKLOADS
 from flotilla.sim.whole.swarm import mutant_order

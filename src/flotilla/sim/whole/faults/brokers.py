@@ -2,8 +2,8 @@
 
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.whole.cluster import Broker
+from flotilla.sim.whole.faults.trouble import Trouble
 from flotilla.sim.whole.process import DESCRIPTORS_MAX
-from flotilla.sim.whole.trouble import Trouble
 
 #: A power cut waits for a disk operation so long at most.
 _AMBUSH_US = 5 * SECOND

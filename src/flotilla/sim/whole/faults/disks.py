@@ -10,7 +10,7 @@ from flotilla.sim.devices.clock import DRIFT_PPM_MAX
 from flotilla.sim.devices.disk import UNLIMITED_BYTES, SimDisk
 from flotilla.sim.devices.world import MS, SECOND
 from flotilla.sim.whole.cluster import Broker
-from flotilla.sim.whole.trouble import Trouble
+from flotilla.sim.whole.faults.trouble import Trouble
 from flotilla.storage.disk_folder import DiskFolder
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.store import NodeStore

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import Final
 
 from flotilla.sim.devices.world import SECOND
-from flotilla.sim.whole.broker_faults import BrokerFaults
 from flotilla.sim.whole.cluster import Broker
-from flotilla.sim.whole.disk_faults import DiskFaults
-from flotilla.sim.whole.network_faults import NetworkFaults
-from flotilla.sim.whole.operator import Operator
+from flotilla.sim.whole.faults.brokers import BrokerFaults
+from flotilla.sim.whole.faults.disks import DiskFaults
+from flotilla.sim.whole.faults.network import NetworkFaults
+from flotilla.sim.whole.faults.operator import Operator
+from flotilla.sim.whole.faults.trouble import Trouble
 from flotilla.sim.whole.plan import DURATION_S
 from flotilla.sim.whole.simulation import Simulation
-from flotilla.sim.whole.trouble import Trouble
 from flotilla.types.errors import DiskFullError, StorageFailedError
 
 #: Names of all faults, and how often each strikes compared with the others.

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from flotilla.sim.devices.world import MS
 from flotilla.sim.whole.cluster import Broker
+from flotilla.sim.whole.faults.trouble import Trouble
 from flotilla.sim.whole.process import Host
 from flotilla.sim.whole.sockets import WINDOW_BYTES, Internet
-from flotilla.sim.whole.trouble import Trouble
 
 _USUAL_CHOPPINESS = 0.05
 _USUAL_BACKLOG = 1_024

@@ -13,7 +13,7 @@ from flotilla.broker.catalog import METADATA_GROUP
 from flotilla.client.async_client import AsyncClient
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.whole.cluster import Broker
-from flotilla.sim.whole.trouble import Trouble
+from flotilla.sim.whole.faults.trouble import Trouble
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import NodeId
 
