@@ -358,7 +358,7 @@ class Server:
         return StoredBytes(lambda: gate.guard.quotas, self.catalog, self._consensus, self._outside, self._elsewhere)
 
     def _told_time_ms(self) -> int:
-        """Cluster time, for callers whose delays it begins. Raises UnavailableError while this node does not know it."""
+        """Cluster time, for callers whose delays it begins. UnavailableError while this node does not know it."""
         now_ms = self._outside.now_ms()
         if not self._outside.clock.is_set:
             raise UnavailableError("the node has just started, and has not heard the clocks of a majority yet")

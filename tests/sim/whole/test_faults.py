@@ -8,9 +8,9 @@ import pytest
 from flotilla.codec.two_copies import SECTOR_BYTES, find_text
 from flotilla.runtime.data_dir_identity import COPIED_FILES
 from flotilla.sim.devices.world import SECOND
-from flotilla.sim.whole.faults.faults import FAULTS, WholeFaults
-from flotilla.sim.whole.plan import WholePlan
-from flotilla.sim.whole.run import simulate_whole
+from flotilla.sim.whole.faults.faults import DRAWN_FAULTS, FAULTS, WholeFaults
+from flotilla.sim.whole.plan import WholePlan, draw_whole_plan
+from flotilla.sim.whole.run import DRAWN, WORKLOADS, simulate_whole
 from flotilla.sim.whole.simulation import Simulation
 from flotilla.sim.whole.swarm import WholeOrder
 from flotilla.sim.whole.workloads.log import LogWorkload
@@ -47,6 +47,33 @@ def test_a_majority_goes_on_while_the_rest_stays_broken() -> None:
     result = simulate_whole(_plan(3, "kill", "pause", core_only=True))
     assert result.is_good, result.failure
     assert result.sometimes["healed a core only"] == 1
+
+
+def test_a_paused_client_goes_on_at_the_end_of_its_pause_or_of_all_faults() -> None:
+    simulation = Simulation(_plan(4, "pause-client"))
+    worker = simulation.client("worker", asyncio.Event().wait)
+    faults = WholeFaults(simulation)
+    for action in (lambda: simulation.world.run_until(simulation.world.now_us + 20 * SECOND), faults.heal):
+        faults.actions["pause-client"]()
+        assert worker.is_paused
+        action()
+        assert worker.is_running
+    assert simulation.sometimes.counts["client paused"] == 2
+    simulation.close()
+
+
+def test_later_faults_and_workloads_change_nothing_else_of_a_plan() -> None:
+    plans = [WholeOrder().plan(seed) for seed in range(200)]
+    assert {name for plan in plans for name in plan.faults} == set(FAULTS)
+    assert {name for plan in plans for name in plan.workloads} == set(WORKLOADS)
+    for plan in plans:
+        without = draw_whole_plan(plan.seed, known_faults=DRAWN_FAULTS, known_workloads=DRAWN)
+        assert tuple(name for name in plan.faults if name in DRAWN_FAULTS) == without.faults
+        assert (plan.nodes, plan.is_mixed, plan.heals_core_only) == (
+            without.nodes,
+            without.is_mixed,
+            without.heals_core_only,
+        )
 
 
 def test_one_clock_jumps_forward_and_back_in_every_seed_with_drawn_faults() -> None:

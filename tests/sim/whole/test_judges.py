@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flotilla.sim.checkers.violation import Violation
-from flotilla.sim.devices.world import World
+from flotilla.sim.devices.world import SECOND, World
 from flotilla.sim.whole.history import NOT_DONE, UNKNOWN, Call, History
 from flotilla.sim.whole.judges import judge_answers, judge_time_limits
 from flotilla.sim.whole.workloads.admin_judge import judge_admin
@@ -63,6 +63,18 @@ def test_no_call_outlives_its_time_limit(took_ms: int, is_good: bool) -> None:
     book = Book()
     call = book.history.begin("p", "produce", 8_000)
     book.world.now_us += took_ms * 1_000
+    book.history.done(call)
+    with nullcontext() if is_good else pytest.raises(Violation, match="outlives"):
+        judge_time_limits(book.history, book.world.now_us)
+
+
+@pytest.mark.parametrize(("paused", "is_good"), [("p", True), ("q", False)])
+def test_the_time_in_which_a_client_is_paused_does_not_count(paused: str, is_good: bool) -> None:
+    book = Book()
+    call = book.history.begin("p.2", "produce", 8_000)
+    book.world.now_us += 5 * SECOND
+    book.history.frozen(paused, 15 * SECOND)
+    book.world.now_us += 18 * SECOND
     book.history.done(call)
     with nullcontext() if is_good else pytest.raises(Violation, match="outlives"):
         judge_time_limits(book.history, book.world.now_us)

@@ -45,6 +45,8 @@ class History:
     def __init__(self, world: World) -> None:
         self._world = world
         self.calls: list[Call] = []
+        #: When hosts of clients were paused, by name: (from, until).
+        self._pauses: dict[str, list[tuple[int, int]]] = {}
 
     def begin(self, client: str, operation: str, timeout_ms: int = 0, **arguments: Any) -> Call:
         call = Call(client, operation, arguments, self._world.now_us, timeout_ms=timeout_ms)
@@ -78,6 +80,17 @@ class History:
         for call in self.calls:
             if call.client == client and call.outcome == OPEN:
                 call.ended_us, call.outcome, call.error = self._world.now_us, UNKNOWN, KILLED
+
+    def frozen(self, host: str, length_us: int) -> None:
+        """The process on a host of clients is paused from now on."""
+        now_us = self._world.now_us
+        self._pauses.setdefault(host, []).append((now_us, now_us + length_us))
+
+    def frozen_us(self, call: Call, until_us: int) -> int:
+        """How much of a call's time its client was paused."""
+        # A client is named as its host, or as a life of it.
+        pauses = self._pauses.get(call.client.partition(".")[0], ())
+        return sum(max(min(until_us, end_us) - max(call.began_us, begin_us), 0) for begin_us, end_us in pauses)
 
     def of(self, operation: str) -> list[Call]:
         return [call for call in self.calls if call.operation == operation]

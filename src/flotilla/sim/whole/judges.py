@@ -14,13 +14,13 @@ _FAULTY: Final = ("DeadlineError", "OutcomeUnknownError", "ConnectionClosedError
 
 
 def judge_time_limits(history: History, now_us: int) -> None:
-    """No call outlives its time limit."""
+    """No call outlives its time limit. The time in which its client is paused does not count."""
     for call in history.calls:
         if not call.timeout_ms:
             continue
         limit_us = call.timeout_ms * MS
         ended_us = now_us if call.outcome == OPEN else call.ended_us
-        took_us = ended_us - call.began_us
+        took_us = ended_us - call.began_us - history.frozen_us(call, ended_us)
         if took_us > limit_us + limit_us // _DRIFT_PART + _GRACE_US:
             text = f"{took_us / SECOND:.1f} s of {call.timeout_ms} ms: {call}"
             raise Violation("no call outlives its time limit", text)

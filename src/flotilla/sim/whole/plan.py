@@ -12,6 +12,9 @@ NODES: Final = (3, 3, 3, 4, 5)
 DURATION_S: Final = 60
 #: Kinds of clients in one run.
 WORKLOADS_MAX: Final = 3
+#: The share of faults that a seed has, and of seeds that have one of the later workloads.
+_FAULT_SHARE: Final = 0.4
+_LATER_SHARE: Final = 0.25
 #: In a list of faults, the mark of a plan in which the clock jumps, as it does where faults are drawn.
 PLANNED_JUMPS: Final = "planned-jumps"
 #: Between two faults, on average.
@@ -49,23 +52,32 @@ def draw_whole_plan(
     *,
     known_faults: tuple[str, ...],
     known_workloads: tuple[str, ...],
+    later_faults: tuple[str, ...] = (),
+    later_workloads: tuple[str, ...] = (),
     duration_s: int = DURATION_S,
     faults: tuple[str, ...] | None = None,
     workloads: tuple[str, ...] | None = None,
     nodes: int | None = None,
 ) -> WholePlan:
-    """Each argument that is given takes the place of a drawn one."""
+    """Each argument that is given takes the place of a drawn one.
+
+    What is called later is drawn from a stream of its own, and changes nothing else of the plan.
+    """
     random = Random(f"whole plan {seed}")
     drawn_nodes = random.choice(NODES)
-    drawn_faults = tuple(name for name in known_faults if random.random() < 0.4)
+    drawn_faults = tuple(name for name in known_faults if random.random() < _FAULT_SHARE)
     count = random.randint(1, min(len(known_workloads), WORKLOADS_MAX))
-    drawn_workloads = tuple(sorted(random.sample(known_workloads, count)))
+    drawn_workloads = sorted(random.sample(known_workloads, count))
+    later = Random(f"whole plan {seed}, later")
+    drawn_faults += tuple(name for name in later_faults if later.random() < _FAULT_SHARE)
+    if later_workloads and later.random() < _LATER_SHARE:
+        drawn_workloads[-1] = later.choice(later_workloads)
     return WholePlan(
         seed=seed,
         nodes=drawn_nodes if nodes is None else nodes,
         duration_us=duration_s * SECOND,
         faults=drawn_faults if faults is None else tuple(name for name in faults if name != PLANNED_JUMPS),
-        workloads=drawn_workloads if workloads is None else workloads,
+        workloads=tuple(drawn_workloads) if workloads is None else workloads,
         settings=_draw_settings(seed),
         is_mixed=random.random() < 0.2,
         heals_core_only=random.random() < 0.2,

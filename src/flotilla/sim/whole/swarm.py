@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from flotilla.sim.swarm import Totals, add_up, results
-from flotilla.sim.whole.faults.faults import DRAWN_FAULTS
+from flotilla.sim.whole.faults.faults import DRAWN_FAULTS, LATER_FAULTS
 from flotilla.sim.whole.mutants.mutant import MUTANT_FAULT_INTERVAL_US
 from flotilla.sim.whole.mutants.table import WHOLE_MUTANTS, applied_whole
 from flotilla.sim.whole.plan import DURATION_S, WholePlan, draw_whole_plan
-from flotilla.sim.whole.run import DRAWN, WholeResult, simulate_whole
+from flotilla.sim.whole.run import DRAWN, LATER, WholeResult, simulate_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class WholeOrder:
             seed,
             known_faults=DRAWN_FAULTS,
             known_workloads=DRAWN,
+            later_faults=LATER_FAULTS,
+            later_workloads=LATER,
             duration_s=self.duration_s,
             faults=self.faults,
             workloads=self.workloads or None,

@@ -11,6 +11,7 @@ from typing import Final
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.whole.cluster import Broker
 from flotilla.sim.whole.faults.brokers import BrokerFaults
+from flotilla.sim.whole.faults.clients import ClientFaults
 from flotilla.sim.whole.faults.disks import DiskFaults
 from flotilla.sim.whole.faults.network import NetworkFaults
 from flotilla.sim.whole.faults.operator import Operator
@@ -56,10 +57,11 @@ FAULTS: Final[dict[str, int]] = {
     "remove": 1,
     "wipe": 1,
     "replace": 1,
+    "pause-client": 3,
 }
-#: These strike only when they are named: too few seeds have run with them.
-NAMED_ONLY: Final = ("names", "windows")
-DRAWN_FAULTS: Final = tuple(name for name in FAULTS if name not in NAMED_ONLY)
+#: They came later, and are drawn from a stream of their own: all else in a seed stays as it was.
+LATER_FAULTS: Final = ("names", "windows", "pause-client")
+DRAWN_FAULTS: Final = tuple(name for name in FAULTS if name not in LATER_FAULTS)
 
 
 class WholeFaults:
@@ -73,6 +75,7 @@ class WholeFaults:
         self._disks = DiskFaults(trouble)
         self._network = NetworkFaults(trouble, self._brokers.start_later)
         self._operator = Operator(trouble)
+        self._clients = ClientFaults(trouble)
         self.actions = self._all_actions()
         assert set(self.actions) == set(FAULTS)
         self._kinds = [name for name in simulation.plan.faults if name in FAULTS]
@@ -116,6 +119,7 @@ class WholeFaults:
             "remove": operator.remove,
             "wipe": operator.wipe,
             "replace": operator.replace,
+            "pause-client": self._clients.pause,
         }
 
     def start(self) -> None:
@@ -151,6 +155,7 @@ class WholeFaults:
         rest = self._choose_rest() if self._simulation.plan.heals_core_only else []
         core = [broker for broker in self.trouble.cluster.brokers.values() if broker not in rest]
         self._network.heal()
+        self._clients.heal()
         self._disks.heal(core)
         self._operator.finish()
         self._brokers.heal(core)
