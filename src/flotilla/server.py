@@ -358,7 +358,7 @@ class Server:
         return StoredBytes(lambda: gate.guard.quotas, self.catalog, self._consensus, self._outside, self._elsewhere)
 
     def _told_time_ms(self) -> int:
-        """Cluster time, for callers whose delays it begins. UnavailableError while this node does not know it."""
+        """Cluster time, for callers whose delays it begins. Raises UnavailableError while the node does not know it."""
         now_ms = self._outside.now_ms()
         if not self._outside.clock.is_set:
             raise UnavailableError("the node has just started, and has not heard the clocks of a majority yet")
@@ -380,8 +380,16 @@ class Server:
         offered = self._guarded or self.gateway
         self._callers = [] if self._gate is None else [Callers(self._gate, "grpc"), Callers(self._gate, "http")]
         grpc_callers, http_callers = self._callers or (None, None)
-        output = self._tcp.budgets.output
-        self._grpc = GrpcServer(offered, self.status.is_member, self.descriptors.grpc, self.tls, grpc_callers, output)
+        budgets = self._tcp.budgets
+        self._grpc = GrpcServer(
+            offered,
+            self.status.is_member,
+            self.descriptors.grpc,
+            self.tls,
+            grpc_callers,
+            budgets.output,
+            budgets.large_answers,
+        )
         hosts = _host_names(settings)
         self._http = HttpServer(
             self.status,
@@ -391,7 +399,7 @@ class Server:
             hosts=hosts,
             tls=self.tls,
             callers=http_callers,
-            budgets=self._tcp.budgets,
+            budgets=budgets,
         )
         endpoints = (self._tcp.clients, self._http.clients, self._grpc.calls.clients)
         self.broker.connected_clients = ConnectedClients(settings.node_id, *endpoints).read

@@ -1,5 +1,6 @@
 """The attacks, each as a function of a node's ports and a time."""
 
+import json
 import os
 import re
 import resource
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
+from itertools import count
 from multiprocessing.synchronize import Event
 from typing import Final, NamedTuple
 
@@ -296,6 +298,63 @@ def readings(ports: Ports, seconds: float) -> None:
             each.result()
 
 
+def pollings(ports: Ports, seconds: float) -> None:
+    """Consumers of batches that are small on disk: by polls, by polls with a filter, and by subscriptions."""
+    until = time.monotonic() + seconds
+    with Client(f"{LOOPBACK}:{ports.tcp}") as client:
+        client.create_topic("packed", retention_bytes=10 * MIB, if_not_exists=True)
+    for _ in range(_READ_COUNT):
+        connection = HTTPConnection(LOOPBACK, ports.http, timeout=60)
+        connection.request("POST", "/v1/topics/packed/partitions/0/batches", _bomb(ZSTD), _BATCH_TYPE)
+        connection.getresponse().read()
+        connection.close()
+    numbers = count(time.monotonic_ns())
+    poll_bytes = 16 * MIB
+
+    def group() -> str:
+        """A new one, which has had nothing yet."""
+        return f"g{next(numbers)}"
+
+    def poll_http(more: dict[str, object]) -> None:
+        while time.monotonic() < until:
+            body = {"member": "m", "max_messages": 1_000, "max_bytes": poll_bytes, "wait_ms": 1_000, **more}
+            connection = HTTPConnection(LOOPBACK, ports.http, timeout=60)
+            path = f"/v1/topics/packed/groups/{group()}/poll"
+            connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+            connection.getresponse().read()
+            connection.close()
+
+    def poll_grpc() -> None:
+        with grpc.insecure_channel(f"{LOOPBACK}:{ports.grpc}", [("grpc.max_receive_message_length", -1)]) as channel:
+            poll = channel.unary_unary("/flotilla.v1.Flotilla/Poll")
+            while time.monotonic() < until:
+                request = pb.PollRequest(
+                    topic="packed", group=group(), member="m", max_messages=1_000, max_bytes=poll_bytes, wait_ms=1_000
+                )
+                poll.future(request.SerializeToString(), timeout=60).exception()
+
+    def subscribe() -> None:
+        options = [("grpc.max_receive_message_length", -1)]
+        while time.monotonic() < until:
+            opening = pb.SubscribeRequest.Open(topic="packed", group=group(), member="m", credit=1_000)
+            requests = iter([pb.SubscribeRequest(open=opening).SerializeToString()])
+            with grpc.insecure_channel(f"{LOOPBACK}:{ports.grpc}", options) as channel:
+                stream = channel.stream_stream("/flotilla.v1.Flotilla/Subscribe")(requests)
+                try:
+                    next(stream)
+                except grpc.RpcError:
+                    # It had too much to say, or too many others were served.
+                    pass
+                stream.cancel()
+
+    filtered = {"headers": [{"name": "n", "value": ""}]}
+    attacks: list[Callable[[], None]] = [poll_grpc, subscribe, lambda: poll_http({}), lambda: poll_http(filtered)]
+    attacks.append(lambda: poll_http({"ordered_by_key": True}))
+    with ThreadPoolExecutor(len(attacks)) as pool:
+        for each in [pool.submit(attack) for attack in attacks]:
+            each.result()
+
+
 def wide(ports: Ports, seconds: float) -> None:
     """Topics with as many partitions as one may have, one after the other."""
     until = time.monotonic() + seconds
@@ -325,6 +384,7 @@ ATTACKS: Final[dict[str, Attack]] = {
     "zstd bombs": bombs(ZSTD),
     "lz4 bombs": bombs(LZ4),
     "reading bombs": readings,
+    "polling bombs": pollings,
     "wide topics": wide,
 }
 #: What they leave behind would count as quiet: they have one turn, and come last.

@@ -72,7 +72,7 @@ COMPRESSION_RATIO_MAX = 200
 #: What compressed batches open to: on the loop in one turn, and those that wait for the thread that opens others.
 OPENING_TURN_BYTES_MAX = 1 * MIB
 OPENING_BYTES_MAX = 64 * MIB
-#: What the batches of one answer open to that has their records, over HTTP and gRPC; at least one is opened.
+#: What the batches open to of one answer that has their records, over HTTP and gRPC, and of one poll; at least one.
 SHOWN_BYTES_MAX = 8 * MIB
 #: Priorities go from 0 to this; a higher one is delivered earlier.
 PRIORITY_MAX = 7

@@ -13,10 +13,10 @@ and a replica with an empty log in place of an earlier one could vote against wh
 from dataclasses import replace
 from functools import partial
 
+from flotilla.broker.batch_opener import BatchOpener
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.containment import ContainedElsewhere, ContainedOutside, Containment
 from flotilla.broker.partition.host import PartitionHost, WatchedMachine
-from flotilla.broker.partition.opening import BatchOpener
 from flotilla.broker.partition.transactions import Decisions
 from flotilla.broker.ports import Consensus, Outside
 from flotilla.broker.queue.groups import QueuePorts
@@ -61,8 +61,6 @@ class Hosting:
         self._options = options
         self._queues = queues
         self._opener = BatchOpener(outside)
-        #: Of fetches with a filter, so that they do not hold up producers.
-        self._fetch_opener = BatchOpener(outside)
         #: Records stored for producers, by topic.
         self.produced: dict[str, int] = {}
         self._decisions = Decisions(catalog.transactions, catalog.forward, self.produced)
@@ -183,7 +181,6 @@ class Hosting:
             self._decisions,
             self._is_informed,
             self._opener,
-            self._fetch_opener,
         )
         if place.wanted[0] == self._node and replica.raft.leader == NO_NODE:
             self._campaign(group, CAMPAIGNS_MAX)

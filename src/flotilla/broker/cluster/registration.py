@@ -12,6 +12,7 @@ from collections.abc import Callable
 from random import Random
 
 from flotilla.broker.addresses import is_address
+from flotilla.broker.batch_opener import BatchOpener
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.cluster.balance import LeaderBalance
 from flotilla.broker.cluster.controller import ClusterMembers
@@ -22,9 +23,9 @@ from flotilla.broker.cluster.hosting import Hosting
 from flotilla.broker.cluster.move_plans import MovePlans
 from flotilla.broker.cluster.moves import ReplicaMoves
 from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
-from flotilla.broker.queue.delivery import BatchCache
 from flotilla.broker.queue.groups import QueuePorts
 from flotilla.broker.queue.polls import QueuePolls
+from flotilla.broker.queue.stored_batches import BatchCache
 from flotilla.broker.schedules.requests import Schedules
 from flotilla.broker.schedules.runs import ScheduleRuns
 from flotilla.broker.stream.coordinator import StreamCoordinator
@@ -88,6 +89,7 @@ class Membership:
             random,
             elsewhere,
             BatchCache(),
+            BatchOpener(outside),
             self.election_timeouts.grace_ms,
             self.queue_polls.began,
             self.queue_polls.ended,

@@ -8,12 +8,12 @@ leaders and followers alike.
 
 from collections.abc import Callable
 
+from flotilla.broker.batch_opener import BatchOpener
 from flotilla.broker.log_loads import LogLoads
 from flotilla.broker.log_reads import read_batches
 from flotilla.broker.partition.filtered_fetches import FilteredFetches
 from flotilla.broker.partition.follower_reads import FollowerReads
 from flotilla.broker.partition.long_polls import LongPolls
-from flotilla.broker.partition.opening import BatchOpener
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
 from flotilla.codec.batch.header import parse_header
 from flotilla.partition.queries import DescribePartition

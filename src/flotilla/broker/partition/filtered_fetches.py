@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from flotilla.broker.batch_opener import BatchOpener
 from flotilla.broker.log_loads import LogLoads
 from flotilla.broker.partition.long_polls import WAIT_MS_MAX, LongPolls
-from flotilla.broker.partition.opening import BatchOpener
 from flotilla.broker.ports import Cancel, Done, Outside
 from flotilla.codec.batch.columns import leading, opened_bytes
 from flotilla.codec.batch.cut import cut_columns

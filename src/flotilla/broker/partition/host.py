@@ -10,11 +10,12 @@ answered.
 
 from collections.abc import Callable
 
+from flotilla.broker.batch_opener import BatchOpener
 from flotilla.broker.clock_warnings import BEHIND_MS_MIN
 from flotilla.broker.log_reads import find_time
 from flotilla.broker.log_upkeep import LogUpkeep
 from flotilla.broker.partition.fetch import Fetches
-from flotilla.broker.partition.opening import BatchArrivals, BatchOpener
+from flotilla.broker.partition.opening import BatchArrivals
 from flotilla.broker.partition.pending_batch import PendingBatch
 from flotilla.broker.partition.transactions import Decisions, PartitionTransactions
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
@@ -117,11 +118,8 @@ class PartitionHost:
         decisions: Decisions,
         is_informed: Callable[[], bool],
         opener: BatchOpener,
-        fetch_opener: BatchOpener,
     ) -> None:
-        """`is_informed`: this node has applied the current metadata. The openers are of batches that come, and of those
-        that fetches look into.
-        """
+        """`is_informed`: this node has applied the current metadata. `opener` is of batches that come."""
         self.number = number
         self.replica = replica
         self.machine = machine
@@ -140,7 +138,7 @@ class PartitionHost:
         self._decisions = decisions
         self._retention = Retention(replica, machine, consensus, is_informed)
         self._explain = explain
-        self._fetches = Fetches(replica, machine, consensus, outside, self._check_readable, explain, fetch_opener)
+        self._fetches = Fetches(replica, machine, consensus, outside, self._check_readable, explain, queues.opener)
         self._is_upkeep_in_flight = False
         self._arrivals = BatchArrivals(opener, outside)
         self._set(topic)

@@ -13,18 +13,20 @@ from functools import partial
 from random import Random
 from typing import NamedTuple, Protocol
 
+from flotilla.broker.batch_opener import BatchOpener
 from flotilla.broker.log_loads import LogLoads
 from flotilla.broker.log_reads import find_time
 from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
 from flotilla.broker.queue.admissions import Admissions, Admitted
 from flotilla.broker.queue.dead_letters import DeadLetters
-from flotilla.broker.queue.delivery import BatchCache, QueueReader, ReadResult
+from flotilla.broker.queue.delivery import NotOpenedError, QueueReader
 from flotilla.broker.queue.elder_partitions import ElderPartitions
 from flotilla.broker.queue.first_settings import check_order, is_unset
 from flotilla.broker.queue.rate_limit import TOKEN_PARTITION, TokenShares
 from flotilla.broker.queue.result_reads import ResultReads
 from flotilla.broker.queue.settlement_log import SettlementLog
-from flotilla.broker.queue.takers import Room, Taker
+from flotilla.broker.queue.stored_batches import BatchCache
+from flotilla.broker.queue.takers import ReadResult, Room, Taker
 from flotilla.broker.queue.unused_groups import UnusedGroups
 from flotilla.broker.queue.waiting_room import WaitingRoom
 from flotilla.broker.retention_holds import HeldBack, Holds, holds_of
@@ -86,6 +88,8 @@ class QueuePorts(NamedTuple):
     random: Random
     elsewhere: Elsewhere
     cache: BatchCache
+    #: Of batches that are read, here and by fetches with a filter.
+    opener: BatchOpener
     #: After a change of leaders, members have this long to present their leases before earlier messages are delivered.
     grace_ms: Callable[[], int]
     #: Called when a partition begins to serve its queue groups here, and when it ends.
@@ -110,7 +114,7 @@ class PartitionQueue:
         self.machine = machine
         self.replica = replica
         self.now_ms = ports.outside.now_ms
-        self.reader = QueueReader(topic.topic_id, number, replica, ports.cache)
+        self.reader = QueueReader(topic.topic_id, number, replica, ports.cache, ports.opener, ports.outside)
         self.loads = LogLoads(ports.consensus, ports.outside)
         self.leader = QueueLeader(
             machine, term, self.now_ms(), ports.random, ports.grace_ms(), self._own_rules, replica.term_start()
@@ -308,10 +312,13 @@ class PartitionQueue:
     def take(self, taker: Taker, room: Room) -> list[Delivery]:
         """Leases ready messages. Raises CorruptionError; then nothing is leased.
 
-        Raises NotLoadedError too; then the waiters of the group are woken when the messages were loaded.
+        Raises NotLoadedError too; then the waiters of the group are woken when the messages were loaded or opened.
         """
         try:
             return self._take(taker, room)
+        except NotOpenedError as missing:
+            self.reader.openings.begin(missing.batch, taker.group, lambda: self.wake_soon(taker.group))
+            raise
         except NotLoadedError:
             self.when_loaded(lambda _: self.wake_soon(taker.group))
             raise
@@ -427,7 +434,7 @@ class PartitionQueue:
 
     def _read(self, group: str, leases: list[LeasedMessages], room: Room, now_ms: int) -> ReadResult:
         try:
-            read = self.reader.deliver(leases, room.bytes, now_ms, is_first=room.is_empty)
+            read = self.reader.deliver(leases, room, now_ms)
         except FlotillaError:
             self._unspend(group, leases)
             self.leader.release_unsent(group, leases, now_ms)

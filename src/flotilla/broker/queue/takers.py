@@ -1,11 +1,15 @@
-"""A consumer that takes messages, and the room for them in one answer."""
+"""A consumer that takes messages, the room for them in one answer, and what was read."""
 
-from typing import NamedTuple
+from copy import copy
+from typing import NamedTuple, Self
 
-from flotilla.broker.queue.delivery import ReadResult
+from flotilla.codec.batch.columns import size_when_open
+from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.partition.leader.holders import UNNAMED
 from flotilla.types.filters import NO_FILTER, MessageFilter
-from flotilla.types.operations.queue import FROM_EARLIEST, Start
+from flotilla.types.ids import Offset
+from flotilla.types.limits import SHOWN_BYTES_MAX
+from flotilla.types.operations.queue import FROM_EARLIEST, Delivery, Start
 
 
 class Taker(NamedTuple):
@@ -36,21 +40,42 @@ class Taker(NamedTuple):
         return self.member if self.presents else UNNAMED
 
 
+class ReadResult(NamedTuple):
+    """What was read for the leases of one poll."""
+
+    deliveries: list[Delivery]
+    #: Not read because they do not fit, or must be loaded from disk or opened first: to be released.
+    left: list[LeasedMessages]
+    #: Past their time to live.
+    expired: list[LeasedMessages]
+    #: Runs of delivered records with a max_deliveries of their own: (first, end, max_deliveries).
+    limited: list[tuple[Offset, Offset, int]]
+
+
 class Room:
     """The room left in one poll, over all its partitions. The first message fits, whatever its size."""
 
-    __slots__ = ("bytes", "is_empty", "is_full", "messages")
+    __slots__ = ("bytes", "is_empty", "is_full", "messages", "opened_bytes")
 
     def __init__(self, messages: int, bytes_max: int) -> None:
         self.messages = messages
         self.bytes = bytes_max
+        #: What its batches may open to.
+        self.opened_bytes = SHOWN_BYTES_MAX
         self.is_empty = True
         #: Some messages did not fit, or there is no room left.
         self.is_full = False
 
+    def copy(self) -> Self:
+        return copy(self)
+
+    def add(self, delivery: Delivery) -> None:
+        self.messages -= delivery.count
+        self.bytes -= len(delivery.batch)
+        self.opened_bytes -= size_when_open(delivery.batch)
+        self.is_empty = False
+
     def fill(self, read: ReadResult) -> None:
         for delivery in read.deliveries:
-            self.messages -= delivery.count
-            self.bytes -= len(delivery.batch)
-            self.is_empty = False
-        self.is_full = bool(read.left) or self.messages <= 0 or self.bytes <= 0
+            self.add(delivery)
+        self.is_full = bool(read.left) or min(self.messages, self.bytes, self.opened_bytes) <= 0

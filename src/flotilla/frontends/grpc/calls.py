@@ -39,9 +39,9 @@ LEASE_COUNT_MAX = 10_000
 
 
 class Calls:
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, large: LargeAnswers) -> None:
         self._gateway = gateway
-        self._large = LargeAnswers()
+        self._large = large
 
     def handlers(self) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
         """Every unary call of the contract, by name."""

@@ -27,6 +27,7 @@ from flotilla.frontends.grpc.reception import ReceptionInterceptor
 from flotilla.frontends.grpc.subscribe import SubscribeStream
 from flotilla.frontends.grpc.tls import listen, principal_of
 from flotilla.frontends.grpc.unread_answers import UnreadAnswers
+from flotilla.frontends.large_answers import LargeAnswers
 from flotilla.frontends.tcp.budget import OutputBudget
 from flotilla.gateway.gateway import Gateway
 from flotilla.security.endpoint_tls import EndpointTls
@@ -70,12 +71,13 @@ class GrpcServer:
         tls: EndpointTls | None = None,
         callers: Callers | ForwardedCallers | None = None,
         output: OutputBudget | None = None,
+        large: LargeAnswers | None = None,
     ) -> None:
         """The library closes connections beyond `connections_max` as it accepts them.
 
         `is_member` says whether the node is part of a cluster; None: this is a proxy. With `tls` connections are
         encrypted. `callers` asks clients who they are; then `gateway` is a guarded one. `output` bounds the unread
-        answers of all endpoints together; None: of this one.
+        answers of all endpoints together; None: of this one. `large` makes the large ones, likewise.
 
         Health is NOT_SERVING until then, and SERVING until the endpoint closes: other nodes may answer what this node
         cannot.
@@ -92,6 +94,7 @@ class GrpcServer:
         self.admission = Admission()
         self.places = ReadingPlaces()
         self._answers = UnreadAnswers(output)
+        self._large = large or LargeAnswers()
         self.calls = OpenCalls()
 
     async def start(self, host: str, port: int, encrypted: Address | None = None) -> int:
@@ -158,7 +161,7 @@ class GrpcServer:
             self._server = None
 
     def _handlers(self) -> dict[str, Any]:
-        calls = Calls(self._gateway)
+        calls = Calls(self._gateway, self._large)
 
         async def produce_stream(requests: Any, context: Context) -> None:
             await metadata_index.reach(self._gateway, context)
@@ -166,7 +169,7 @@ class GrpcServer:
 
         async def subscribe(requests: Any, context: Context) -> None:
             await metadata_index.reach(self._gateway, context)
-            await SubscribeStream(self._gateway, calls, self._answers).handle(requests, context)
+            await SubscribeStream(self._gateway, calls, self._answers, self._large).handle(requests, context)
 
         streams = {"ProduceStream": produce_stream, "Subscribe": subscribe}
         # They encode their replies themselves.

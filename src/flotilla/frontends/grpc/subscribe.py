@@ -9,9 +9,10 @@ until it gets a message: a node serves more consumers than it can read from at a
 """
 
 import asyncio
-from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
+from flotilla.codec.batch.columns import size_when_open
 from flotilla.codec.grpc import calls as api
 from flotilla.codec.grpc.queue import read_subscribe, write_pushed, write_refused
 from flotilla.codec.grpc.values import AddSubscriptionCredit, ExtendLeases, OpenSubscription, SettleLeases
@@ -19,15 +20,15 @@ from flotilla.frontends.grpc.calls import Calls, count_of
 from flotilla.frontends.grpc.errors import Context, fail, time_left_ms
 from flotilla.frontends.grpc.stream_requests import StreamRequests
 from flotilla.frontends.grpc.unread_answers import UnreadAnswers
+from flotilla.frontends.large_answers import LargeAnswers, parts_of
 from flotilla.gateway.gateway import TIMEOUT_MS_DEFAULT, Gateway
 from flotilla.gateway.subscription import GatewaySubscription
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.limits import MIB
-from flotilla.types.operations.queue import Delivery, Pushed
 
 #: Replies that wait for the client to read.
 _OUTPUT_COUNT_MAX: Final = 4
-#: Size of a reply: gRPC clients accept 4 MiB by default. A single delivery is never split.
+#: Size of a reply: gRPC clients accept 4 MiB by default.
 _REPLY_BYTES_MAX: Final = 2 * MIB
 #: Commands of the client in flight; then reading stops.
 _SETTLING_COUNT_MAX: Final = 256
@@ -38,8 +39,9 @@ _decode, _encode = api.decoder("Subscribe"), api.encoder("Subscribe")
 class SubscribeStream:
     """One stream."""
 
-    def __init__(self, gateway: Gateway, calls: Calls, answers: UnreadAnswers) -> None:
+    def __init__(self, gateway: Gateway, calls: Calls, answers: UnreadAnswers, large: LargeAnswers) -> None:
         self._gateway = gateway
+        self._large = large
         self._answers = answers
         self._calls = calls
         #: Replies to write; an error ends the stream.
@@ -90,8 +92,10 @@ class SubscribeStream:
             async for pushed in subscription:
                 self._unsettled_count += sum([delivery.count for delivery in pushed.deliveries])
                 self._has_pushed.set()
-                for part in _parts(pushed):
-                    await self._output.put(write_pushed(part, pushed.visibility_ms, has_batches=has_batches))
+                for part in parts_of(pushed.deliveries, _REPLY_BYTES_MAX, len if has_batches else size_when_open):
+                    opened = [] if has_batches else [delivery.batch for delivery in part]
+                    write = partial(write_pushed, part, pushed.visibility_ms, has_batches=has_batches)
+                    await self._output.put(await self._large.make(opened, write))
         except FlotillaError as error:
             await self._output.put(error)
 
@@ -152,16 +156,3 @@ class SubscribeStream:
                 await self._output.put(write_refused(expired, is_by_token=command.is_by_token))
         except FlotillaError as error:
             await self._output.put(error)
-
-
-def _parts(pushed: Pushed) -> Iterator[list[Delivery]]:
-    """The deliveries, split into replies of bounded size."""
-    part: list[Delivery] = []
-    size_bytes = 0
-    for delivery in pushed.deliveries:
-        if part and size_bytes + len(delivery.batch) > _REPLY_BYTES_MAX:
-            yield part
-            part, size_bytes = [], 0
-        part.append(delivery)
-        size_bytes += len(delivery.batch)
-    yield part

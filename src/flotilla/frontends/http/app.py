@@ -49,6 +49,7 @@ from flotilla.frontends.http.log_in_pages import no_session
 from flotilla.frontends.http.metadata_index import MetadataIndexHeader
 from flotilla.frontends.http.metering_layer import MeteringLayer
 from flotilla.frontends.http.pages import file_page
+from flotilla.frontends.large_answers import LargeAnswers
 from flotilla.frontends.tcp.budget import Budgets
 from flotilla.gateway.gateway import Gateway
 from flotilla.gateway.guarded import GuardedGateway
@@ -74,7 +75,7 @@ def make_app(
     elif gateway is not None:
         rows += _proxy_pages(ProxyStatus(gateway), meter)
     if gateway is not None:
-        table = operations(gateway)
+        table = operations(gateway, None if budgets is None else budgets.large_answers)
         rows += [*table, *_description_pages(table), *console_pages()]
     router = Router(rows)
     app: App = router if gateway is None else MetadataIndexHeader(router, gateway)
@@ -87,18 +88,19 @@ def make_app(
     return Guard(SiteGuard(app, hosts), budgets=budgets)
 
 
-def operations(gateway: Gateway) -> list[Operation]:
-    """The table: one row for each operation on the cluster."""
+def operations(gateway: Gateway, large: LargeAnswers | None = None) -> list[Operation]:
+    """The table: one row for each operation on the cluster. `large` makes large answers; None: of its own."""
     unsettled = Unsettled()
+    large = large or LargeAnswers()
     return [
-        *TaskApi(gateway).operations(),
+        *TaskApi(gateway, large).operations(),
         *TopicApi(gateway).operations(),
         *PartitionApi(gateway).operations(),
         *SettingsApi(gateway).operations(),
-        *RecordApi(gateway).operations(),
-        *MessageApi(gateway, unsettled).operations(),
+        *RecordApi(gateway, large).operations(),
+        *MessageApi(gateway, unsettled, large).operations(),
         *HeldMessageApi(gateway).operations(),
-        *EventApi(gateway, unsettled).operations(),
+        *EventApi(gateway, unsettled, large).operations(),
         *GroupApi(gateway).operations(),
         *WaitingApi(gateway).operations(),
         *DeadLetterApi(gateway).operations(),

@@ -8,6 +8,7 @@ refused instead, because its client can ask again.
 from collections.abc import Callable, Hashable
 
 from flotilla.codec.frames import DIRECT_BYTES_MIN
+from flotilla.frontends.large_answers import LargeAnswers
 from flotilla.types.limits import SERVER_OUTPUT_BYTES_MAX, SERVER_REQUEST_BYTES_MAX
 
 
@@ -79,7 +80,7 @@ class OutputBudget:
 class Budgets:
     """The budgets that all connections share. Small frames have their own: slow large ones do not hold them up."""
 
-    __slots__ = ("large", "output", "small")
+    __slots__ = ("large", "large_answers", "output", "small")
 
     def __init__(
         self,
@@ -91,6 +92,7 @@ class Budgets:
         self.small = ByteBudget(bytes_max)
         self.large = ByteBudget(bytes_max)
         self.output = output or OutputBudget(output_bytes_max)
+        self.large_answers = LargeAnswers()
 
     def of(self, length: int) -> ByteBudget:
         return self.small if length < DIRECT_BYTES_MIN else self.large

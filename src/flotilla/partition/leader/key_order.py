@@ -24,7 +24,7 @@ from flotilla.partition.offset_runs import Run, RunMap, RunSet
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import Offset
 
-#: The keys of the messages in [first, end), one for each; None where a message has none.
+#: The keys of the messages in [first, end), or of the first ones of them; None where a message has none.
 KeysOf: TypeAlias = Callable[[Offset, Offset], list[bytes | None]]
 
 #: Bounds the memory of one group. Beyond it, messages of busy keys stay ready, and are passed over.
@@ -75,16 +75,21 @@ class KeyOrder:
 
     def learn_unknown(self, taken: RunMap[int], keys_of: KeysOf) -> None:
         """Reads the keys of `unknown`, as far as the messages are still taken."""
-        for first, end in self.unknown:
+        for first, end in list(self.unknown):
             for low, high, _ in list(taken.within(first, end)):
-                self.learn(low, high, keys_of)
-        self.unknown.clear()
+                while low < high:
+                    # What was learned needs no second look, should the next ones not be readable yet.
+                    low = self.learn(low, high, keys_of)
+                    self.unknown.discard(first, low)
+            self.unknown.discard(first, end)
 
-    def learn(self, first: Offset, end: Offset, keys_of: KeysOf) -> None:
-        """These messages are taken: their keys are busy."""
-        for offset, key in enumerate(keys_of(first, end), first):
+    def learn(self, first: Offset, end: Offset, keys_of: KeysOf) -> Offset:
+        """These messages are taken: their keys are busy. Returns the end of what was learned."""
+        found = keys_of(first, end)
+        for offset, key in enumerate(found, first):
             if key is not None and key not in self._busy:
                 self._occupy(key, offset)
+        return first + len(found)
 
     def may_go(self, offset: Offset, key: bytes) -> bool:
         """Whether the key is free or busy with this very message, which then keeps it busy until it is settled."""
@@ -254,7 +259,7 @@ class _Looks:
         self.has_ended = False
         self.seen_end: Offset = 0
 
-    def through(self, source: ReadyMessages, admit: Callable[[Offset, Offset], list[Run]]) -> None:
+    def through(self, source: ReadyMessages, admit: Callable[[Offset, Offset], tuple[list[Run], Offset]]) -> None:
         while self._count and self.left_looks > 0:
             found = source.choose(min(self._count, self.left_looks), self._poll_number)
             if not found:
@@ -265,11 +270,13 @@ class _Looks:
             try:
                 while found:
                     first, end, priority = found[-1]
-                    admitted = admit(first, end)
+                    admitted, reached = admit(first, end)
                     self.chosen += [(low, high, priority) for low, high in admitted]
                     self._count -= sum([high - low for low, high in admitted])
-                    self.seen_end = max(self.seen_end, end)
+                    self.seen_end = max(self.seen_end, reached)
                     found.pop()
+                    if reached < end:
+                        found.append((reached, end, priority))
             except FlotillaError:
                 # The log cannot be read there now: the rest stays ready.
                 for first, end, _ in found:
@@ -288,10 +295,14 @@ def _admit(
     unplaced: list[tuple[Offset, bytes]],
     first: Offset,
     end: Offset,
-) -> list[Run]:
-    """The messages that may go. The others are blocked, or added to `unplaced` when too many are."""
+) -> tuple[list[Run], Offset]:
+    """The messages that may go, and the end of those that were looked at.
+
+    The others are blocked, or added to `unplaced` when too many are.
+    """
     admitted: list[Run] = []
-    for offset, key in enumerate(keys_of(first, end), first):
+    found = keys_of(first, end)
+    for offset, key in enumerate(found, first):
         if key is None or keys.may_go(offset, key):
             _append(admitted, offset)
         elif keys.is_full:
@@ -299,16 +310,17 @@ def _admit(
         else:
             keys.block(offset, key)
             taken.set(offset, offset + 1, BLOCKED)
-    return admitted
+    return admitted, first + len(found)
 
 
-def _admit_ahead(keys: KeyOrder, keys_of: KeysOf, first: Offset, end: Offset) -> list[Run]:
-    """The messages that may go. The others are passed over."""
+def _admit_ahead(keys: KeyOrder, keys_of: KeysOf, first: Offset, end: Offset) -> tuple[list[Run], Offset]:
+    """The messages that may go, and the end of those that were looked at. The others are passed over."""
     admitted: list[Run] = []
-    for offset, key in enumerate(keys_of(first, end), first):
+    found = keys_of(first, end)
+    for offset, key in enumerate(found, first):
         if key is None or keys.may_go_ahead(offset, key):
             _append(admitted, offset)
-    return admitted
+    return admitted, first + len(found)
 
 
 def _append(runs: list[Run], offset: Offset) -> None:

@@ -13,7 +13,8 @@ from flotilla.types.errors import FlotillaError
 from flotilla.types.filters import MessageFilter
 from flotilla.types.ids import Offset
 
-#: Whether the filter takes the messages [first, end), one by one in order. Raises CorruptionError.
+#: Whether the filter takes the messages [first, end), or the first ones of them, one by one in order.
+#: Raises CorruptionError.
 Matching: TypeAlias = Callable[[MessageFilter, Offset, Offset], list[bool]]
 
 #: Messages that one poll looks at beyond those that it asked for. A waiting poll goes on from there at once.
@@ -42,19 +43,22 @@ def choose_matching(
         if not found:
             break
         for place, (first, end, priority) in enumerate(found):
-            try:
-                matching = poll_filter.matching(wanted, first, end)
-            except FlotillaError:
-                for unread_first, unread_end, _ in found[place:]:
-                    branch.put(unread_first, unread_end, due_ms)
-                if not chosen:
-                    raise
-                return chosen
+            at = first
+            while at < end:
+                try:
+                    matching = poll_filter.matching(wanted, at, end)
+                except FlotillaError:
+                    for unread_first, unread_end, _ in ((at, end, priority), *found[place + 1 :]):
+                        branch.put(unread_first, unread_end, due_ms)
+                    if not chosen:
+                        raise
+                    return chosen
+                for offset, is_match in enumerate(matching, at):
+                    if is_match:
+                        _append(chosen, offset, priority)
+                        left -= 1
+                at += len(matching)
             looks -= end - first
-            for offset, is_match in enumerate(matching, first):
-                if is_match:
-                    _append(chosen, offset, priority)
-                    left -= 1
     return chosen
 
 

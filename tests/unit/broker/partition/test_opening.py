@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from flotilla.broker.partition.opening import BatchOpener
+from flotilla.broker.batch_opener import BatchOpener
 from flotilla.codec.batch.compression import LZ4, ZSTD
 from flotilla.codec.batch.records import encode_batch
 from flotilla.raft.roles import FOLLOWER

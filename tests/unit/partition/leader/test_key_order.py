@@ -8,7 +8,7 @@ from flotilla.partition.explain.waiting import blocked_keys
 from flotilla.partition.leader import key_order
 from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.partition.leader.key_order import KeyOrder
-from flotilla.types.errors import CorruptionError
+from flotilla.types.errors import CorruptionError, NotLoadedError
 from flotilla.types.limits import BATCH_RECORD_COUNT_MAX
 from flotilla.types.operations.queue import ACK, FAIL, RELEASE, LeaseRange
 from tests.unit.partition.leading import GROUP, Leading, offsets
@@ -165,6 +165,36 @@ def test_messages_that_cannot_be_read_now_stay_ready(broken: int, readable: int 
     else:
         assert offsets(here.leader.poll(GROUP, "m", 10, 0, here.now_ms, keys_of)) == [readable]
         assert offsets(here.poll_ordered()) == [broken]
+
+
+def test_keys_that_are_read_in_parts_are_read_once() -> None:
+    """Neither of new messages nor of those that were taken in another way."""
+    here = with_keys(b"a", b"b", b"c", b"d")
+    read: list[int] = []
+    refused: list[int] = []
+
+    def keys_of(first: int, end: int) -> list[bytes | None]:
+        if first % 2 == 0 and first and first not in refused:
+            refused.append(first)
+            raise NotLoadedError()
+        end = min(end, first - first % 2 + 2)
+        read.extend(range(first, end))
+        return here.keys_of(first, end)
+
+    def poll(count: int) -> list[int]:
+        return offsets(here.leader.poll(GROUP, "m", count, 0, here.now_ms, keys_of))
+
+    assert offsets(here.poll(4, visibility_ms=100)) == [0, 1, 2, 3]
+    here.append(2)
+    here.keys |= {4: b"a", 5: b"e"}
+    with pytest.raises(NotLoadedError):
+        poll(9)
+    assert read == [0, 1]
+    with pytest.raises(NotLoadedError):
+        poll(9)
+    assert read == [0, 1, 2, 3]
+    assert poll(9) == [5]
+    assert read == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_stuck_key_does_not_hide_messages_far_after_it() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.partition.leader.poll_filter import LOOK_AHEAD, PollFilter
 from flotilla.partition.leader.ready_messages import BRANCHES_MAX
-from flotilla.types.errors import CorruptionError
+from flotilla.types.errors import CorruptionError, NotLoadedError
 from flotilla.types.filters import MessageFilter
 from flotilla.types.operations.queue import FAIL, RELEASE
 from tests.unit.partition.leading import GROUP, Leading
@@ -23,6 +23,8 @@ class Typed:
     types: list[str] = field(default_factory=list)
     looks: int = 0
     is_broken: bool = False
+    #: The last offset of what can be read together; the rest is refused once.
+    border: int = -1
 
     def append(self, *types: str, priority: int = 0) -> None:
         for kind in types:
@@ -32,6 +34,11 @@ class Typed:
     def matching(self, wanted: MessageFilter, first: int, end: int) -> list[bool]:
         if self.is_broken:
             raise CorruptionError("cannot be read")
+        if first <= self.border < end - 1:
+            end = self.border + 1
+        elif first == self.border + 1 and first:
+            self.border = -1
+            raise NotLoadedError()
         self.looks += end - first
         return [kind in wanted.types for kind in self.types[first:end]]
 
@@ -173,3 +180,21 @@ def test_filters_share_everything_and_lose_nothing(data: st.DataObject) -> None:
         found = offsets(queue.poll(kind, count=1_000))
         assert sorted(found) == [at for at, of in enumerate(queue.types) if of == kind and at not in taken]
     assert queue.poll(count=1_000) == []
+
+
+def test_a_filter_that_can_look_at_a_part_goes_on_behind_it() -> None:
+    queue = Typed(border=1)
+    queue.append("a", "a", "a", "b", "a")
+    with pytest.raises(NotLoadedError):
+        queue.poll("b")
+    assert queue.looks == 2
+    assert offsets(queue.poll("b")) == [3]
+    assert queue.looks == 5, "the part was looked at once"
+
+
+def test_what_matches_in_a_part_is_leased_and_the_rest_stays_ready() -> None:
+    queue = Typed(border=1)
+    queue.append("a", "b", "b")
+    assert offsets(queue.poll("b")) == [1]
+    assert offsets(queue.poll("b")) == [2]
+    assert offsets(queue.poll()) == [0]

@@ -21,13 +21,13 @@ from flotilla.frontends.http.api.stream_credit import Unsettled
 from flotilla.frontends.http.framework.operation import TEXT, Call, Operation, Parameter, flag, integer, obj
 from flotilla.frontends.http.framework.parameters import GROUP, MEMBER, OF_PARTITION, OF_TOPIC, OFFSET, VISIBILITY
 from flotilla.frontends.http.framework.response import Response
-from flotilla.frontends.large_answers import LargeAnswers
+from flotilla.frontends.large_answers import LargeAnswers, parts_of
 from flotilla.gateway.gateway import Gateway
 from flotilla.gateway.subscription import GatewaySubscription
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.limits import MIB, SHOWN_BYTES_MAX
 from flotilla.types.operations import LATEST, Fetch, Fetched, ListOffsets
-from flotilla.types.operations.queue import Pushed, Subscribe
+from flotilla.types.operations.queue import Delivery, Pushed, Subscribe
 
 EVENT_TYPE: Final = "text/event-stream"
 #: Interval of comments: proxies keep the connection open, and a dead client is detected.
@@ -48,10 +48,10 @@ _FOLLOW_QUERY = (Parameter("offset", OFFSET), *FILTER_QUERY)
 
 
 class EventApi:
-    def __init__(self, gateway: Gateway, unsettled: Unsettled) -> None:
+    def __init__(self, gateway: Gateway, unsettled: Unsettled, large: LargeAnswers) -> None:
         self._gateway = gateway
         self._unsettled = unsettled
-        self._large = LargeAnswers()
+        self._large = large
 
     def operations(self) -> list[Operation]:
         return [
@@ -95,13 +95,15 @@ class EventApi:
                 if pushed is None:
                     yield _BEAT
                     continue
-                messages = [message for delivery in pushed.deliveries for message in show_delivery(delivery)]
+                places = [(each.partition, each.first + at) for each in pushed.deliveries for at in range(each.count)]
                 if request.is_auto_ack:
                     # Only the socket's back-pressure bounds it.
-                    subscription.add_credit(len(messages))
+                    subscription.add_credit(len(places))
                 else:
-                    window.given([(each["partition"], each["offset"]) for each in messages], pushed.visibility_ms)
-                yield b"".join(_event(each.get("lease", ""), each) for each in messages)
+                    window.given(places, pushed.visibility_ms)
+                for part in parts_of(pushed.deliveries, SHOWN_BYTES_MAX):
+                    batches = [delivery.batch for delivery in part]
+                    yield await self._large.make(batches, partial(_message_events, part))
         except FlotillaError as error:
             yield _failure(error)
         finally:
@@ -167,6 +169,11 @@ async def _with_beats(subscription: GatewaySubscription) -> AsyncIterator[Pushed
 def _event(event_id: str, data: dict[str, Any]) -> bytes:
     head = f"id: {event_id}\n" if event_id else ""
     return f"{head}data: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
+
+
+def _message_events(deliveries: Sequence[Delivery]) -> bytes:
+    messages = [message for delivery in deliveries for message in show_delivery(delivery)]
+    return b"".join([_event(each.get("lease", ""), each) for each in messages])
 
 
 def _events(batches: Sequence[bytes | memoryview], offset: int) -> tuple[bytes, int]:

@@ -32,7 +32,7 @@ from flotilla.frontends.http.framework.parameters import (
     WAIT,
     read_start,
 )
-from flotilla.frontends.http.framework.response import Response, json_response
+from flotilla.frontends.http.framework.response import Response, large_json_response
 from flotilla.frontends.large_answers import LargeAnswers
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.lease_tokens import LeasePlace, lease_token, leases_by_place, read_lease_token
@@ -92,11 +92,11 @@ _EXTENDED = obj(("expired", "visibility_ms"), expired={"type": "array", "items":
 
 
 class MessageApi:
-    def __init__(self, gateway: Gateway, unsettled: Unsettled) -> None:
+    def __init__(self, gateway: Gateway, unsettled: Unsettled, large: LargeAnswers) -> None:
         """`unsettled` gets every settlement: event streams wait for it."""
         self._gateway = gateway
         self._unsettled = unsettled
-        self._large = LargeAnswers()
+        self._large = large
 
     def operations(self) -> list[Operation]:
         tag = "messages"
@@ -150,7 +150,7 @@ class MessageApi:
         )
         polled = await self._gateway.poll(request)
         batches = [delivery.batch for delivery in polled.deliveries]
-        return await self._large.make(batches, lambda: json_response(_shown(polled)))
+        return await self._large.make(batches, lambda: large_json_response(_shown(polled), "messages"))
 
     async def ack(self, call: Call) -> Answer:
         return await self._settle(call, ACK)

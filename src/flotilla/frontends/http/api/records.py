@@ -5,6 +5,7 @@ same bytes as over TCP, in which a producer id and a sequence make repetition ha
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from flotilla.codec.batch.columns import leading
@@ -37,7 +38,7 @@ from flotilla.frontends.http.framework.parameters import (
     TOPIC_ID,
     WAIT,
 )
-from flotilla.frontends.http.framework.response import Response, json_response
+from flotilla.frontends.http.framework.response import Response, large_json_response
 from flotilla.frontends.large_answers import LargeAnswers
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.limits import CANCEL_COUNT_MAX, IDEMPOTENCY_KEY_BYTES_MAX, MIB, SHOWN_BYTES_MAX
@@ -117,9 +118,9 @@ _COUNT = integer(
 
 
 class RecordApi:
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, large: LargeAnswers) -> None:
         self._gateway = gateway
-        self._large = LargeAnswers()
+        self._large = large
         self._now_ms = gateway.now_ms
 
     def operations(self) -> list[Operation]:
@@ -184,7 +185,8 @@ class RecordApi:
     async def fetch(self, call: Call) -> Response:
         fetched = await self._fetch(call)
         batches = leading(fetched.batches, SHOWN_BYTES_MAX)
-        return await self._large.make(batches, lambda: json_response(_shown(call.query, fetched, batches)))
+        shown = partial(_shown, call.query, fetched, batches)
+        return await self._large.make(batches, lambda: large_json_response(shown(), "records"))
 
     async def _fetch(self, call: Call) -> Fetched:
         query = call.query

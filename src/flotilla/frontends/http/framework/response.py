@@ -40,3 +40,15 @@ class Response:
 
 def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(_encode(body).encode(), JSON_TYPE, status, headers)
+
+
+def large_json_response(body: dict[str, Any], many: str) -> Response:
+    """The same of a body whose first field, `many`, is a list. Each item is encoded by itself.
+
+    The encoder holds the interpreter's lock until it is done: for 20 MiB in one piece that is a tenth of a second.
+    """
+    assert next(iter(body)) == many
+    items = b",".join([_encode(item).encode() for item in body[many]])
+    rest = _encode({name: value for name, value in body.items() if name != many}).encode()
+    separator = b"," if len(body) > 1 else b""
+    return Response(b"".join((b"{", _encode(many).encode(), b":[", items, b"]", separator, rest[1:])), JSON_TYPE)

@@ -10,11 +10,10 @@ from typing import Any
 
 from flotilla.broker.partition.transactions import PartitionTransactions
 from flotilla.broker.ports import Cancel, Done
-from flotilla.broker.queue.delivery import ReadResult
 from flotilla.broker.queue.groups import PartitionQueue
 from flotilla.broker.queue.rate_limit import TOKEN_PARTITION
 from flotilla.broker.queue.requests import QueueRequests
-from flotilla.broker.queue.takers import Room, Taker
+from flotilla.broker.queue.takers import ReadResult, Room, Taker
 from flotilla.codec.batch.view import BatchView
 from flotilla.partition.commands.partition_commands import StageSettlement as StageSettlementCommand
 from flotilla.partition.leader.group_delivery import LeasedMessages

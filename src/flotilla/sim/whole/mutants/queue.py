@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from flotilla.broker.queue.dead_letters import Convoy, DeadLetters, _Shipment
-from flotilla.broker.queue.delivery import StoredBatch
 from flotilla.broker.queue.settlement_log import Answered, SettlementLog
+from flotilla.broker.queue.stored_batches import StoredBatch
 from flotilla.broker.queue.waiters import WaitingPoll
 from flotilla.sim.whole.mutants.mutant import WholeMutant
 from flotilla.types.errors import FlotillaError

@@ -18,6 +18,8 @@ from flotilla.frontends.http.api.tasks import schemas
 from flotilla.frontends.http.api.tasks.queues import ENDPOINT_MEMBER, Queues
 from flotilla.frontends.http.api.tasks.view import ID, TASK, explained_task, leased_tasks, show_result
 from flotilla.frontends.http.framework.operation import Answer, Call, Operation
+from flotilla.frontends.http.framework.response import Response, large_json_response
+from flotilla.frontends.large_answers import LargeAnswers
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.dead_letters import cut_reason
 from flotilla.types.errors import (
@@ -43,6 +45,7 @@ from flotilla.types.operations.queue import (
     GroupDescription,
     LeaseRange,
     Poll,
+    Polled,
     ReadResults,
 )
 from flotilla.types.records import CONTENT_JSON, Record
@@ -61,8 +64,9 @@ _ABSENT: Final = (NotFoundError, TopicReplacedError, OffsetOutOfRangeError, Inva
 
 
 class TaskApi:
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, large: LargeAnswers) -> None:
         self._gateway = gateway
+        self._large = large
         self._now_ms = gateway.now_ms
         self._queues = Queues(gateway)
         self._settlements = SettlementBatcher(gateway)
@@ -134,7 +138,7 @@ class TaskApi:
         }
         return Answer(shown, 200 if receipt.duplicate else 201)
 
-    async def lease(self, call: Call) -> Answer:
+    async def lease(self, call: Call) -> Response:
         body: dict[str, Any] = call.body
         topic = await self._queues.topic(body["queue"])
         name = topic.name
@@ -148,11 +152,8 @@ class TaskApi:
             types=body.get("types", []),
         )
         polled = await self._queues.patiently(name, lambda: self._gateway.poll(poll))
-        tasks = [task for each in polled.deliveries for task in leased_tasks(body["queue"], each)]
-        shown: dict[str, Any] = {"tasks": tasks, "visibility_ms": polled.visibility_ms}
-        if polled.retry_after_ms:
-            shown["retry_after_ms"] = polled.retry_after_ms
-        return Answer(shown)
+        batches = [delivery.batch for delivery in polled.deliveries]
+        return await self._large.make(batches, lambda: large_json_response(_leased(body["queue"], polled), "tasks"))
 
     # The end of a lease.
 
@@ -291,6 +292,14 @@ class TaskApi:
             # The queue was deleted in between.
             return None
         return {"queue": queue, **_counted(parts)}
+
+
+def _leased(queue: str, polled: Polled) -> dict[str, Any]:
+    tasks = [task for each in polled.deliveries for task in leased_tasks(queue, each)]
+    shown: dict[str, Any] = {"tasks": tasks, "visibility_ms": polled.visibility_ms}
+    if polled.retry_after_ms:
+        shown["retry_after_ms"] = polled.retry_after_ms
+    return shown
 
 
 def _counted(parts: list[GroupDescription]) -> dict[str, int]:
