@@ -1,7 +1,7 @@
 """The check of a whole table: every file by its checksums, rows and offsets, and all of them together.
 
-A table that passes gets a mark with the time, a file beside its folders. Readers of Delta read no file that the log
-does not name, and other programs leave out names that begin with an underscore.
+A table that passes gets a mark with the time, a file beside its folders; one that fails loses it. Readers of Delta read
+no file that the log does not name, and other programs leave out names that begin with an underscore.
 """
 
 import json
@@ -42,9 +42,20 @@ def verify_table(table: TopicTable, run_jobs: RunJobs) -> Snapshot:
     """Reads every file of the newest version back, all pages of it, and checks that offsets are one dense range. Marks
     the table then.
 
-    Raises CorruptionError.
+    Raises CorruptionError; the mark of an earlier verification is removed then.
     """
     snapshot = table.snapshot()
+    try:
+        _check_rows(table, snapshot, run_jobs)
+    except CorruptionError:
+        _unmark(table)
+        raise
+    if snapshot.version >= 0:
+        _mark(table, snapshot)
+    return snapshot
+
+
+def _check_rows(table: TopicTable, snapshot: Snapshot, run_jobs: RunJobs) -> None:
     found = [json.loads(text) for text in run_jobs([file.path for file in snapshot.files], _reading(table))]
     _raise_first([each for each in found if isinstance(each, str)], len(snapshot.files))
     joined = join_runs(Run(*run) for runs in found for run in runs)
@@ -53,9 +64,6 @@ def verify_table(table: TopicTable, run_jobs: RunJobs) -> Snapshot:
         raise CorruptionError(
             f"the files have {shown(table.topic, joined)}, and the table says {shown(table.topic, expected)}"
         )
-    if snapshot.version >= 0:
-        _mark(table, snapshot)
-    return snapshot
 
 
 def last_verified_ms(table: TopicTable) -> int:
@@ -81,6 +89,13 @@ def _mark(table: TopicTable, snapshot: Snapshot) -> None:
         table.put(MARK, json.dumps(mark).encode())
     except OSError as error:
         _log.warning("the table of %s is intact, but cannot be marked as verified: %s", table.topic, error)
+
+
+def _unmark(table: TopicTable) -> None:
+    try:
+        table.remove([MARK])
+    except OSError as error:
+        _log.warning("the table of %s is damaged, but stays marked as verified: %s", table.topic, error)
 
 
 def _raise_first(problems: Sequence[str], count: int) -> None:

@@ -1,4 +1,4 @@
-"""One broker in this process, and an S3 server, for all tests of the lake that need no Spark."""
+"""One broker in this process, and object stores, for all tests of the lake that need no Spark."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -10,9 +10,9 @@ pytest.importorskip("deltalake", reason="the extra lake")
 
 from flotilla import Client
 from flotilla.testing import LocalBroker
-from tests.integration.lake.object_store import object_store
+from tests.integration.lake.object_store import azure_store, google_store, object_store
 
-__all__ = ["object_store"]
+__all__ = ["azure_store", "google_store", "object_store"]
 
 _numbers = count(1)
 
@@ -41,9 +41,13 @@ def topic(client: Client) -> Callable[..., str]:
     return make
 
 
-@pytest.fixture(params=["disk", "s3"])
+#: The fixture of each kind of store.
+STORES = {"s3": "object_store", "gs": "google_store", "abfs": "azure_store"}
+
+
+@pytest.fixture(params=["disk", *STORES])
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A folder that no other test has."""
     if request.param == "disk":
         return str(tmp_path / "lake")
-    return f"{request.getfixturevalue('object_store')}/lake-{next(_numbers)}"
+    return f"{request.getfixturevalue(STORES[request.param])}/lake-{next(_numbers)}"

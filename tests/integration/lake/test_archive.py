@@ -1,4 +1,4 @@
-"""The archive without Spark, killed at every step, on a disk and on S3: each record once, and held until then."""
+"""The archive without Spark, killed at every step, on a disk and on object stores: each record once, and held."""
 
 import ast
 import json
@@ -112,12 +112,12 @@ def test_a_process_that_dies_at_any_step_leaves_each_record_once(
     assert run_archive(said).rows == 0
 
 
-def test_on_s3_one_process_after_another_dies_at_every_step(
-    client: Client, options: Callable[..., ArchiveOptions], object_store: str, monkeypatch: pytest.MonkeyPatch
+def test_one_process_after_another_dies_at_every_step_on_every_kind_of_store(
+    client: Client, options: Callable[..., ArchiveOptions], lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each takes over what the ones before it have left. The end of a step is the beginning of the next one."""
     monkeypatch.setattr(vacuum_module, "GRACE_HOURS_MIN", 0)
-    said = options(lake=f"{object_store}/deaths", compaction=CompactionRules(files_min=2), grace_hours=0)
+    said = options(lake=lake, compaction=CompactionRules(files_min=2), grace_hours=0)
     name = said.topics[0]
     count = 0
     for owner, attribute in STEPS:

@@ -31,11 +31,24 @@ def test_a_store_is_pickled_by_its_address(store: Store) -> None:
 
 @pytest.mark.parametrize(
     ("address", "sentence"),
-    [("no-such-store://bucket/lake", "no path or URI"), ("s3://b/p?endpoint_override=x", "AWS_ENDPOINT_URL")],
+    [
+        ("no-such-store://bucket/lake", "no path or URI"),
+        ("abfs://container", "no path or URI.*Account must be specified$"),
+        ("s3://b/p?endpoint_override=x", "AWS_ENDPOINT_URL"),
+        ("s3://key:secret@b/p", "AWS_ACCESS_KEY_ID"),
+    ],
 )
-def test_an_address_that_cannot_be_a_store(address: str, sentence: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=sentence):
+def test_an_address_that_cannot_be_a_store(address: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(InvalidArgumentError, match=sentence) as told:
         Store(address)
+    assert "secret" not in str(told.value)
+
+
+def test_a_local_store_may_have_a_uri(store: Store) -> None:
+    store.put("a b", b"1")
+    twin = Store(f"file://{store.address}")
+    assert (twin.is_local, twin.read("a b"), twin.paths(suffix="")) == (True, b"1", ["a b"])
 
 
 def test_rows_go_into_a_file_for_each_day(store: Store) -> None:

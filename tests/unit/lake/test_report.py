@@ -93,7 +93,7 @@ def test_a_verification_that_passes_leaves_a_mark(lake: Lake, monkeypatch: pytes
         assert last_verified_ms(orders) == 0
 
 
-def test_a_verification_that_fails_leaves_the_mark_of_the_last_one(lake: Lake) -> None:
+def test_a_verification_that_fails_takes_the_mark_of_the_last_one_away(lake: Lake) -> None:
     table = lake.table("orders")
     file = written(table, 0, 0, 10)
     table.add([file])
@@ -101,10 +101,16 @@ def test_a_verification_that_fails_leaves_the_mark_of_the_last_one(lake: Lake) -
     marked = table.read(MARK)
     assert marked is not None
     assert json.loads(marked)["table_version"] == 1
+    stored = table.read(file.path)
+    assert stored is not None
     table.put(file.path, b"rotten")
     with pytest.raises(CorruptionError):
         verify_table(table, run_here)
-    assert table.read(MARK) == marked
+    assert last_verified_ms(table) == 0
+    assert not table.exists(MARK)
+    table.put(file.path, stored)
+    verify_table(table, run_here)
+    assert last_verified_ms(table) > 0
 
 
 def test_a_lake_that_may_only_be_read_is_verified(
@@ -119,6 +125,11 @@ def test_a_lake_that_may_only_be_read_is_verified(
     monkeypatch.setattr(Store, "put", refuse)
     assert verify_table(table, run_here).rows == 10
     assert "cannot be marked as verified: read-only" in caplog.text
+    monkeypatch.setattr(Store, "remove", refuse)
+    Path(table.address, table.snapshot().files[0].path).write_bytes(b"rotten")
+    with pytest.raises(CorruptionError, match="1 of 1 files"):
+        verify_table(table, run_here)
+    assert "is damaged, but stays marked as verified: read-only" in caplog.text
 
 
 @pytest.mark.parametrize(

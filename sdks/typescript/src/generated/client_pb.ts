@@ -6331,7 +6331,7 @@ export type Pipeline = Message<"flotilla.client.v1.Pipeline"> & {
   lakeFiles: bigint;
 
   /**
-   * of the one that was verified longest ago; 0: one never was
+   * of the one that was verified longest ago; 0: one is not
    *
    * @generated from field: uint64 lake_verified_ms = 16;
    */

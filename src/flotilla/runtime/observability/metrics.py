@@ -322,7 +322,7 @@ PIPELINE_LAKE_ROWS = _network(GAUGE, "flotilla_pipeline_lake_rows", "Rows of the
 PIPELINE_LAKE_VERIFIED = _network(
     GAUGE,
     "flotilla_pipeline_lake_verified_timestamp_seconds",
-    "When the one of these tables that was verified longest ago was found intact; 0: one never was.",
+    "When the one of these tables that was verified longest ago was found intact; 0: one is not.",
     "pipeline", "id",
 )  # fmt: skip
 

@@ -45,7 +45,7 @@ class Pipeline:
     lake_bytes: int = 0
     lake_rows: int = 0
     lake_files: int = 0
-    #: When the one of them that was verified longest ago was found intact; 0: one never was.
+    #: When the one of them that was verified longest ago was found intact; 0: one is not.
     lake_verified_ms: int = 0
 
 

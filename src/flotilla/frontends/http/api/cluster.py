@@ -152,7 +152,7 @@ _PIPELINE = obj(
     lake_files=INTEGER,
     lake_verified_ms={
         "type": "integer",
-        "description": "When the one of these tables that was verified longest ago was found intact; 0: one never was.",
+        "description": "When the one of these tables that was verified longest ago was found intact; 0: one is not.",
     },
 )  # fmt: skip
 _TOPICS: Final = array(TOPIC, 0, 1_000, "By default all of them.")
