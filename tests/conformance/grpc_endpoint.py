@@ -30,7 +30,7 @@ from flotilla.types.operations.cluster import (
 )
 from flotilla.types.operations.group_expiry import ExpireGroup
 from flotilla.types.operations.queue import LeaseRange
-from flotilla.types.operations.waiting import ListBlockedKeys, ReadDueTimes
+from flotilla.types.operations.waiting import DeliverNow, ListBlockedKeys, ListDelayed, ReadDueTimes
 
 _ERRORS = {error.row.name: error for error in ALL_ERRORS}
 _PLACES = {
@@ -79,6 +79,8 @@ class Grpc:
         CountPartitions,
         ReadDueTimes,
         ListBlockedKeys,
+        ListDelayed,
+        DeliverNow,
         ops.ReadLog,
         ops.ReadSnapshot,
         ops.HoldSettlements,

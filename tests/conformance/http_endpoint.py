@@ -30,6 +30,13 @@ from flotilla.types.operations import security as security_operations
 from flotilla.types.operations import stream as stream_operations
 from flotilla.types.operations import transactions as transaction_operations
 from flotilla.types.operations.group_expiry import ExpireGroup
+from flotilla.types.operations.waiting import (
+    DelayedMessage,
+    DelayedMessages,
+    DeliveredNow,
+    DeliverNow,
+    ListDelayed,
+)
 from flotilla.types.records import Record
 
 _ERRORS = {error.row.name: error for error in ALL_ERRORS}
@@ -89,6 +96,8 @@ class Http:
             queue.Extend: self._extend,
             queue.LeaveQueue: self._leave_queue,
             queue.CancelRecords: self._cancel,
+            ListDelayed: self._list_delayed,
+            DeliverNow: self._deliver_now,
             queue.ListGroups: self._list_groups,
             queue.DescribeGroup: self._describe_group,
             queue.ResetGroup: self._reset_group,
@@ -263,6 +272,17 @@ class Http:
         body = {"offsets": request.offsets, "idempotency_keys": [key.decode() for key in request.keys]}
         found = await self._ask("POST", f"topics/{_name(request.topic)}/partitions/{request.partition}/cancel", body)
         return queue.RecordsCancelled(found["offsets"])
+
+    async def _list_delayed(self, request: ListDelayed) -> DelayedMessages:
+        group = f"groups/{_name(request.group)}/" if request.group else ""
+        found = await self._ask("GET", f"topics/{_name(request.topic)}/{group}delayed?limit={request.limit}")
+        rows = [row for row in found["messages"] if row.pop("partition") == request.partition]
+        return DelayedMessages([DelayedMessage(**row) for row in rows], bool(found["next"]), found["is_cut"])
+
+    async def _deliver_now(self, request: DeliverNow) -> DeliveredNow:
+        body = {"offsets": request.offsets, **({"group": request.group} if request.group else {})}
+        found = await self._ask("POST", f"topics/{_name(request.topic)}/partitions/{request.partition}/deliver", body)
+        return DeliveredNow(found["offsets"])
 
     async def _read_results(self, request: queue.ReadResults) -> queue.ResultsRead:
         path = f"topics/{_name(request.topic)}/groups/{_name(request.group)}/partitions/{request.partition}/messages"

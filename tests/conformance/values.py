@@ -14,12 +14,20 @@ from flotilla.types.operations import cluster as cluster_operations
 from flotilla.types.operations import queue as queue_operations
 from flotilla.types.operations import stream as stream_operations
 from flotilla.types.operations import transactions as transaction_operations
+from flotilla.types.operations import waiting as waiting_operations
 from flotilla.types.records import Record
 
 #: Every kind of request by its name in scenarios.
 OPERATIONS: dict[str, type[Request]] = {
     re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): kind
-    for module in (operations, cluster_operations, queue_operations, transaction_operations, stream_operations)
+    for module in (
+        operations,
+        cluster_operations,
+        queue_operations,
+        transaction_operations,
+        stream_operations,
+        waiting_operations,
+    )
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, Request) and kind is not Request
 }

@@ -34,6 +34,7 @@ _RESOURCES = {
     "list_schedules": "the topic of each schedule shown",
     "report_pipeline": "each topic of the pipeline",
     "list_pipelines": "each topic of each pipeline shown",
+    "deliver_now": "topic",
     "alter_group": "topic and group, and the topic of its dead letters",
     "get_metadata": "each topic shown; `manage` to create one",
     "list_groups": "topic, and each group shown",

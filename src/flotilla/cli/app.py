@@ -49,6 +49,7 @@ VERBS = {
     "why": "messages.single:why",
     "release": "messages.single:release",
     "reject": "messages.single:reject",
+    "deliver-now": "messages.single:deliver_now",
     "cancel": "messages.single:cancel",
     "shell": "shell.command:shell",
     "schema": "pipelines.schema:schema_app",

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from flotilla.cli.messages.waiting import due_times
+from flotilla.cli.messages.waiting import delayed, due_times
 from flotilla.cli.terminal.arguments import Topic, complete_nodes
 from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.move_progress import moving, watch
@@ -37,6 +37,7 @@ Settings: TypeAlias = Annotated[
 
 topic_app.command("export")(export)
 topic_app.command("import")(import_records)
+topic_app.command("delayed")(delayed)
 topic_app.command("due-times")(due_times)
 
 

@@ -67,7 +67,7 @@ from flotilla.types.operations import (
     TopicReply,
 )
 from flotilla.types.operations.queue import REJECT, RELEASE, Explanation, GroupReset
-from flotilla.types.operations.waiting import BlockedKeys, DueTimes
+from flotilla.types.operations.waiting import BlockedKeys, DelayedPage, DueTimes
 from flotilla.types.records import Record
 from flotilla.types.tasks import WORKER_GROUP
 from flotilla.types.topics import check_group_name
@@ -109,9 +109,8 @@ class AsyncClient:
 
         Where brokers ask who their clients are: `user` with the `password_file` that has its password in the first
         line, a `token_file`, or `credentials`, which is a Password, a Token, or a function that returns one for each
-        connection. Files are read again for each connection; a certificate of `tls` may name the user, too.
-
-        Raises InvalidArgumentError, also for files of `tls` that cannot be used.
+        connection. Files are read again for each connection; a certificate of `tls` may name the user, too. Raises
+        InvalidArgumentError, also for files of `tls` that cannot be used.
         """
         self._network: Network | None = None
         self._is_closed = False
@@ -122,7 +121,6 @@ class AsyncClient:
         #: Closed with the client.
         self._producers: dict[AsyncProducer, None] = {}
         self._addresses = read_addresses(addresses)
-        #: The newest files of `tls`, and what dials with them.
         self._tls = None if tls is None else fresh_context(tls)
         self._dialler = None if self._tls is None else TlsDialler(self._tls.get)
         self._timeout_ms = read_timeout(timeout_ms, TIMEOUT_MS_DEFAULT)
@@ -550,6 +548,18 @@ class AsyncClient:
     async def due_times(self, topic: str, group: str = "", *, timeout_ms: Duration | None = None) -> DueTimes:
         """When delayed messages of a topic come due; those that a queue group waits for, with its retries."""
         return await self._groups(topic, timeout_ms).due_times(group)
+
+    async def delayed(
+        self, topic: str, group: str = "", *, limit: int = 100, after: str = "", timeout_ms: Duration | None = None
+    ) -> DelayedPage:
+        """What comes due next, as `due_times`: 1,000 messages at most. `after` is `next` of the page before."""
+        return await self._groups(topic, timeout_ms).delayed(group, limit, after)
+
+    async def deliver_now(
+        self, topic: str, partition: int, offset: Offset, *, group: str = "", timeout_ms: Duration | None = None
+    ) -> None:
+        """Makes a delayed message due, in every group; in the named queue group also one that waits for a retry."""
+        await self._groups(topic, timeout_ms).deliver_now(group, partition, offset)
 
     async def blocked_keys(
         self, topic: str, group: str, *, limit: int = 100, timeout_ms: Duration | None = None

@@ -210,6 +210,8 @@ class Client:
     release = blocking(AsyncClient.release)
     reject = blocking(AsyncClient.reject)
     due_times = blocking(AsyncClient.due_times)
+    delayed = blocking(AsyncClient.delayed)
+    deliver_now = blocking(AsyncClient.deliver_now)
     blocked_keys = blocking(AsyncClient.blocked_keys)
 
     @documented_by(AsyncClient.dead_letters)

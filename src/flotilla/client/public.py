@@ -121,6 +121,8 @@ from flotilla.types.operations.transactions import OpenTransaction as OpenTransa
 from flotilla.types.operations.transactions import TransactionList as TransactionList
 from flotilla.types.operations.waiting import BlockedKey as BlockedKey
 from flotilla.types.operations.waiting import BlockedKeys as BlockedKeys
+from flotilla.types.operations.waiting import DelayedMessage as DelayedMessage
+from flotilla.types.operations.waiting import DelayedPage as DelayedPage
 from flotilla.types.operations.waiting import DueTimes as DueTimes
 from flotilla.types.records import ContentType as ContentType
 from flotilla.types.records import Record as Record

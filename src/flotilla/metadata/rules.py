@@ -70,6 +70,7 @@ from flotilla.types.errors import (
     QuotaExceededError,
     TransactionEndedError,
     UnavailableError,
+    later_version_needed,
 )
 from flotilla.types.group_settings import GROUP_SETTINGS, resolve_rules
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
@@ -115,10 +116,7 @@ def check_command(state: ClusterState, command: Command) -> None:
 def _check_version(state: ClusterState, noun: str, needed: int) -> None:
     """Earlier programs would not know it."""
     if needed > state.cluster_version:
-        raise ConfigurationChangeError(
-            f"{noun} needs cluster version {needed}, and the cluster is at {state.cluster_version}; "
-            "see `flotilla cluster upgrade`"
-        )
+        raise later_version_needed(noun, needed, state.cluster_version)
 
 
 def placeable_brokers(state: ClusterState) -> list[NodeId]:

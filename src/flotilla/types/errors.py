@@ -300,6 +300,13 @@ def some_names(names: Sequence[str]) -> str:
     return ", ".join(names)
 
 
+def later_version_needed(noun: str, needed: int, version: int) -> ConfigurationChangeError:
+    """Of something that earlier programs in the cluster would not know."""
+    return ConfigurationChangeError(
+        f"{noun} needs cluster version {needed}, and the cluster is at {version}; see `flotilla cluster upgrade`"
+    )
+
+
 def group_in_use(group: str, members: Sequence[str]) -> GroupInUseError:
     count = "one live member" if len(members) == 1 else f"{len(members)} live members"
     return GroupInUseError(f"group {group!r} has {count}, to leave first: {some_names(members)}")

@@ -119,6 +119,8 @@ RESULT_REQUEST_BYTES_MAX = 128 * KIB
 RESULT_ANSWER_BYTES_MAX = 1 * MIB
 #: Messages of one cancellation.
 CANCEL_COUNT_MAX = 1_000
+#: Delayed messages that one request makes due: each may move a part of the index of all delayed ones.
+DELIVER_COUNT_MAX = 100
 #: Schedules of a cluster: how many, the message of each, and the messages of all together.
 SCHEDULE_COUNT_MAX = 10_000
 SCHEDULE_MESSAGE_BYTES_MAX = 64 * KIB

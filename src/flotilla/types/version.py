@@ -16,7 +16,7 @@ __version__ = "0.2.0.dev0"
 
 #: The range that this program supports.
 CLUSTER_VERSION_MIN: Final = 1
-CLUSTER_VERSION_MAX: Final = 4
+CLUSTER_VERSION_MAX: Final = 5
 
 #: The version of a cluster that does not store its version.
 FIRST: Final = 1
@@ -33,6 +33,8 @@ NODES_LABELLED: Final = 4
 RESIZE_BOUNDED: Final = 4
 #: Nodes tell each other when their disks have no room.
 ROOM_TOLD: Final = 4
+#: A partition has the command that makes delayed messages due.
+DELAYS_ENDED: Final = 5
 
 #: What each version brought, for people.
 NEWS: Final = {
@@ -40,6 +42,7 @@ NEWS: Final = {
     CLUSTER_VERSION_STORED: "the cluster stores its version",
     TOPIC_OWNERS: "topics have owners, and users have quotas of partitions and stored bytes",
     NODES_LABELLED: "nodes have labels that replicas of a partition do not share, and know of full disks",
+    DELAYS_ENDED: "delayed messages can be made due at once",
 }
 
 

@@ -431,6 +431,29 @@ def test_delayed_messages_are_shown_by_the_time_when_they_come_due(console: Cons
     assert console.violations() == []
 
 
+def test_a_delayed_message_is_delivered_now_and_another_cancelled(
+    console: Console, post: Post, http: httpx.Client
+) -> None:
+    post("/v1/topics", topic="soon", partitions=1)
+    sent = [{"payload_text": f"m{n}", "delay_ms": 3_600_000 + 1_000 * n} for n in range(60)]
+    post("/v1/topics/soon/records", records=sent)
+    post("/v1/topics/soon/groups/g/poll", member="m", max_messages=1)
+    console.open("schedules?topic=soon&group=g")
+    console.row("0:0").wait_for()
+    assert console.violations() == []
+    console.act("Deliver now", "0:1")
+    console.page.get_by_role("link", name="0:1", exact=True).wait_for(state="detached")
+    console.act("Cancel", "0:2")
+    console.page.get_by_role("link", name="0:2", exact=True).wait_for(state="detached")
+    polled = post("/v1/topics/soon/groups/g/poll", member="m", max_messages=5, wait_ms=5_000)["messages"]
+    assert [each["offset"] for each in polled] == [1]
+    console.press("Later")
+    console.row("0:59").wait_for()
+    console.press("Earlier")
+    console.row("0:3").wait_for()
+    assert console.violations() == []
+
+
 # Tasks.
 
 

@@ -31,6 +31,8 @@ NOT_OFFERED = {
     "list_clients": CONSOLE,
     "list_blocked_keys": CONSOLE,
     "read_due_times": CONSOLE,
+    "list_delayed": CONSOLE,
+    "deliver_now": CONSOLE,
 }
 
 

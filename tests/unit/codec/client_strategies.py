@@ -176,6 +176,10 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     cluster.ReadHistory: st.builds(cluster.ReadHistory),
     cluster.CountPartitions: st.builds(cluster.CountPartitions),
     waiting.ReadDueTimes: st.builds(waiting.ReadDueTimes, group=text, **partition),
+    waiting.ListDelayed: st.builds(
+        waiting.ListDelayed, group=text, limit=u32, from_ms=u64, from_offset=u64, **partition
+    ),
+    waiting.DeliverNow: st.builds(waiting.DeliverNow, offsets=st.lists(u64, max_size=3), group=text, **partition),
     waiting.ListBlockedKeys: st.builds(waiting.ListBlockedKeys, group=text, limit=u32, **partition),
     op.ReadLog: st.builds(op.ReadLog, topic=text, partition=u32, first_index=u64, last_index=u64),
     op.ReadSnapshot: st.builds(op.ReadSnapshot, topic=text, partition=u32, index=u64, offset=u64),
@@ -375,6 +379,15 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
         moves=st.lists(moves, max_size=2),
     ),
     waiting.DueTimes: st.builds(waiting.DueTimes, counts=st.lists(u64, max_size=3), is_estimated=flags),
+    waiting.DelayedMessages: st.builds(
+        waiting.DelayedMessages,
+        messages=st.lists(
+            st.builds(waiting.DelayedMessage, offset=u64, due_ms=u64, attempts=u32, reason=text), max_size=2
+        ),
+        has_more=flags,
+        is_cut=flags,
+    ),
+    waiting.DeliveredNow: st.builds(waiting.DeliveredNow, offsets=st.lists(u64, max_size=3)),
     waiting.BlockedKeys: st.builds(
         waiting.BlockedKeys,
         keys=st.lists(

@@ -44,7 +44,7 @@ from flotilla.types.operations.cluster import (
 )
 from flotilla.types.operations.pipelines import ListPipelines, Pipeline, ReportPipeline
 from flotilla.types.operations.quotas import Quota
-from flotilla.types.operations.waiting import ListBlockedKeys, ReadDueTimes
+from flotilla.types.operations.waiting import DeliverNow, ListBlockedKeys, ListDelayed, ReadDueTimes
 from flotilla.types.records import Record
 from tests.conformance import endpoints
 from tests.conformance.grpc_endpoint import _CALLS
@@ -117,6 +117,8 @@ ROWS: dict[type[Request], Callable[[str], Request]] = {
     ReadHistory: lambda where: ReadHistory(),
     CountPartitions: lambda where: CountPartitions(),
     ReadDueTimes: lambda where: ReadDueTimes(TOPIC, 0, GROUP),
+    ListDelayed: lambda where: ListDelayed(TOPIC, 0, GROUP),
+    DeliverNow: lambda where: DeliverNow(TOPIC, 0, [0], GROUP),
     ListBlockedKeys: lambda where: ListBlockedKeys(TOPIC, 0, GROUP),
     ops.ReadLog: lambda where: ops.ReadLog(TOPIC, 0),
     ops.ReadSnapshot: lambda where: ops.ReadSnapshot(TOPIC, 0, 1, 0),

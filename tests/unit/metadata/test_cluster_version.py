@@ -97,6 +97,6 @@ def test_a_program_says_which_versions_it_supports():
         "" for _ in range(SUPPORTED.highest + 1)
     ]
     assert why_unsupported(9) == (
-        "the cluster is at version 9, and this program supports versions 1 to 4: start it with a later version of "
-        "flotilla"
+        f"the cluster is at version 9, and this program supports versions 1 to {CLUSTER_VERSION_MAX}: start it with a "
+        "later version of flotilla"
     )

@@ -62,6 +62,15 @@ class NaiveGroup:
             elif message.place in (states.RETRYING, states.DELAYED) and message.until_ms <= now_ms:
                 message.place = states.READY
 
+    def end_wait(self, offset: int) -> None:
+        message = self.open.get(offset)
+        if message is None:
+            return
+        message.deliver_at_ms = min(message.deliver_at_ms, self.now_ms)
+        message.not_before_ms = min(message.not_before_ms, self.now_ms)
+        if message.place in (states.RETRYING, states.DELAYED):
+            message.place = states.READY
+
     def new_leader(self, grace_ms: int, fresh_from: int) -> None:
         self.term += 1
         self.fresh_from = fresh_from

@@ -33,6 +33,12 @@ class NaiveState:
                 self.failures[offset] = (attempts + 1, not_before_ms, reason)
                 self.totals["failed"] += 1
 
+    def retry_now(self, offsets: list[int], now_ms: int) -> None:
+        for offset in offsets:
+            if offset in self.failures:
+                attempts, not_before_ms, reason = self.failures[offset]
+                self.failures[offset] = (attempts, min(not_before_ms, now_ms), reason)
+
     def die(self, first: int, end: int, reason: str) -> None:
         for offset in range(first, end):
             if not self.is_settled(offset):

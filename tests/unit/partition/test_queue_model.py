@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from flotilla.partition.commands.partition_commands import CancelRecords, SettleRuns, TrimTo
+from flotilla.partition.commands.partition_commands import CancelRecords, DeliverNow, SettleRuns, TrimTo
 from flotilla.partition.explain import delivery_states as states
 from flotilla.partition.leader import key_order
 from flotilla.partition.leader.group_delivery import LeasedMessages
@@ -78,7 +78,7 @@ class QueueLife(RuleBasedStateMachine):
             self.all[offset] = Message(priority, deliver_at_ms, key)
             self.model.append(offset, replace(self.all[offset]))
 
-    @rule(what=st.sampled_from(["cancel", "trim", "reset", "lose"]), at=st.integers(0, 20))
+    @rule(what=st.sampled_from(["cancel", "trim", "reset", "lose", "deliver"]), at=st.integers(0, 20))
     def disturb(self, what: str, at: int) -> None:
         """What happens now and then."""
         if what == "cancel":
@@ -87,6 +87,8 @@ class QueueLife(RuleBasedStateMachine):
             self.trim(at // 2)
         elif what == "reset":
             self.reset(at)
+        elif what == "deliver":
+            self.deliver(at)
         else:
             self.lose("mn"[at % 2])
 
@@ -97,6 +99,19 @@ class QueueLife(RuleBasedStateMachine):
             self.events = (states.CANCEL,)
             self.model.settle_elsewhere(at)
             del self.all[at]
+
+    def deliver(self, at: int) -> None:
+        """An operator ends the wait of a few messages."""
+        wanted = tuple(offset for offset in (at, at + 2) if offset in self.all)
+        due = self.here.log.command(DeliverNow(wanted, self.here.now_ms, GROUP))
+        if isinstance(due, FlotillaError):
+            return
+        self.here.leader.due_now(due)
+        self.here.leader.advance(self.here.now_ms)
+        self.events = (states.DUE,)
+        for offset in wanted:
+            self.model.end_wait(offset)
+            self.all[offset].deliver_at_ms = min(self.all[offset].deliver_at_ms, self.here.now_ms)
 
     def trim(self, at: int) -> None:
         machine = self.here.log.machine

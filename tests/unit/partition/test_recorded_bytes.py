@@ -16,6 +16,7 @@ from flotilla.partition.commands.partition_commands import (
     ConfigureDedup,
     DeadRun,
     DeleteGroup,
+    DeliverNow,
     DropStage,
     FailedRun,
     GroupSettlement,
@@ -65,6 +66,7 @@ COMMANDS: list[Command] = [
     ConcludeStage("tx-1", 5),
     SettleRuns(5, (GroupSettlement("group", acked=((1, 3),), results=(AckedResult(2, 60_000, b"answer"),)),)),
     ChangeHolders("group", 6, 5, ("", "müller"), ("gone",)),
+    DeliverNow((3, 2**40), 5, "group"),
 ]
 RECORDED = Path(__file__).with_name("recorded_bytes.hex")
 

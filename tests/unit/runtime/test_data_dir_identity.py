@@ -9,6 +9,7 @@ import pytest
 from flotilla.runtime.data_dir_identity import DataDir, read_identity, set_aside
 from flotilla.runtime.path_folder import PathFolder
 from flotilla.types.errors import CorruptionError, InvalidArgumentError
+from flotilla.types.version import CLUSTER_VERSION_MAX
 
 OWN = (2, "ships")
 
@@ -82,9 +83,11 @@ def test_a_directory_of_a_cluster_of_a_later_version_is_refused(tmp_path: Path):
     # Metadata that are read again begin with earlier versions.
     data.entered("aa", 1)
     assert DataDir.claim(PathFolder(tmp_path), *OWN).identity.cluster_version == 2
-    data.entered("aa", 5)
+    later = CLUSTER_VERSION_MAX + 1
+    data.entered("aa", later)
     for read in (lambda folder: DataDir.claim(folder, *OWN), read_identity):
-        with pytest.raises(InvalidArgumentError, match="is at version 5, and this program supports versions 1 to 4"):
+        expected = f"is at version {later}, and this program supports versions 1 to {CLUSTER_VERSION_MAX}"
+        with pytest.raises(InvalidArgumentError, match=expected):
             read(PathFolder(tmp_path))
 
 

@@ -91,6 +91,7 @@ class Membership:
             BatchCache(),
             BatchOpener(outside),
             self.election_timeouts.grace_ms,
+            lambda: catalog.cluster_version,
             self.queue_polls.began,
             self.queue_polls.ended,
         )

@@ -32,6 +32,7 @@ from flotilla.partition.commands.partition_commands import Command, TrimTo, enco
 from flotilla.partition.commands.partition_commands import CommitOffset as CommitOffsetCommand
 from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, KnownKeys, ProduceAdmission
 from flotilla.partition.queries import DescribePartition, GroupPosition, PartitionFacts, Position
+from flotilla.partition.state.group_table import DueNow
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.producers import Duplicate
 from flotilla.partition.state.transactions import Concluded, Published
@@ -357,6 +358,8 @@ class PartitionHost:
         if self._queue is not None:
             if type(result) is BatchFacts:
                 self._queue.applied(result)
+            elif type(result) is DueNow:
+                self._queue.due_now(result)
             elif type(result) is Published or type(result) is Concluded:
                 self._transaction_applied(result)
 

@@ -36,6 +36,7 @@ from flotilla.partition.commands.partition_commands import Command, HandOver, Op
 from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.partition.leader.poll_filter import PollFilter
 from flotilla.partition.leader.queue_leader import QueueLeader
+from flotilla.partition.state.group_table import DueNow
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import StagedAcks
 from flotilla.replica.replica import Replica
@@ -92,6 +93,8 @@ class QueuePorts(NamedTuple):
     opener: BatchOpener
     #: After a change of leaders, members have this long to present their leases before earlier messages are delivered.
     grace_ms: Callable[[], int]
+    #: What may be written (`types/version`).
+    cluster_version: Callable[[], int]
     #: Called when a partition begins to serve its queue groups here, and when it ends.
     began: Callable[["PartitionQueue"], None]
     ended: Callable[["PartitionQueue", FlotillaError], None]
@@ -120,6 +123,7 @@ class PartitionQueue:
             machine, term, self.now_ms(), ports.random, ports.grace_ms(), self._own_rules, replica.term_start()
         )
         self.settlements = SettlementLog(self.leader, self._propose, ports.outside.later, self.now_ms, self._decided)
+        self.cluster_version = ports.cluster_version
         self._ports = ports
         self._outside = ports.outside
         self._check_serving = check_serving
@@ -582,6 +586,11 @@ class PartitionQueue:
     def applied(self, facts: BatchFacts) -> None:
         """A batch was applied. Runs inside the driver, so it only records."""
         self.leader.applied(facts)
+        self._waiting.wake_soon()
+
+    def due_now(self, changed: DueNow) -> None:
+        """Delayed messages were made due. Runs inside the driver, like `applied`."""
+        self.leader.due_now(changed)
         self._waiting.wake_soon()
 
     def unstage(self, staged: Iterable[StagedAcks], *, is_committed: bool) -> None:

@@ -6,6 +6,7 @@ operation, and answers by `done` or raises a FlotillaError before it has answere
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from flotilla.broker.ports import Cancel, Done
@@ -16,7 +17,7 @@ from flotilla.broker.queue.rate_limit import TAKE_MAX
 from flotilla.partition.commands import partition_commands as commands
 from flotilla.partition.explain.explanation import describe_group, explain_message, oldest_unsettled
 from flotilla.partition.explain.history import MessageHistory
-from flotilla.partition.explain.waiting import blocked_keys, due_times
+from flotilla.partition.explain.waiting import blocked_keys, delayed_messages, due_times
 from flotilla.partition.leader.holders import UNNAMED
 from flotilla.partition.offset_runs import RunSet
 from flotilla.partition.state.idempotency_keys import digests_of
@@ -33,6 +34,7 @@ from flotilla.types.errors import (
     StaleGenerationError,
     StorageFailedError,
     group_in_use,
+    later_version_needed,
 )
 from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import Offset
@@ -76,8 +78,17 @@ from flotilla.types.operations.queue import (
     TokensGranted,
 )
 from flotilla.types.operations.transactions import StageSettlement
-from flotilla.types.operations.waiting import BLOCKED_KEYS_SHOWN_MAX, ListBlockedKeys, ReadDueTimes
+from flotilla.types.operations.waiting import (
+    BLOCKED_KEYS_SHOWN_MAX,
+    DELAYED_SHOWN_MAX,
+    DeliveredNow,
+    DeliverNow,
+    ListBlockedKeys,
+    ListDelayed,
+    ReadDueTimes,
+)
 from flotilla.types.topics import check_group_name
+from flotilla.types.version import DELAYS_ENDED
 
 #: Histories read at once: each takes a slice of every turn of the loop.
 HISTORIES_MAX = 4
@@ -337,6 +348,21 @@ class QueueRequests:
             self._check_open(request.group)
         queue.catch_up()
         done(due_times(queue.leader, queue.machine, request.group, queue.now_ms()))
+
+    def list_delayed(self, request: ListDelayed, done: Done) -> None:
+        queue = self._queue
+        if request.group:
+            self._check_open(request.group)
+        queue.catch_up()
+        bounded = replace(request, limit=min(request.limit, DELAYED_SHOWN_MAX))
+        done(delayed_messages(queue.leader, queue.machine, bounded, queue.now_ms()))
+
+    def deliver_now(self, request: DeliverNow, done: Done) -> None:
+        version = self._queue.cluster_version()
+        if version < DELAYS_ENDED:
+            raise later_version_needed("making a delayed message due", DELAYS_ENDED, version)
+        command = commands.DeliverNow(tuple(request.offsets), self._queue.now_ms(), request.group)
+        self._propose(command, done, lambda due: DeliveredNow(list(due.offsets)))
 
     def list_blocked_keys(self, request: ListBlockedKeys, done: Done) -> None:
         self._check_open(request.group)

@@ -1,4 +1,4 @@
-"""`flotilla peek`, `why`, `release`, `reject` and `cancel`: show, explain, settle or cancel single messages."""
+"""`flotilla peek`, `why`, `release`, `reject`, `deliver-now` and `cancel`: single messages."""
 
 import sys
 from dataclasses import asdict
@@ -122,6 +122,34 @@ def reject(
     with cluster.connect() as client:
         holder = client.reject(topic, group, partition, offset, reason=reason)
     print_done({"holder": holder}, f"{topic} {partition}:{offset} is rejected; {holder} had it", as_json=as_json)
+
+
+@takes_cluster
+def deliver_now(
+    cluster: Cluster,
+    topic: Topic,
+    partition: Partition,
+    offset: Offset,
+    group: Annotated[
+        str,
+        typer.Option(
+            "--group",
+            "-g",
+            help="Also the next attempt in this queue group.",
+            show_default="retries stay as they are",
+            autocompletion=complete_groups,
+        ),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Make a delayed message due: every group gets it now.
+
+    Example: `flotilla deliver-now orders 0 42`
+    """
+    with cluster.connect() as client:
+        client.deliver_now(topic, partition, offset, group=group)
+    done = {"topic": topic, "partition": partition, "offset": offset, "group": group}
+    print_done(done, f"{topic} {partition}:{offset} is due now", as_json=as_json)
 
 
 @takes_cluster

@@ -1,17 +1,17 @@
-"""`flotilla topic due-times` and `flotilla group blocked-keys`: what waits, and for what."""
+"""`flotilla topic due-times` and `delayed`, and `flotilla group blocked-keys`: what waits, and for what."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from flotilla.cli.terminal.arguments import Group, Topic, complete_groups
-from flotilla.cli.terminal.message_formats import put_bytes
+from flotilla.cli.terminal.message_formats import moment, put_bytes
 from flotilla.cli.terminal.output import age, escaped, note, print_json, print_table
 from flotilla.cli.terminal.servers import AsJson, Cluster, takes_cluster
 from flotilla.types.dead_letters import summary
 from flotilla.types.notation import format_duration
-from flotilla.types.operations.waiting import BLOCKED_KEYS_SHOWN_MAX, DUE_EDGES_MS, most_blocked
+from flotilla.types.operations.waiting import BLOCKED_KEYS_SHOWN_MAX, DELAYED_SHOWN_MAX, DUE_EDGES_MS, most_blocked
 
 if TYPE_CHECKING:
     from flotilla.types.operations.waiting import BlockedKey
@@ -20,20 +20,60 @@ if TYPE_CHECKING:
 _BAR_MAX = 40
 
 
+_Waiting: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--group",
+        "-g",
+        help="What this queue group waits for, with its retries.",
+        show_default="whatever groups have done",
+        autocompletion=complete_groups,
+    ),
+]
+
+
+@takes_cluster
+def delayed(
+    cluster: Cluster,
+    topic: Topic,
+    group: _Waiting = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=DELAYED_SHOWN_MAX, help="Maximum number.")] = 100,
+    after: Annotated[
+        str, typer.Option("--after", help="Go on where the page before has ended.", show_default="the next to come due")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List the delayed messages of a topic, those that come due next first. Times are in UTC.
+
+    Example: `flotilla topic delayed orders --group billing -n 20`
+    """
+    with cluster.connect() as client:
+        found = client.delayed(topic, group, limit=limit, after=after)
+    if as_json:
+        rows = [{"partition": number, **asdict(message)} for number, message in found.messages]
+        print_json({"messages": rows, "next": found.next, "is_cut": found.is_cut})
+        return
+    if not found.messages:
+        note("no message waits for a time")
+        return
+    print_table(
+        ("message", "due", "failed attempts", "reason"),
+        [
+            (f"{number}:{each.offset}", moment(each.due_ms), each.attempts, summary(each.reason) or "-")
+            for number, each in found.messages
+        ],
+    )
+    if found.next:
+        note(f"there are more: --after {found.next}")
+    if found.is_cut:
+        note("so many messages are delayed that not all are listed")
+
+
 @takes_cluster
 def due_times(
     cluster: Cluster,
     topic: Topic,
-    group: Annotated[
-        str,
-        typer.Option(
-            "--group",
-            "-g",
-            help="What this queue group waits for, with its retries.",
-            show_default="whatever groups have done",
-            autocompletion=complete_groups,
-        ),
-    ] = "",
+    group: _Waiting = "",
     as_json: AsJson = False,
 ) -> None:
     """Count the delayed messages of a topic by the time in which they come due.

@@ -42,7 +42,18 @@ from flotilla.types.operations.stream import (
     ListStreamGroups,
     StreamGroupDescription,
 )
-from flotilla.types.operations.waiting import BlockedKeys, DueTimes, ListBlockedKeys, ReadDueTimes
+from flotilla.types.operations.waiting import (
+    DELAYED_SHOWN_MAX,
+    BlockedKeys,
+    DelayedPage,
+    DelayedPlace,
+    DeliverNow,
+    DueTimes,
+    ListBlockedKeys,
+    ListDelayed,
+    ReadDueTimes,
+    delayed_page,
+)
 
 STREAM: Final = "stream"
 #: Size of a fetch that peeks at a few messages; a larger batch is returned as well.
@@ -181,6 +192,26 @@ class Groups:
             raise self._no_group(group)
         counts = [sum(column) for column in zip(*[each.counts for each in found.values()], strict=True)]
         return DueTimes(counts, any(each.is_estimated for each in found.values()))
+
+    async def delayed(self, group: str, limit: int, after: str) -> DelayedPage:
+        """Raises NotFoundError when no partition knows the group."""
+        limit = min(max(limit, 1), DELAYED_SHOWN_MAX)
+        place = DelayedPlace.parse(after) if after else None
+
+        def request(number: int) -> ListDelayed:
+            begin = place.after(number) if place else (0, 0)
+            return ListDelayed(self._topic, number, group, limit, *begin)
+
+        found = await self._known(request)
+        if not found:
+            raise self._no_group(group)
+        return delayed_page(found, limit)
+
+    async def deliver_now(self, group: str, partition: int, offset: Offset) -> None:
+        """Raises NotFoundError when the message is not there any more."""
+        due = await self._ask(DeliverNow(self._topic, partition, [offset], group))
+        if not due.offsets:
+            raise NotFoundError(f"message {partition}:{offset} is not in the log any more")
 
     async def blocked_keys(self, group: str, limit: int) -> dict[int, BlockedKeys]:
         """Up to `limit` keys of each partition that the group has come to. Raises NotFoundError: of none."""

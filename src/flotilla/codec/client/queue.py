@@ -46,7 +46,16 @@ from flotilla.types.operations.queue import (
     Unsubscribe,
     Withdraw,
 )
-from flotilla.types.operations.waiting import BlockedKeys, DueTimes, ListBlockedKeys, ReadDueTimes
+from flotilla.types.operations.waiting import (
+    BlockedKeys,
+    DelayedMessages,
+    DeliveredNow,
+    DeliverNow,
+    DueTimes,
+    ListBlockedKeys,
+    ListDelayed,
+    ReadDueTimes,
+)
 
 # Parts that several messages share.
 
@@ -296,6 +305,8 @@ REQUEST_ROWS: tuple[Row, ...] = (
     derived(ExpireGroup),
     derived(ReadDueTimes),
     derived(ListBlockedKeys),
+    derived(ListDelayed),
+    derived(DeliverNow),
 )
 
 REPLY_ROWS: tuple[Row, ...] = (
@@ -313,4 +324,6 @@ REPLY_ROWS: tuple[Row, ...] = (
     derived(GroupUse),
     derived(DueTimes),
     derived(BlockedKeys),
+    derived(DelayedMessages),
+    derived(DeliveredNow),
 )

@@ -2,7 +2,7 @@
 import { cli, query, url, useApi, useRights } from "../lib/api.js";
 import { duration, number, plural, preview, time } from "../lib/format.js";
 import { DueTimes } from "../lib/histogram.js";
-import { html } from "../lib/html.js";
+import { html, useState } from "../lib/html.js";
 import { Badge, Button, Empty, Failure, Loading, Note, Page, Same, Section, Table, link, useAction } from "../lib/parts.js";
 
 const NEXT = 5;
@@ -28,8 +28,49 @@ function createAction(done) {
   };
 }
 
+const PAGE = 50;
+
+/** The messages themselves, a page at a time, each with what can be done to it. */
+function DelayedList({ topic, group, path, may, open }) {
+  const [pages, setPages] = useState([""]);
+  const asked = { limit: PAGE, after: pages.at(-1) };
+  const { data, error, reload } = useApi(path + "/delayed" + query(asked), 10000);
+  const place = (row) => `${row.partition}:${row.offset}`;
+  const base = (row) => url`/v1/topics/${topic}/partitions/${row.partition}`;
+  const deliver = (row) => ({
+    title: `Deliver ${place(row)} now`, button: "Deliver now",
+    text: row.attempts ? `Group ${group} gets it again at once.` : "Every group of the topic gets it at once.",
+    build: () => ({
+      method: "POST", path: `${base(row)}/deliver`, body: { offsets: [row.offset], ...(group && { group }) },
+      cli: cli("deliver-now", topic, row.partition, row.offset, group ? ["--group", group] : []),
+    }),
+    done: reload,
+  });
+  const cancel = (row) => ({
+    title: `Cancel ${place(row)}`, button: "Cancel the message", isDangerous: true,
+    text: "No group gets it any more. Groups that have settled it keep their result.",
+    build: () => ({ method: "POST", path: `${base(row)}/cancel`, body: { offsets: [row.offset] }, cli: cli("cancel", topic, "--partition", row.partition, "--offset", row.offset) }),
+    done: reload,
+  });
+  const columns = [
+    ["Message", (row) => html`<a href=${link("topics", topic, "messages", row.partition, row.offset)}>${place(row)}</a>`, "one"],
+    ["Comes due", (row) => time(row.due_ms).slice(0, -4), "one"],
+    ...(group ? [["Failed attempts", (row) => number(row.attempts), "right"], ["Reason", (row) => row.reason, "preview"]] : []),
+    ["", (row) => html`<${Button} may=${may("manage")} onClick=${() => open(deliver(row))}>Deliver now<//>
+      <${Button} may=${may("manage")} onClick=${() => open(cancel(row))}>Cancel<//>`, "end wraps"],
+  ];
+  return html`<${Failure} error=${error} />
+    ${data && data.messages.length > 0 && html`<${Table} label="Delayed messages" rows=${data.messages} rowKey=${place} columns=${columns} />`}
+    ${data?.is_cut && !data.next && html`<${Note}>So many messages are delayed that not all are listed.<//>`}
+    ${data && (data.next || pages.length > 1) && html`<p>
+      <button disabled=${pages.length < 2} onClick=${() => setPages(pages.slice(0, -1))}>Earlier</button>${" "}
+      <button disabled=${!data.next} onClick=${() => setPages([...pages, data.next])}>Later</button></p>`}
+    <${Same} line=${cli("topic", "delayed", topic, group ? ["--group", group] : [], "--limit", PAGE, asked.after ? ["--after", asked.after] : [])} request=${{ method: "GET", path: path + "/delayed" + query(asked) }} />`;
+}
+
 /** The delayed messages of the topic that the address names, and of a group of it. */
-function Delayed({ topic = "", group = "" }) {
+function Delayed({ topic = "", group = "", open }) {
+  const { may } = useRights(topic);
   const history = useApi("/v1/metrics/history", 10000);
   const groups = useApi(topic ? url`/v1/topics/${topic}/groups` : null, 15000);
   const queues = (groups.data?.groups ?? []).filter((each) => each.kind === "queue");
@@ -47,7 +88,7 @@ function Delayed({ topic = "", group = "" }) {
         <option value="">whatever groups have done</option>${queues.map((each) => html`<option value=${each.group} selected=${each.group === group}>${each.group}</option>`)}</select></label>`}
       <button type="submit">Look</button>
     </form>
-    ${topic && html`<${DueTimes} key=${path} path=${path} /><${Same} line=${cli("topic", "due-times", topic, group ? ["--group", group] : [])} request=${{ method: "GET", path: path + "/due-times" }} />`}
+    ${topic && html`<${DueTimes} key=${path} path=${path} /><${Same} line=${cli("topic", "due-times", topic, group ? ["--group", group] : [])} request=${{ method: "GET", path: path + "/due-times" }} /><${DelayedList} key=${path} ...${{ topic, group, path, may, open }} />`}
   <//>`;
 }
 
@@ -82,7 +123,7 @@ export default function Schedules({ search }) {
           <${Button} may=${may("manage")} onClick=${() => act("delete", row, "Messages that it has produced stay.")}>Delete<//>`, "end wraps"],
       ]} />`}
     <${Same} line=${cli("schedule", "list", "--next", NEXT)} request=${{ method: "GET", path: "/v1/schedules" + query({ upcoming: NEXT }) }} />
-    <${Delayed} topic=${search.topic} group=${search.group} />
+    <${Delayed} topic=${search.topic} group=${search.group} open=${open} />
     ${dialog}
   <//>`;
 }

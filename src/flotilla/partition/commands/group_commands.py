@@ -134,6 +134,16 @@ class CancelRecords:
     now_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class DeliverNow:
+    """Ends the wait of these messages: for their time of delivery, and for the next attempt in that queue group."""
+
+    offsets: tuple[Offset, ...]
+    now_ms: int
+    #: Empty: retries stay as they are.
+    group: str = ""
+
+
 _GROUP = Struct("<Q6I")
 
 
@@ -226,7 +236,7 @@ def _read_dead(reader: ByteReader, count: int, reasons: list[str]) -> tuple[Dead
 
 
 def encode_offsets(offsets: Iterable[Offset]) -> bytes:
-    """The body of CancelRecords: u64 each."""
+    """The body of CancelRecords and DeliverNow: u64 each."""
     return pack_numbers(offsets)
 
 

@@ -31,6 +31,7 @@ from flotilla.partition.commands.group_commands import (
     BuryDeaths,
     CancelRecords,
     DeadRun,
+    DeliverNow,
     FailedRun,
     GroupSettlement,
     OpenGroup,
@@ -62,6 +63,7 @@ __all__ = [
     "ConfigureDedup",
     "DeadRun",
     "DeleteGroup",
+    "DeliverNow",
     "DropStage",
     "FailedRun",
     "GroupSettlement",
@@ -208,6 +210,7 @@ Command: TypeAlias = (
     | ClaimPartition
     | HandOver
     | ChangeHolders
+    | DeliverNow
 )
 
 _STAMP_TIME: Final = 1
@@ -223,6 +226,7 @@ _STAGE_BATCH: Final = 12
 _STAGE_SETTLEMENT: Final = 14
 _HAND_OVER: Final = 20
 _CHANGE_HOLDERS: Final = 21
+_DELIVER_NOW: Final = 22
 #: Commands whose fields are a name and `now_ms`.
 _NAMED: Final[dict[int, type[Any]]] = {3: DeleteGroup, 13: DropStage, 15: ConcludeStage}
 #: Commands whose fields are a name, a number and `now_ms`.
@@ -278,6 +282,9 @@ def encode_command(command: Command) -> bytes:
         case CancelRecords():
             body = encode_offsets(command.offsets)
             return _pack(_CANCEL_RECORDS, command.now_ms, len(command.offsets), body=body)
+        case DeliverNow():
+            body = encode_offsets(command.offsets)
+            return _pack(_DELIVER_NOW, command.now_ms, len(command.offsets), name=command.group, body=body)
         case _:
             kind, take_fields = _KIND_BY_CLASS[type(command)]
             name, *value, now_ms = take_fields(command)
@@ -328,6 +335,8 @@ def decode_command(data: bytes | memoryview) -> Command:
     if kind in _NUMBERED:
         numbered: Command = _NUMBERED[kind](name, value, now_ms)
         return numbered
+    if kind == _DELIVER_NOW:
+        return DeliverNow(decode_offsets(bytes(data[body_at:]), value), now_ms, name)
     if kind == _CHANGE_HOLDERS:
         return decode_holders(name, value, now_ms, bytes(data[body_at:]))
     if kind == _STAGE_BATCH:

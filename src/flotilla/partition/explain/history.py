@@ -15,6 +15,7 @@ from flotilla.partition.commands.partition_commands import (
     Command,
     ConcludeStage,
     DeleteGroup,
+    DeliverNow,
     DropStage,
     OpenGroup,
     ResetGroup,
@@ -149,6 +150,8 @@ class MessageHistory:
                 self._is_cancelled = True
                 if not self._end("cancelled"):
                     self._add_step("cancelled, after it was settled here")
+            case DeliverNow() if self._offset in command.offsets and not self.is_settled:
+                self._add_step("an operator had it delivered now")
             case StageSettlement() if self._is_current(command.settlement):
                 if self._is_unsettled(command.settlement.acked) and not self._staged_by:
                     self._staged_by = command.transaction_id

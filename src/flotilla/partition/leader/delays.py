@@ -10,9 +10,10 @@ the next calls, and counts as pending until then.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Final
+from itertools import islice
+from typing import Final, TypeVar
 
 from flotilla.partition.offset_runs import RunSet
 from flotilla.partition.state.batch_index import PRIORITIES, BatchIndex, Stretch
@@ -23,6 +24,9 @@ _OFFSET_BITS: Final = 64
 _OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
 #: Stretches that come due in one call; the rest waits for the next call.
 _DUE_LIMIT: Final = 512
+
+
+_Item = TypeVar("_Item", int, tuple[int, int, int])
 
 
 class Delays:
@@ -99,6 +103,13 @@ class Delays:
             return
         heappush(self._heap, stretch.deliver_at_ms << _OFFSET_BITS | stretch.first)
 
+    def hasten(self, stretches: Iterable[tuple[int, Offset]]) -> None:
+        """Stretches begin anew, each with its time: some of their messages are due earlier than they were."""
+        for time_ms, first in stretches:
+            heappush(self._heap, time_ms << _OFFSET_BITS | first)
+        # The index may have cut it, so the next batch does not extend it.
+        self._newest = None
+
     def advance(self, now_ms: int, log_start: Offset) -> bool:
         """Returns whether anything came due. There is more while `next_due_ms` is not later than now."""
         if now_ms > self.now_ms:
@@ -128,6 +139,23 @@ class Delays:
         step = max(-(-len(self._heap) // count_max), 1)
         return [(entry >> _OFFSET_BITS, entry & _OFFSET_MASK) for entry in self._heap[::step]], step
 
+    def soonest(self, looks_max: int, log_start: Offset) -> Iterator[tuple[int, Offset, Offset]]:
+        """(time, first, end) of the stretches that come due next, in that order. What is left of a trimmed one repeats.
+
+        Nothing may change while they are iterated.
+        """
+        for entry in islice(in_order(self._heap), looks_max):
+            time_ms = entry >> _OFFSET_BITS
+            stretch = self._index.delayed_at(max(entry & _OFFSET_MASK, log_start))
+            # Otherwise it was trimmed, or its message was made due.
+            if stretch is not None and stretch.deliver_at_ms == time_ms:
+                yield time_ms, stretch.first, stretch.end
+
+    @property
+    def waiting_count(self) -> int:
+        """Stretches that `soonest` goes through."""
+        return len(self._heap)
+
     def next_due_ms(self) -> int | None:
         return self._heap[0] >> _OFFSET_BITS if self._heap else None
 
@@ -147,3 +175,14 @@ class Delays:
     def __len__(self) -> int:
         """Stretches in the due lists."""
         return sum(map(len, self._due))
+
+
+def in_order(heap: Sequence[_Item]) -> Iterator[_Item]:
+    """The items of a heap, the smallest first: a few cost little. The heap may not change while it is iterated."""
+    front: list[tuple[_Item, int]] = [(heap[0], 0)] if heap else []
+    while front:
+        item, at = heappop(front)
+        yield item
+        for child in (2 * at + 1, 2 * at + 2):
+            if child < len(heap):
+                heappush(front, (heap[child], child))

@@ -13,7 +13,6 @@ settled nor staged nor waiting for a time.
 """
 
 from collections.abc import Iterable, Sequence
-from heapq import heappop, heappush
 from random import Random
 from typing import Final, NamedTuple
 
@@ -39,6 +38,7 @@ from flotilla.partition.leader.places import (
 from flotilla.partition.leader.poll_filter import PollFilter, choose_matching
 from flotilla.partition.leader.rate_limit import RateLimit
 from flotilla.partition.leader.ready_messages import Chosen, ReadyMessages
+from flotilla.partition.leader.retries import Retries
 from flotilla.partition.leader.run_lists import by_offset, refused_of
 from flotilla.partition.leader.settlement_outbox import Piece, SettlementOutbox
 from flotilla.partition.leader.turns import Turns
@@ -132,8 +132,7 @@ class GroupDelivery:
         #: Messages that were cancelled or trimmed before the keys were last swept.
         self._swept = 0
         self._polls = 0
-        #: (time, first, end) of retrying messages. An entry counts for the messages that `taken` has at that very time.
-        self._retries: list[tuple[int, Offset, Offset]] = []
+        self.retries = Retries(self.taken)
         #: When the token will be there that the last poll lacked.
         self._token_ms: int | None = None
         self._turns = Turns(self.leases)
@@ -141,7 +140,7 @@ class GroupDelivery:
         self.timer_ms: int | None = None
         for first, end, failure in self.state.failures:
             if failure.not_before_ms > now_ms:
-                self._wait(first, end, failure.not_before_ms)
+                self.retries.add(first, end, failure.not_before_ms)
         for first, end, _ in machine.transactions.staged_acks(name, self.generation, 0, machine.next_offset):
             self.taken.set(first, end, STAGED)
         self.due = DueCursor(machine, delays, self.state, self.ready)
@@ -592,15 +591,9 @@ class GroupDelivery:
         for first, end, _ in self.leases.expire(now_ms, _EXPIRE_LIMIT):
             self._fail(first, end, outcome, None, 0)
         is_ready = False
-        for _ in range(_EXPIRE_LIMIT):
-            if not self._retries or self._retries[0][0] > now_ms:
-                break
-            due_ms, first, end = heappop(self._retries)
-            for low, high, place in list(self.taken.within(first, end)):
-                if place == RETRYING + due_ms:
-                    self.taken.remove(low, high)
-                    self._put(low, high)
-                    is_ready = True
+        for low, high in self.retries.pop_due(now_ms, _EXPIRE_LIMIT):
+            self._put(low, high)
+            is_ready = True
         if self._token_ms is not None and self._token_ms <= now_ms:
             self._token_ms = None
             is_ready = True
@@ -610,17 +603,17 @@ class GroupDelivery:
             is_ready = True
         return is_ready
 
-    def _wait(self, first: Offset, end: Offset, until_ms: int) -> None:
-        self.taken.set(first, end, RETRYING + until_ms)
-        heappush(self._retries, (until_ms, first, end))
-
     def next_event_ms(self) -> int | None:
-        times = [self.leases.next_wake_ms(), self._token_ms, self._turns.succession_ms]
-        if self._retries:
-            times.append(self._retries[0][0])
+        times = [self.leases.next_wake_ms(), self._token_ms, self._turns.succession_ms, self.retries.next_ms()]
         if not self._is_open:
             times.append(self._opens_ms)
         return min([time_ms for time_ms in times if time_ms is not None], default=None)
+
+    def retry_now(self, offsets: Iterable[Offset]) -> None:
+        """Messages wait no longer for their next attempt."""
+        for offset in offsets:
+            if self.retries.end(offset):
+                self._put(offset, offset + 1)
 
     # The log.
 
@@ -680,9 +673,19 @@ class GroupDelivery:
             for piece_first, piece_end, failure in filled(self.state.failures, low, high, _NO_FAILURE):
                 due_ms = max(until_ms, failure.not_before_ms)
                 if due_ms > now_ms:
-                    self._wait(piece_first, piece_end, due_ms)
+                    self.retries.add(piece_first, piece_end, due_ms)
                 else:
                     self._put(piece_first, piece_end)
+
+
+class GroupView(NamedTuple):
+    """One group with all that `explain` needs to read. Callers do not keep it."""
+
+    delivery: GroupDelivery
+    machine: PartitionMachine
+    delays: Delays
+    rules: GroupRules
+    now_ms: int
 
 
 def _first_of(piece: Piece) -> Offset:

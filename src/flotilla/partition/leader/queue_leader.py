@@ -11,7 +11,7 @@ one here, which knows none of its leases. Timers of all groups are one heap.
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final
 
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.hand_over import HANDED_RUNS_MAX, HandOver, HeldGroup
@@ -23,7 +23,7 @@ from flotilla.partition.commands.partition_commands import (
     StageSettlement,
 )
 from flotilla.partition.leader.delays import Delays
-from flotilla.partition.leader.group_delivery import GroupDelivery, LeasedMessages
+from flotilla.partition.leader.group_delivery import GroupDelivery, GroupView, LeasedMessages
 from flotilla.partition.leader.key_order import KeysOf
 from flotilla.partition.leader.lease_runs import restored, runs_of, under_leases
 from flotilla.partition.leader.leases import NUMBER_BITS, LeaseIds
@@ -32,6 +32,7 @@ from flotilla.partition.leader.poll_filter import PollFilter
 from flotilla.partition.leader.settlement_outbox import Piece, settlement_of
 from flotilla.partition.state.batch_index import Stretch
 from flotilla.partition.state.group import Death
+from flotilla.partition.state.group_table import DueNow
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import StagedAcks
 from flotilla.types.dead_letters import cut_reason
@@ -48,16 +49,6 @@ _PIECES_MAX: Final = 8_192
 _RESULTS_BYTES_MAX: Final = 4 * MIB
 #: Stretches that came due, before the leader checks which of them all groups have read.
 _DUE_KEPT: Final = 4_096
-
-
-class GroupView(NamedTuple):
-    """One group with all that `explain` needs to read. Callers do not keep it."""
-
-    delivery: GroupDelivery
-    machine: PartitionMachine
-    delays: Delays
-    rules: GroupRules
-    now_ms: int
 
 
 class QueueLeader:
@@ -678,6 +669,14 @@ class QueueLeader:
             if stretch is not None:
                 end = facts.base_offset + facts.count
                 self.delays.add(Stretch(stretch.deliver_at_ms, facts.base_offset, end, stretch.priority))
+
+    def due_now(self, changed: DueNow) -> None:
+        """A DeliverNow was applied to the machine."""
+        self.delays.hasten(changed.stretches)
+        found = self._find(changed.group)
+        if found is not None:
+            found.retry_now(changed.offsets)
+            self._watch(found)
 
     def deaths(self, group: str, limit: int, from_number: int = 0) -> list[Death]:
         """The oldest dead messages without a dead letter, from that number on.

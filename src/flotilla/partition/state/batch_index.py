@@ -179,6 +179,25 @@ class BatchIndex:
         stretch = self.stretch_at(offset)
         return 0 if stretch is None else stretch.deliver_at_ms
 
+    def make_due(self, offset: Offset, now_ms: int) -> list[tuple[int, Offset]]:
+        """A delayed message is due from now on. Call `reopen` after the last one.
+
+        Returns the time and first offset of each stretch that begins anew: of the message, and of those behind it.
+        Empty: the message is not delayed beyond now.
+        """
+        at = bisect_right(self.delayed_ends, offset)
+        if at == len(self.delayed_ends) or self.delayed_firsts[at] > offset or self.delayed_times_ms[at] <= now_ms:
+            return []
+        time_ms, first, end, priority = self._delayed(at, 0)
+        due_ms = max(now_ms, 1)
+        parts = [(time_ms, first, offset), (due_ms, offset, offset + 1), (time_ms, offset + 1, end)]
+        parts = [part for part in parts if part[1] < part[2]]
+        self.delayed_times_ms[at : at + 1] = array("Q", [part[0] for part in parts])
+        self.delayed_firsts[at : at + 1] = array("Q", [part[1] for part in parts])
+        self.delayed_ends[at : at + 1] = array("Q", [part[2] for part in parts])
+        self.delayed_priorities[at : at + 1] = array("B", [priority] * len(parts))
+        return [part[:2] for part in parts if part[1] >= offset]
+
     def trim(self, log_start: Offset) -> None:
         """Forgets everything below."""
         for firsts, ends in zip(self.plain_firsts, self.plain_ends, strict=True):

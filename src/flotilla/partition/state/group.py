@@ -248,6 +248,12 @@ class GroupState:
             count += high - low
         return count
 
+    def retry_now(self, offset: Offset, now_ms: int) -> None:
+        """A message that failed waits no longer for its next attempt."""
+        for first, end, failure in list(self.failures.within(offset, offset + 1)):
+            if failure.not_before_ms > now_ms:
+                self.failures.set(first, end, failure._replace(not_before_ms=now_ms))
+
     def die(self, first: Offset, end: Offset, reason: str, now_ms: int) -> int:
         before = self.next_death
         reason = self._bounded(reason)

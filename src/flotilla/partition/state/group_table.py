@@ -8,7 +8,7 @@ needs to look at settled messages only.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from flotilla.partition.commands.partition_commands import (
     AckedResult,
@@ -18,6 +18,7 @@ from flotilla.partition.commands.partition_commands import (
     ClaimPartition,
     CommitOffset,
     DeleteGroup,
+    DeliverNow,
     GroupSettlement,
     OpenGroup,
     ReserveTokens,
@@ -26,6 +27,7 @@ from flotilla.partition.commands.partition_commands import (
 )
 from flotilla.partition.offset_runs import Run, RunSet
 from flotilla.partition.queries import Position
+from flotilla.partition.state.batch_index import BatchIndex
 from flotilla.partition.state.endings import CANCELLED, DROPPED, EXPIRED
 from flotilla.partition.state.group import GroupState
 from flotilla.partition.state.results import Result, ResultTable
@@ -42,6 +44,7 @@ from flotilla.types.errors import (
 from flotilla.types.ids import Index, Offset
 from flotilla.types.limits import (
     CANCEL_COUNT_MAX,
+    DELIVER_COUNT_MAX,
     HOLDER_COUNT_MAX,
     MEMBER_LENGTH_MAX,
     REASON_BYTES_MAX,
@@ -54,6 +57,16 @@ from flotilla.types.topics import COMMIT_METADATA_BYTES_MAX, GROUP_COUNT_MAX, PA
 _NUMBER_MAX = 2**63 - 1
 #: Its sum with a time fits into 64 bits.
 _TTL_MS_MAX = 2**62
+
+
+class DueNow(NamedTuple):
+    """The effect of a DeliverNow, for the leader."""
+
+    #: All that are in the log, also those that waited for nothing.
+    offsets: tuple[Offset, ...]
+    #: Stretches that begin anew: time of delivery and first offset.
+    stretches: tuple[tuple[int, Offset], ...]
+    group: str
 
 
 class Log(Protocol):
@@ -70,6 +83,9 @@ class Log(Protocol):
 
     @property
     def results(self) -> ResultTable: ...
+
+    @property
+    def index(self) -> BatchIndex: ...
 
 
 class GroupTable:
@@ -96,6 +112,7 @@ class GroupTable:
             BuryDeaths: self._check_bury,
             ResetGroup: self._check_reset,
             CancelRecords: self._check_cancel,
+            DeliverNow: self._check_deliver,
             ReserveTokens: self._check_reserve,
             ChangeHolders: self._check_holders,
         }
@@ -110,6 +127,7 @@ class GroupTable:
             BuryDeaths: self._bury,
             ResetGroup: self._reset,
             CancelRecords: self._cancel,
+            DeliverNow: self._deliver_now,
             ReserveTokens: self._reserve,
             ChangeHolders: self._change_holders,
         }
@@ -249,7 +267,17 @@ class GroupTable:
     def _check_cancel(self, command: CancelRecords) -> None:
         if len(command.offsets) > CANCEL_COUNT_MAX:
             raise InvalidArgumentError(f"too many messages to cancel: the limit is {CANCEL_COUNT_MAX}")
-        for offset in command.offsets:
+        self._check_stored(command.offsets)
+
+    def _check_deliver(self, command: DeliverNow) -> None:
+        if len(command.offsets) > DELIVER_COUNT_MAX:
+            raise InvalidArgumentError(f"too many messages to deliver now: the limit is {DELIVER_COUNT_MAX}")
+        if command.group:
+            self._queue(command.group)
+        self._check_stored(command.offsets)
+
+    def _check_stored(self, offsets: tuple[Offset, ...]) -> None:
+        for offset in offsets:
             if not 0 <= offset < self._log.next_offset:
                 raise OffsetOutOfRangeError(f"there is no message at offset {offset}")
 
@@ -366,6 +394,17 @@ class GroupTable:
         for queue in self.queues.values():
             queue.totals.cancelled += _end_runs(queue, runs, CANCELLED)
         return offsets
+
+    def _deliver_now(self, command: DeliverNow) -> DueNow:
+        log = self._log
+        offsets = tuple(sorted({offset for offset in command.offsets if offset >= log.log_start}))
+        found = [stretch for offset in offsets for stretch in log.index.make_due(offset, command.now_ms)]
+        if found:
+            log.index.reopen(log.next_offset)
+        if command.group:
+            for offset in offsets:
+                self.queues[command.group].retry_now(offset, command.now_ms)
+        return DueNow(offsets, tuple(found), command.group)
 
 
 def check_results(results: tuple[AckedResult, ...], next_offset: Offset) -> None:

@@ -75,6 +75,31 @@ def test_neighbours_that_are_alike_are_one_stretch():
     ]
 
 
+@given(batches, st.data())
+def test_messages_that_are_made_due_are_known_by_their_new_time(rows, data):
+    index, kinds = filled(rows)
+    index.trim(data.draw(st.integers(0, len(kinds))))
+    start = len(kinds) - index.count
+    for offset in data.draw(st.lists(st.integers(start, max(len(kinds) - 1, start)), max_size=5)):
+        if offset == len(kinds):
+            continue
+        priority, time_ms = kinds[offset]
+        begun = index.make_due(offset, 55)
+        if time_ms > 55:
+            kinds[offset] = (priority, 55)
+            assert begun[0] == (55, offset)
+            assert all(index.delayed_at(first).deliver_at_ms == time_ms for time_ms, first in begun)
+        else:
+            assert begun == []
+        index.reopen(len(kinds))
+        # The next batch continues the last stretch, or begins one.
+        kinds.append((3, 55))
+        index.append(len(kinds) - 1, len(kinds), 3, 55)
+    for offset in range(start, len(kinds)):
+        assert (index.priority_of(offset), index.deliver_at_ms_of(offset)) == kinds[offset]
+    assert index.count == len(kinds) - start
+
+
 def test_offsets_outside_of_the_log_have_no_stretch():
     index, _ = filled([(3, 4, 0), (3, 4, 7)])
     index.trim(2)

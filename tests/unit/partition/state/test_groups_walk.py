@@ -10,6 +10,7 @@ from flotilla.partition.commands.partition_commands import (
     CommitOffset,
     DeadRun,
     DeleteGroup,
+    DeliverNow,
     FailedRun,
     GroupSettlement,
     OpenGroup,
@@ -19,6 +20,7 @@ from flotilla.partition.commands.partition_commands import (
     TrimTo,
 )
 from flotilla.partition.queries import ListGroups
+from flotilla.partition.state.group_table import DueNow
 from flotilla.types.errors import FlotillaError, GroupModeError, NotFoundError, OffsetOutOfRangeError, UnavailableError
 from tests.unit.partition.batches import Log, new_log
 from tests.unit.partition.naive_state import NaiveState
@@ -146,6 +148,18 @@ class Groups(RuleBasedStateMachine):
         self.cancelled.update(expected)
         for naive in self.naive.values():
             self._settle_cancelled(naive)
+
+    @rule(places=st.lists(PLACES, max_size=3), name=st.one_of(st.just(""), NAMES))
+    def deliver_now(self, places, name):
+        offsets = [self.run_at(place)[0] for place in places]
+        due = self.command(DeliverNow(tuple(offsets), self.now_ms, name))
+        if name and name not in self.naive:
+            assert isinstance(due, FlotillaError)
+            return
+        expected = sorted({offset for offset in offsets if offset >= self.log_start})
+        assert due == DueNow(tuple(expected), (), name)
+        if name:
+            self.naive[name].retry_now(expected, self.now_ms)
 
     @rule(place=PLACES)
     def trim(self, place):

@@ -21,6 +21,7 @@ from flotilla.partition.commands.partition_commands import (
     CommitOffset,
     ConcludeStage,
     DeleteGroup,
+    DeliverNow,
     DropStage,
     OpenGroup,
     ResetGroup,
@@ -291,6 +292,8 @@ class QueueShadow:
                         self.cancelled[offset] = None
                         for group in self.groups.values():
                             group.settle(offset, CANCELLED, index)
+            case DeliverNow():
+                self._deliver_now(command)
             case CommitOffset() | ClaimPartition():
                 self._move_reader(command)
             case DeleteGroup():
@@ -307,6 +310,16 @@ class QueueShadow:
                 self._unstage(index, self.stages.conclude(command.transaction_id), is_committed=True)
             case DropStage():
                 self._unstage(index, self.stages.drop(command.transaction_id), is_committed=False)
+
+    def _deliver_now(self, command: DeliverNow) -> None:
+        group = self.groups.get(command.group)
+        for offset in command.offsets:
+            message = self.messages[offset]
+            due_ms = min(message.deliver_at_ms, command.now_ms)
+            self.messages[offset] = message._replace(deliver_at_ms=due_ms)
+            failures = None if group is None else group.failures.get(offset)
+            if failures is not None:
+                failures.not_before_ms[-1] = min(failures.not_before_ms[-1], command.now_ms)
 
     def _refuse(self, entry: Entry, error: FlotillaError) -> None:
         """A member that owns its partition is not refused for its epoch."""
