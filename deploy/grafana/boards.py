@@ -69,7 +69,11 @@ BOARDS: Final = {
                 "Entries that a node lacks", "short", {"node {{peer}}": "sum by (peer) (flotilla_raft_replication_lag)"}
             ),
             Panel("Clock against the cluster's time", "s", _of_nodes("flotilla_clock_offset_seconds")),
-            Panel("Connected clients", "short", _of_nodes("flotilla_client_connections")),
+            Panel(
+                "Connected clients",
+                "short",
+                {"{{instance}} {{endpoint}}": "flotilla_connected_clients"},
+            ),
         ],
     ],
     "queues": [

@@ -307,7 +307,7 @@ class Server:
             self.node.network,
             self.catalog,
             metered,
-            self._tcp.statistics,
+            self._count_clients,
             self.membership.hosts,
             self._outside.clock,
             self._outside.room,
@@ -402,7 +402,11 @@ class Server:
             budgets=budgets,
         )
         endpoints = (self._tcp.clients, self._http.clients, self._grpc.calls.clients)
-        self.broker.connected_clients = ConnectedClients(settings.node_id, *endpoints).read
+        self._clients = ConnectedClients(settings.node_id, *endpoints)
+        self.broker.connected_clients = self._clients.read
+
+    def _count_clients(self) -> dict[str, int]:
+        return {**self._tcp.statistics(), **self._clients.counts()}
 
     def _new_event_log(self) -> EventLog:
         driver = self.node.runtime.driver
@@ -411,7 +415,7 @@ class Server:
 
     def _new_history(self, service: MeteredService) -> RateHistory:
         hosts, now_ms = self.membership.hosts, self._outside.now_ms
-        history = RateHistory(self.settings.node_id, service, self._tcp.statistics, hosts, now_ms)
+        history = RateHistory(self.settings.node_id, service, self._count_clients, hosts, now_ms)
         self.broker.history = history
         return history
 

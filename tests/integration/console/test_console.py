@@ -538,7 +538,7 @@ def test_connected_clients_are_listed_when_they_are_looked_at(console: Console, 
     with Client(cluster.servers, name="a clerk") as client:
         client.admin.metadata()
         console.open("cluster")
-        console.see("over TCP")
+        console.see("connected over TCP, HTTP and gRPC")
         assert not [url for url in asked if "/clients" in url]
         console.see("Who is connected").click()
         console.row("a clerk").get_by_text("TCP").wait_for()

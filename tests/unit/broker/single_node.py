@@ -90,6 +90,9 @@ class SingleNode:
         self.clients = {
             "connections": 3,
             "connections_accepted_total": 5,
+            "tcp": 3,
+            "http": 2,
+            "grpc": 1,
             "connections_refused_total": 1,
             "requests_in_flight": 2,
             "received_bytes_total": 700,

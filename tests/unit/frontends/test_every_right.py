@@ -301,6 +301,9 @@ def test_connected_clients_are_named_with_their_users_at_every_endpoint(broker):
                 if {each[0] for each in found} == {"tcp", "http", "grpc"}:
                     one = (await http._client.get("/v1/cluster/clients?limit=1")).json()
                     assert (len(one["clients"]), one["total"], answer["total"]) == (1, len(found), len(found))
+                    page = (await http._client.get("/metrics")).text
+                    for endpoint in ("http", "grpc"):
+                        assert f'flotilla_connected_clients{{endpoint="{endpoint}"}} 1\n' in page
                     return found
         finally:
             poll.cancel()

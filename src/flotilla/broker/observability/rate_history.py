@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.types.ids import GroupId, NodeId
-from flotilla.types.operations.cluster import HistoryRead, RateSeries
+from flotilla.types.operations.cluster import ENDPOINTS, HistoryRead, RateSeries
 from flotilla.types.operations.queue import GroupDescription
 
 STEP_MS: Final = 5_000
@@ -56,7 +56,7 @@ class RateHistory:
         hosts: Mapping[GroupId, QueueMeter],
         now_ms: Callable[[], int],
     ) -> None:
-        """`clients` is TcpServer.statistics; `hosts` are the partitions of this node."""
+        """`clients` is as in NodeStatus; `hosts` are the partitions of this node."""
         self._node = node
         self._service = service
         self._clients = clients
@@ -99,7 +99,8 @@ class RateHistory:
         # A topic that was deleted takes its counts with it.
         grown = {name: max(total - self._totals.get(name, 0), 0) for name, total in totals.items()}
         held = {name: sum(getattr(group, name) for group in self._groups.values()) for name in HELD[1:]}
-        held["connections"] = self._clients()["connections"]
+        clients = self._clients()
+        held["connections"] = sum([clients[endpoint] for endpoint in ENDPOINTS])
         for skipped in range(step_count):
             # Nothing was looked at in the steps before the last: a paused process counts when it goes on.
             values = {**grown, **held} if skipped == step_count - 1 else held

@@ -25,7 +25,13 @@ from flotilla.runtime.observability import process_usage as usage
 from flotilla.runtime.observability.failures import FAILURES
 from flotilla.runtime.observability.metrics import Exposition, label
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
-from flotilla.types.operations.cluster import REPLICA_BEHIND, REPLICA_DOWN, REPLICA_FORGETFUL, UNDER_REPLICATED
+from flotilla.types.operations.cluster import (
+    ENDPOINTS,
+    REPLICA_BEHIND,
+    REPLICA_DOWN,
+    REPLICA_FORGETFUL,
+    UNDER_REPLICATED,
+)
 from flotilla.types.operations.pipelines import Pipeline
 from flotilla.types.operations.queue import OFFSET_KIND, GroupDescription
 from flotilla.types.version import SUPPORTED
@@ -300,6 +306,8 @@ class Measurements:
         clients = self._clients()
         for key, metric in _CLIENTS.items():
             out.add(metric, clients[key])
+        for endpoint in ENDPOINTS:
+            out.add(metrics.CONNECTED_CLIENTS, clients[endpoint], label("endpoint", endpoint))
 
     def _add_clock(self, out: Exposition) -> None:
         clock = self._clock

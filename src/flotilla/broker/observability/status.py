@@ -68,7 +68,7 @@ class NodeStatus:
         meters: Callable[[], Iterable[Meter]] = tuple,
         pipelines: Callable[[], Iterable[Pipeline]] = tuple,
     ) -> None:
-        """`clients` is TcpServer.statistics; `hosts` are the partitions with queue groups.
+        """`clients` is TcpServer.statistics, with clients by endpoint; `hosts` are partitions with queue groups.
 
         `is_registered`: whether the cluster has registered this start of the node. `entry` says why the node has not
         entered its cluster, or has no place in it. `exposure` are warnings about addresses that anybody can connect to.

@@ -359,7 +359,8 @@ class PartitionHost:
             if type(result) is BatchFacts:
                 self._queue.applied(result)
             elif type(result) is DueNow:
-                self._queue.due_now(result)
+                self._queue.leader.due_now(result)
+                self._queue.wake_soon()
             elif type(result) is Published or type(result) is Concluded:
                 self._transaction_applied(result)
 

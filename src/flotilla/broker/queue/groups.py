@@ -36,7 +36,6 @@ from flotilla.partition.commands.partition_commands import Command, HandOver, Op
 from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.partition.leader.poll_filter import PollFilter
 from flotilla.partition.leader.queue_leader import QueueLeader
-from flotilla.partition.state.group_table import DueNow
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import StagedAcks
 from flotilla.replica.replica import Replica
@@ -586,11 +585,6 @@ class PartitionQueue:
     def applied(self, facts: BatchFacts) -> None:
         """A batch was applied. Runs inside the driver, so it only records."""
         self.leader.applied(facts)
-        self._waiting.wake_soon()
-
-    def due_now(self, changed: DueNow) -> None:
-        """Delayed messages were made due. Runs inside the driver, like `applied`."""
-        self.leader.due_now(changed)
         self._waiting.wake_soon()
 
     def unstage(self, staged: Iterable[StagedAcks], *, is_committed: bool) -> None:

@@ -67,7 +67,7 @@ function Clients({ connections }) {
   const [isOpen, setOpen] = useState(false);
   const path = "/v1/cluster/clients" + query({ limit: CLIENTS_MAX });
   const { data, error } = useApi(isOpen ? path : null, 5000);
-  const aside = [connections !== undefined && `${plural(connections, "connection")} over TCP`].filter(Boolean);
+  const aside = [connections !== undefined && `${plural(connections, "client is", "clients are")} connected over TCP, HTTP and gRPC`].filter(Boolean);
   return html`<${Section} title="Connected clients" aside=${aside}>
     <details class="more" open=${isOpen} onToggle=${(event) => setOpen(event.target.open)}>
       <summary>Who is connected</summary>

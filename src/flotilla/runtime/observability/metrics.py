@@ -274,6 +274,13 @@ PEER_DROPPED_FRAMES = _network(
     COUNTER, "flotilla_peer_dropped_frames_total", "Frames dropped because the peer did not keep up.", "peer"
 )
 CLIENT_CONNECTIONS = _network(GAUGE, "flotilla_client_connections", "Connected clients, over TCP.")
+CONNECTED_CLIENTS = _network(
+    GAUGE,
+    "flotilla_connected_clients",
+    "Connected clients, by endpoint: tcp, http or grpc. Over gRPC a client counts while it has a call in flight. The "
+    "node's own connections to itself are left out.",
+    "endpoint",
+)
 CLIENT_CONNECTIONS_ACCEPTED = _network(
     COUNTER, "flotilla_client_connections_accepted_total", "Accepted connections of clients."
 )

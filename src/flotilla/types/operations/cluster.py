@@ -388,6 +388,8 @@ class DescribeNode(Request[NodeDescribed], to=ANY, effect=READ, needs=OPERATE):
     """The node that answers: what it warns of, above all in partitions that it leads."""
 
 
+#: Where clients connect.
+ENDPOINTS: Final = ("tcp", "http", "grpc")
 #: Clients that one answer lists.
 CLIENTS_SHOWN_MAX: Final = 1_000
 

@@ -25,7 +25,7 @@ class Node:
         self.now_ms = 1_000_000
         self.host = Host(names)
         self.service = MeteredService(None)  # type: ignore[arg-type]
-        self.clients = {"connections": 2, "received_bytes_total": 0, "sent_bytes_total": 0}
+        self.clients = {"tcp": 1, "http": 1, "grpc": 0, "received_bytes_total": 0, "sent_bytes_total": 0}
         self.history = RateHistory(7, self.service, lambda: self.clients, {(1, 0): self.host}, lambda: self.now_ms)  # type: ignore[arg-type,dict-item]
         self.history.look()
 

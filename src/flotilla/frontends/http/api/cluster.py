@@ -128,7 +128,7 @@ _HISTORY = obj(
         "type": "object",
         "additionalProperties": {"type": "array", "items": INTEGER},
         "description": "Of each step, the oldest first: what was counted in it (produced, delivered, redelivered, "
-        "acked, dead, errors, received_bytes, sent_bytes), or what there was at its end (connections over TCP, lag, "
+        "acked, dead, errors, received_bytes, sent_bytes), or what there was at its end (connected clients, lag, "
         "ready, leased, delayed).",
     },
 )
