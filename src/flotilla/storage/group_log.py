@@ -299,7 +299,7 @@ class SegmentedLog:
         """An index at or before the first entry with a record at or after `offset`."""
         tail_offset = self.tail.first_offset()
         if tail_offset != NO_OFFSET and offset >= tail_offset:
-            return max(self.tail.from_offset(offset), self.base + 1)
+            return max(self._before_unknown(self.tail.from_offset(offset)), self.base + 1)
         for segment in reversed(self.segments):
             if segment.index.first_offset != NO_OFFSET and segment.index.first_offset <= offset:
                 # Points after a cut are dead, and their indexes belong to the next segment.
@@ -310,7 +310,21 @@ class SegmentedLog:
         for segment in self.segments:
             if segment.index.newest_time_ms >= timestamp_ms:
                 return max(min(segment.index.before_time(timestamp_ms), segment.last_index + 1), self.base + 1)
-        return max(self.tail.from_time(timestamp_ms), self.base + 1)
+        return max(self._before_unknown(self.tail.from_time(timestamp_ms)), self.base + 1)
+
+    def _before_unknown(self, low: Index) -> Index:
+        """At or before `low` in the tail: before entries, damaged or repaired, of whose records the tail may not know.
+
+        Without that a reader would pass them by in silence.
+        """
+        tail = self.tail
+        while low > tail.first_index:
+            runs = (self.damaged.before(low), self.overlay.ranges.before(low))
+            start, end = max((run for run in runs if run is not None), default=(0, 0))
+            if end <= tail.first_index or tail.has_records(end, low):
+                break
+            low = max(start, tail.first_index)
+        return low
 
     def _walk(self, low: Index, high: Index, want_bytes: int) -> Iterator[Step]:
         """Every position of [low, high) in order: repaired entries, damage, and entries of segments and tail."""

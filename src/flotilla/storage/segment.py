@@ -249,7 +249,8 @@ def _resynchronize(
     far = position + _SEARCH_BYTES
     for next_index, next_position in (*segment.index.points_after(index), (segment.last_index + 1, end)):
         if next_index > index + 1:
-            for window in range(position, next_position, _SEARCH_BYTES):
+            # A file that was cut off ends before the points of its index do.
+            for window in range(position, min(next_position, end), _SEARCH_BYTES):
                 if window >= far and not searches_far:
                     raise LongSearchError
                 found = _search(file, segment, index, window, min(window + _SEARCH_BYTES, next_position), end)
@@ -266,7 +267,9 @@ def _resynchronize(
 
 
 def _is_frame_at(file: Readable, segment: Segment, index: Index, position: int, end: int) -> bool:
-    head = file.read(position, min(FRAME_BYTES, end - position))
+    if position + FRAME_BYTES > end:
+        return False
+    head = file.read(position, FRAME_BYTES)
     if len(head) < FRAME_BYTES:
         return False
     frame = parse_frame(head, 0)
@@ -350,7 +353,7 @@ def _scan(
     for stop, found in walk_file(file, segment, size, low, start, low, options.transfer_bytes):
         if found.stored is None:
             damaged.append((found.index, found.next_index))
-            index.last_index, index.end_position = found.next_index - 1, stop
+            index.add_damage(end_position=stop, last_index=found.next_index - 1)
             continue
         frame = found.stored.frame
         at = stop - FRAME_BYTES - padded(frame.length)
@@ -389,14 +392,13 @@ class SegmentWriter:
             self._buffers.append(bytes(padding))
         self._position = start + FRAME_BYTES + frame.length + padding
         index = self.segment.index
-        index.add(
-            position=start,
-            end_position=self._position,
-            index=frame.index,
-            interval_bytes=self._options.index_interval_bytes,
-        )
-        if frame.count:
-            index.add_records(frame.base_offset, frame.count, frame.timestamp_ms)
+        if frame.tag == ABSENT and not frame.count:
+            index.add_damage(end_position=self._position, last_index=frame.index)
+        else:
+            interval_bytes = self._options.index_interval_bytes
+            index.add(position=start, end_position=self._position, index=frame.index, interval_bytes=interval_bytes)
+            if frame.count:
+                index.add_records(frame.base_offset, frame.count, frame.timestamp_ms)
         self.segment.last_index = frame.index
         if self._position - self._start >= self._options.transfer_bytes:
             self._write()

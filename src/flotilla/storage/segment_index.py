@@ -26,6 +26,7 @@ class SparseIndex:
     """The points of one segment, and its totals."""
 
     __slots__ = (
+        "_is_end_known",
         "end_offset",
         "end_position",
         "first_index",
@@ -48,6 +49,8 @@ class SparseIndex:
         self.first_offset = NO_OFFSET
         #: The end offset of the last record, or NO_OFFSET.
         self.end_offset = NO_OFFSET
+        #: No damage has come since the last record. Until then a point would lead past the records in the damage.
+        self._is_end_known = True
         self.newest_time_ms = NO_TIME
         self.indexes = array("q")
         self.positions = array("q")
@@ -56,7 +59,7 @@ class SparseIndex:
 
     def add(self, *, position: int, end_position: int, index: Index, interval_bytes: int) -> None:
         """Adds the next frame; `add_records` follows when it holds records."""
-        if not self.positions or position - self.positions[-1] >= interval_bytes:
+        if self._is_end_known and (not self.positions or position - self.positions[-1] >= interval_bytes):
             self.indexes.append(index)
             self.positions.append(position)
             self.offsets.append(self.end_offset)
@@ -64,10 +67,17 @@ class SparseIndex:
         self.last_index = index
         self.end_position = end_position
 
+    def add_damage(self, *, end_position: int, last_index: Index) -> None:
+        """Adds frames of whose records nothing is known."""
+        self.last_index = last_index
+        self.end_position = end_position
+        self._is_end_known = False
+
     def add_records(self, base_offset: int, count: int, timestamp_ms: int) -> None:
         if self.first_offset == NO_OFFSET:
             self.first_offset = base_offset
         self.end_offset = base_offset + count
+        self._is_end_known = True
         if timestamp_ms > self.newest_time_ms:
             self.newest_time_ms = timestamp_ms
 
@@ -99,6 +109,7 @@ class SparseIndex:
         twin.end_position = self.end_position
         twin.first_offset = self.first_offset
         twin.end_offset = self.end_offset
+        twin._is_end_known = self._is_end_known
         twin.newest_time_ms = self.newest_time_ms
         twin.indexes = self.indexes[:]
         twin.positions = self.positions[:]

@@ -205,6 +205,7 @@ class SimFile:
 
     def read(self, offset: int, length: int) -> bytes:
         assert self._generation == self._disk.generation, "a file of a dead process was read"
+        assert offset >= 0 <= length, "a system refuses such a read"
         if self._disk.is_unreadable:
             self._disk.failed_reads += 1
             self._disk.failed_count += 1

@@ -1,6 +1,6 @@
 """Sorted, disjoint half-open ranges of indexes: the damaged entries of a log."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from flotilla.types.ids import Index
@@ -33,6 +33,11 @@ class IndexRanges:
             return index
         place = bisect_right(self._ranges, index, key=_low)
         return self._ranges[place][0] if place < len(self._ranges) else None
+
+    def before(self, index: Index) -> tuple[Index, Index] | None:
+        """The last range that begins before `index`."""
+        place = bisect_left(self._ranges, index, key=_low) - 1
+        return self._ranges[place] if place >= 0 else None
 
     def within(self, low: Index, high: Index) -> list[tuple[Index, Index]]:
         """The parts of [low, high) that lie in a range."""

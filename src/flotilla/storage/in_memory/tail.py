@@ -105,6 +105,11 @@ class Tail:
         """The first entry that ends after `offset`, or the index after the last entry."""
         return self.first_index + bisect_right(self._end_offsets, offset)
 
+    def has_records(self, low: Index, high: Index) -> bool:
+        """Whether an entry in [low, high) has records, as far as is known."""
+        ends, at = self._end_offsets, low - self.first_index
+        return low < high and ends[high - 1 - self.first_index] > (ends[at - 1] if at else NO_OFFSET)
+
     def from_time(self, timestamp_ms: int) -> Index:
         """An entry at or before the first one of that time or later, or the index after the last entry."""
         return self.first_index + bisect_left(self._newest_times, timestamp_ms)

@@ -202,22 +202,27 @@ class Loads:
 
     def walk(self, segment: Segment, low: Index, want_bytes: int) -> Iterator[Found]:
         """Frames from `low` to the last, in order, without gaps. Raises NotLoadedError where one must be loaded."""
-        while self._by_path and (part := self._find(segment.path, low)) is not None:
-            for found in part.found:
-                if found.index > segment.last_index:
-                    return
-                if found.next_index > low:
+        while low <= segment.last_index:
+            part = self._find(segment.path, low)
+            if part is not None:
+                for found in part.found:
+                    if found.index > segment.last_index:
+                        return
+                    if found.next_index > low:
+                        yield found
+                low = part.next_index
+                if part.found[-1].stored is not None:
+                    segment.remember(low, part.end_position)
+                continue
+            try:
+                for found in segment.walk(self._open(segment.path), low, want_bytes):
                     yield found
-            low = part.next_index
-            if part.found[-1].stored is not None:
-                segment.remember(low, part.end_position)
-        try:
-            for found in segment.walk(self._open(segment.path), low, want_bytes) if low <= segment.last_index else ():
-                yield found
-                low = found.next_index
-        except (NotCachedError, LongSearchError):
-            self._want(SegmentLoad(self._disk, segment, low, want_bytes))
-            raise NotLoadedError(segment.group) from None
+                    low = found.next_index
+            except (NotCachedError, LongSearchError):
+                # A reader that began before a part goes on with it: a bad sector never comes into the cache.
+                if self._find(segment.path, low) is None:
+                    self._want(SegmentLoad(self._disk, segment, low, want_bytes))
+                    raise NotLoadedError(segment.group) from None
 
     def snapshot_chunk(self, snapshot: SnapshotFile, offset: int, length: int) -> bytes:
         """Raises CorruptionError, and NotLoadedError where the piece must be loaded."""
