@@ -502,6 +502,8 @@ class Server:
         store = self.node.store
         for copy in store.mended_copies:
             log.warning("a small file was damaged, and is mended from its other copy", copy=copy)
+        if store.unremoved:
+            log.warning("files that are not needed could not be removed", files=store.unremoved[:10])
         if store.dropped_block:
             log.warning("a torn write was dropped; it was never acknowledged", block=store.dropped_block)
         for group, stored in store.groups.items():

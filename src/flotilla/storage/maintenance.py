@@ -6,8 +6,7 @@ do not count, and a log that was reset takes nothing. The journal stays authorit
 names the new files is durable, so a job may die at any point or run again.
 """
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterable
 from itertools import count
 
 from flotilla.storage.group_log import SegmentedLog
@@ -146,7 +145,7 @@ class GroupFlush:
 class MaintenanceJob:
     __slots__ = (
         "_disk", "_journal", "_retired", "_spare_number", "_wants_reserve", "flushes", "has_created_reserve",
-        "keep_from", "removals", "spare",
+        "keep_from", "removals", "spare", "unremoved",
     )  # fmt: skip
 
     def __init__(
@@ -164,6 +163,8 @@ class MaintenanceJob:
         self._disk = disk
         self._journal = journal
         self.removals = removals
+        #: Those that the disk did not remove.
+        self.unremoved: list[str] = []
         #: None: no flush was planned, so no checkpoint follows.
         self.flushes = flushes
         #: The oldest journal file needed once the flush is checkpointed.
@@ -176,14 +177,16 @@ class MaintenanceJob:
         self.has_created_reserve = False
 
     def run(self) -> None:
-        """An error of one file stops no other file's work. The first one is raised at the end."""
+        """An error of one file stops no other file's work. The first one of a flush is raised at the end.
+
+        A file that is not removed is waste, and holds up nothing.
+        """
         # Removal first: it frees space for the rest.
-        steps: list[Callable[[], None]] = [partial(self._disk.remove, path) for path in self.removals]
-        steps += [flush.run for flush in self.flushes or ()]
+        self.unremoved = remove_all(self._disk, self.removals)
         errors: list[FlotillaError] = []
-        for step in steps:
+        for flush in self.flushes or ():
             try:
-                step()
+                flush.run()
             except FlotillaError as error:
                 errors.append(error)
         if errors:
@@ -198,6 +201,17 @@ class MaintenanceJob:
         except DiskFullError:
             # The writer creates a file when it needs one, and reports a failure.
             pass
+
+
+def remove_all(disk: Disk, paths: Iterable[str]) -> list[str]:
+    """Removes these files and empty folders; returns those that the disk did not remove."""
+    left: list[str] = []
+    for path in paths:
+        try:
+            disk.remove(path)
+        except FlotillaError:
+            left.append(path)
+    return left
 
 
 def _first_index(segment: Segment) -> Index:

@@ -42,7 +42,7 @@ from flotilla.storage.framing import (
 from flotilla.storage.group_log import Collector, SegmentedLog
 from flotilla.storage.journal import FOLDER, Journal, journal_path
 from flotilla.storage.journal_scan import JournalScan, has_salted_blocks, list_journal
-from flotilla.storage.maintenance import GroupFlush, MaintenanceJob
+from flotilla.storage.maintenance import GroupFlush, MaintenanceJob, remove_all
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Disk
 from flotilla.storage.reads.copies_load import CopiesLoad
@@ -92,6 +92,8 @@ class NodeStore:
         self._rotten = 0
         # Files that no durable block names any more.
         self._garbage: list[str] = []
+        #: Those that the disk did not remove: the next flush tries again.
+        self.unremoved: list[str] = []
         # Snapshots received but not yet marked as the group's state.
         self._incoming: dict[GroupId, SnapshotFile] = {}
         # Attachments of logs that the disk did not return when the store was opened.
@@ -393,6 +395,9 @@ class NodeStore:
             return None
         if is_left:
             self._rotten = 0
+        if flush:
+            self._garbage += self.unremoved
+            self.unremoved.clear()
         retired = 0
         if wants_spare:
             self._spare_planned_for = journal.number
@@ -424,6 +429,7 @@ class NodeStore:
         assert job is self._job
         assert isinstance(job, MaintenanceJob)
         self._job = None
+        self.unremoved += job.unremoved
         self._journal.has_reserve |= job.has_created_reserve
         if job.spare is not None:
             self._journal.numbers.append(job.spare.number)
@@ -602,16 +608,11 @@ class NodeStore:
     def _remove_unnamed(self) -> None:
         disk = self._disk
         named = {path for log in self._logs.values() for path in log.paths()}
-        for folder in disk.list("groups"):
-            for name in disk.list(f"groups/{folder}"):
-                path = f"groups/{folder}/{name}"
-                if path not in named:
-                    disk.remove(path)
-            if not folder.isdigit() or int(folder) not in self._logs:
-                disk.remove(f"groups/{folder}")
-        for path in self._garbage:
-            disk.remove(path)
-        self._garbage.clear()
+        folders = disk.list("groups")
+        paths = [f"groups/{folder}/{name}" for folder in folders for name in disk.list(f"groups/{folder}")]
+        unnamed = [path for path in paths if path not in named]
+        self.unremoved = remove_all(disk, unnamed + self._take_garbage())
+        remove_all(disk, [f"groups/{one}" for one in folders if not one.isdigit() or int(one) not in self._logs])
 
 
 def _introduce_salt(disk: Disk, *, is_new: bool, first_segment: int, first_journal: int) -> Salt:

@@ -47,6 +47,8 @@ class WatchedDisk(SimDisk):
         self.opened: list[str] = []
         self.renamed: list[tuple[str, str]] = []
         self.removed: list[str] = []
+        #: Paths that begin like one of these cannot be removed.
+        self.keeps: tuple[str, ...] = ()
         self.written: set[tuple[str, int]] = set()
         self.overwritten: set[tuple[str, int]] = set()
 
@@ -61,6 +63,8 @@ class WatchedDisk(SimDisk):
         super().rename(source, target)
 
     def remove(self, path: str) -> None:
+        if path.startswith(self.keeps):
+            raise StorageFailedError(f"remove {path}: Operation not permitted")
         self.removed.append(path)
         super().remove(path)
 
@@ -496,3 +500,23 @@ def test_an_unproven_last_block_is_written_again() -> None:
     assert _indexes(_open(disk)) == [1, 2, 3, 4]
     disk.crash()
     assert _indexes(_open(disk)) == [1, 2, 3, 4], "it was believed once, so it must stay"
+
+
+def test_a_file_that_cannot_be_removed_holds_up_nothing() -> None:
+    disk = WatchedDisk()
+    store = _new(disk)
+    _fill(store, 1, 100)
+    disk.keeps = ("groups/",)
+    store.groups[GROUP].compact(60, 1)
+    _fill(store, 101, 100)
+    assert len(list_journal(disk)) <= 3, "the journal is recycled all the same"
+    kept = store.unremoved
+    assert kept
+    disk.stop()
+    store = _open(disk)
+    assert store.unremoved == sorted(kept), "a start names them"
+    assert store.groups[GROUP].last_index() == 200
+    disk.keeps = ()
+    _fill(store, 201, 100)
+    assert set(kept) <= set(disk.removed)
+    assert not store.unremoved
