@@ -78,4 +78,6 @@ class Room:
     def fill(self, read: ReadResult) -> None:
         for delivery in read.deliveries:
             self.add(delivery)
-        self.is_full = bool(read.left) or min(self.messages, self.bytes, self.opened_bytes) <= 0
+        # With nothing in it there is room: what was left waits for something else.
+        is_left = bool(read.left) and not self.is_empty
+        self.is_full = is_left or min(self.messages, self.bytes, self.opened_bytes) <= 0

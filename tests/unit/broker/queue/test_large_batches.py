@@ -128,3 +128,12 @@ def test_a_large_batch_whose_poll_was_given_up_is_there_for_others(node: Node) -
     answer = node.ask(poll(3, wait_ms=1_000))
     answer.cancel()
     assert spans(node, 3) == [(0, 3)]
+
+
+def test_a_poll_whose_first_batches_have_expired_waits_for_the_next_to_be_opened(node: Node) -> None:
+    """What it could not open yet is no reason to end with nothing: no news would wake it."""
+    stored(node, MIB // 2, 1, ttl_ms=1)
+    stored(node, LARGE, 1)
+    taken = node.call(poll(3, wait_ms=0)).result
+    assert isinstance(taken, Polled)
+    assert [(each.first, each.count) for each in taken.deliveries] == [(4, 3)]
