@@ -76,7 +76,7 @@ def compact(table: TopicTable, rules: CompactionRules, run_jobs: RunJobs) -> int
     Raises CorruptionError, and AlreadyExistsError when another process compacts the same files.
     """
     replaced = 0
-    lots = plan_compaction(table.snapshot().files, rules)
+    lots = plan_compaction(table.files_below(rules.target_bytes), rules)
     jobs = [json.dumps([file.path for file in lot]) for lot in lots]
     for text in run_jobs(jobs, _merging(table)) if jobs else []:
         old, new = ([DataFile.from_text(each) for each in side] for side in json.loads(text))

@@ -28,6 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -66,6 +67,9 @@ _SETTINGS: Final = {
 }
 #: A table that other tools have given more features.
 _WRITER_VERSION: Final = 2
+#: Columns of the list of files, as `deltalake` names them.
+_DAY: Final = f"partition.{DATE}"
+_PARTITION_MAX: Final = "max.partition"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: The last millisecond of the year 9999, the end of calendars.
 _TIME_MS_MAX: Final = 253_402_300_799_999
@@ -129,8 +133,21 @@ class TopicTable(Store):
         delta = self._newest()
         if delta is None:
             return Snapshot()
-        files = _files_of(delta)
-        return Snapshot(delta.version(), files, self._spans(delta, _partitions(files)))
+        added = _added_of(delta)
+        return Snapshot(delta.version(), _files_of(added), self._spans(delta, _partitions_of(added)))
+
+    def files_below(self, size_bytes: int) -> tuple[TableFile, ...]:
+        """The smaller files of the newest version; many large ones cost little."""
+        delta = self._newest()
+        if delta is None:
+            return ()
+        added = _added_of(delta)
+        return _files_of(added.filter(pc.less(added["size_bytes"], size_bytes)) if added.num_rows else added)
+
+    def paths_in_use(self) -> set[str]:
+        """Of the files of the newest version."""
+        delta = self._newest()
+        return set() if delta is None else set(_added_of(delta)["path"].to_pylist())
 
     def spans(self) -> dict[int, Span]:
         """The offsets in the newest version, by partition; without the list of files, and so at once."""
@@ -215,10 +232,10 @@ class TopicTable(Store):
         actions = [*(_removed(file, now_ms) for file in old), *(_added(file, data_change=False) for file in new)]
 
         def prepare() -> tuple[int, list[dict[str, Any]]]:
-            delta = self._newest()
-            if delta is None or not {file.path for file in old} <= _paths_of(delta):
+            present = self.paths_in_use()
+            if self._delta is None or not {file.path for file in old} <= present:
                 raise AlreadyExistsError(f"another process has compacted files of {self.topic}")
-            return delta.version(), actions
+            return self._delta.version(), actions
 
         return self._commit(prepare, "OPTIMIZE")
 
@@ -329,17 +346,16 @@ class TopicTable(Store):
                 "that the archive does not know"
             )
         found: dict[str, int] = {}
-        files = _files_of(delta)
-        ids = [made(number) for number in _partitions(files) for made in (self._next_id, self._first_id)]
+        added = _added_of(delta)
+        ids = [made(number) for number in _partitions_of(added) for made in (self._next_id, self._first_id)]
         for each in (self._topic_key(), *ids):
             version = delta.transaction_version(each)
             if version is not None:
                 found[each] = version
         columns = pa.schema(delta.schema().to_arrow())
         decoded = write_type(columns.field(DECODED).type) if DECODED in columns.names else ""
-        content = Content(sum(file.size_bytes for file in files), sum(file.rows for file in files), len(files))
         schema = delta.metadata().configuration.get(_SCHEMA) or ""
-        return DeltaLog(self, delta.version(), found, content, decoded, schema)
+        return DeltaLog(self, delta.version(), found, _content_of(added), decoded, schema)
 
     def _spans_of(self, log: DeltaLog) -> dict[int, Span]:
         begin, end = f"flotilla/{self.topic}/", "/next"
@@ -433,23 +449,28 @@ def _moment(time_ms: int) -> str:
     return (_EPOCH + timedelta(milliseconds=time_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _files_of(delta: DeltaTable) -> tuple[TableFile, ...]:
+def _added_of(delta: DeltaTable) -> pa.Table:
+    """All files of a version as columns, which cost far less than a list of them."""
+    return pa.table(delta.get_add_actions(flatten=True))
+
+
+def _files_of(added: pa.Table) -> tuple[TableFile, ...]:
     # Empty tables lack the columns.
-    actions = pa.table(delta.get_add_actions(flatten=True))
-    if not actions.num_rows:
+    if not added.num_rows:
         return ()
     names = (
-        "path", "size_bytes", "num_records", f"partition.{DATE}",
-        "min.partition", "max.partition", "min.offset", "max.offset",
+        "path", "size_bytes", "num_records", _DAY,
+        "min.partition", _PARTITION_MAX, "min.offset", "max.offset",
     )  # fmt: skip
-    columns = [actions[name].to_pylist() for name in names]
-    rows = (TableFile(*row)._replace(day=str(row[3])) for row in zip(*columns, strict=True))
-    return tuple(sorted(rows))
+    columns = [(added[name].cast(pa.string()) if name == _DAY else added[name]).to_pylist() for name in names]
+    return tuple(sorted(map(TableFile._make, zip(*columns, strict=True))))
 
 
-def _paths_of(delta: DeltaTable) -> set[str]:
-    return set(pa.table(delta.get_add_actions(flatten=True))["path"].to_pylist())
+def _content_of(added: pa.Table) -> Content:
+    if not added.num_rows:
+        return Content()
+    return Content(pc.sum(added["size_bytes"]).as_py(), pc.sum(added["num_records"]).as_py(), added.num_rows)
 
 
-def _partitions(files: Sequence[TableFile]) -> range:
-    return range(max((file.partition_max for file in files), default=-1) + 1)
+def _partitions_of(added: pa.Table) -> range:
+    return range(pc.max(added[_PARTITION_MAX]).as_py() + 1) if added.num_rows else range(0)

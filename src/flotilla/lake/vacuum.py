@@ -37,5 +37,5 @@ def removable(table: TopicTable, grace_hours: int) -> list[str]:
         found = delta.vacuum(grace_hours, dry_run=True, enforce_retention_duration=False, full=True)
     except (DeltaError, OSError) as error:
         raise UnavailableError(f"the table of {table.topic} cannot be listed: {error}") from error
-    named = {file.path for file in table.snapshot().files}
+    named = table.paths_in_use()
     return sorted(path for path in found if path.endswith(".parquet") and path not in named)

@@ -295,6 +295,33 @@ def test_a_continuous_archive_follows_compacts_and_stops(
     assert reported() == [], "it has ended"
 
 
+def test_in_a_large_table_a_continuous_archive_looks_at_all_files_less_often(
+    client: Client, options: Callable[..., ArchiveOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its share of the cost of a batch would grow with the table."""
+    said = options(is_once=False, compaction=CompactionRules(every_batches=1))
+    name, table = said.topics[0], Lake(said.lake).table(said.topics[0])
+    monkeypatch.setattr(archive_module, "_TIDIED_FILES", 1)
+    tidied_at: list[int] = []
+    monkeypatch.setattr(archive_module, "compact", lambda *_: tidied_at.append(len(table.snapshot().files)) or 0)
+    batches = iter(range(1, 5))
+
+    def produce_more(_: float) -> None:
+        batch = next(batches, None)
+        if batch is None:
+            raise KeyboardInterrupt
+        produce(client, name, 100, first=100 * batch)
+
+    produce(client, name, 100)
+    done = run_archive(said, wait=produce_more)
+    assert done.files_total >= 10
+    assert tidied_at == [], "a batch makes two files, so that there are never more batches than files"
+    monkeypatch.setattr(archive_module, "_TIDIED_FILES", 4)
+    batches = iter(range(5, 10))
+    assert run_archive(said, wait=produce_more).files_total >= 20
+    assert len(tidied_at) == 1, "there are 12 to 24 files: after three to six batches"
+
+
 def test_records_that_are_gone_are_named() -> None:
     place = ("orders", 0)
     assert next_offsets({place: Span(0, 5)}, {place: 3}, {place: 9}) == {place: 5}
