@@ -46,8 +46,8 @@ _TIMEOUT_MS: Final = 10_000
 
 #: Adds the state of a lake to a report. Raises OSError.
 AddLake: TypeAlias = Callable[[Pipeline], Pipeline]
-#: By the name of the query, which no other one of the session has while it runs.
-_lakes: dict[str, AddLake] = {}
+#: By the session, and the name of the query, which no other one of that session has while it runs.
+_lakes: dict[tuple[str, str], AddLake] = {}
 
 _log = logging.getLogger(__name__)
 
@@ -65,9 +65,9 @@ def with_servers(position: Mapping[str, Any], options: Options) -> dict[str, Any
 
 
 @contextmanager
-def reporting_lake(query: str, add: AddLake) -> Iterator[None]:
-    """Reports of the query of this name, in this process, have the state of the lake that it writes."""
-    name = query[:TEXT_CHARACTERS_MAX]
+def reporting_lake(session: str, query: str, add: AddLake) -> Iterator[None]:
+    """Reports of the query of this name in a session have the state of the lake that it writes."""
+    name = session, query[:TEXT_CHARACTERS_MAX]
     _lakes[name] = add
     try:
         yield
@@ -101,8 +101,10 @@ class _Cluster(NamedTuple):
 class ProgressListener(StreamingQueryListener):
     """Commits for each query that has a group, and reports all. Errors are logged only: they must not fail a query."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: str) -> None:
+        """`session` is the id of the one whose queries it hears of."""
         super().__init__()
+        self._session = session
         #: The last report of each running query, by its id and cluster.
         self._reported: dict[tuple[str, _Cluster], Pipeline] = {}
 
@@ -139,7 +141,7 @@ class ProgressListener(StreamingQueryListener):
             progress.durationMs.get("triggerExecution", 0),
         )
         if pipeline.topics:
-            pipeline = _with_lake(pipeline)
+            pipeline = self._with_lake(pipeline)
             client.admin.report_pipeline(pipeline)
             self._reported[pipeline.id, cluster] = pipeline
 
@@ -148,7 +150,7 @@ class ProgressListener(StreamingQueryListener):
         for (query, cluster), pipeline in list(self._reported.items()):
             if query == str(event.id):
                 still = replace(pipeline, records_behind=0, bytes_behind=0, records_per_second=0, batch_records=0)
-                self._repeat(cluster, _with_lake(still), is_over=False)
+                self._repeat(cluster, self._with_lake(still), is_over=False)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """Everything is committed already."""
@@ -162,16 +164,15 @@ class ProgressListener(StreamingQueryListener):
         except FlotillaError as error:
             _log.warning("the state of query %s was not reported: %s", pipeline.id, error)
 
-
-def _with_lake(pipeline: Pipeline) -> Pipeline:
-    add = _lakes.get(pipeline.name)
-    if add is None:
-        return pipeline
-    try:
-        return add(pipeline)
-    except OSError as error:
-        _log.warning("the lake of query %s cannot be read: %s", pipeline.id, error)
-        return pipeline
+    def _with_lake(self, pipeline: Pipeline) -> Pipeline:
+        add = _lakes.get((self._session, pipeline.name))
+        if add is None:
+            return pipeline
+        try:
+            return add(pipeline)
+        except OSError as error:
+            _log.warning("the lake of query %s cannot be read: %s", pipeline.id, error)
+            return pipeline
 
 
 def _whole(rate: float | None) -> int:

@@ -7,16 +7,23 @@ path, as if the environment were activated. Executors on other machines have sea
 
 import os
 import sys
-from typing import TYPE_CHECKING
-from weakref import WeakSet
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: The variable in which Spark looks for the interpreter of workers.
 _PYTHON = "PYSPARK_PYTHON"
-#: Sessions that have our listener; a second one would commit twice.
-_listened: "WeakSet[SparkSession]" = WeakSet()
+#: Ids of sessions that have our listener; a second one would commit twice.
+_listened: set[str] = set()
+#: What Spark's own processes import before they answer, within 10 s that no setting changes.
+_PLANNER: Final = (
+    "pyspark.sql.worker.create_data_source",
+    "pyspark.sql.worker.plan_data_source_read",
+    "pyspark.sql.streaming.python_streaming_source_runner",
+)
 
 
 def register(spark: "SparkSession") -> None:
@@ -25,10 +32,30 @@ def register(spark: "SparkSession") -> None:
     from flotilla.spark.source import FlotillaSource
 
     _use_this_interpreter(spark)
+    import_planner()
     spark.dataSource.register(FlotillaSource)
-    if spark not in _listened:
-        spark.streams.addListener(ProgressListener())
-        _listened.add(spark)
+    session = session_id(spark)
+    if session not in _listened:
+        spark.streams.addListener(ProgressListener(session))
+        _listened.add(session)
+
+
+def session_id(spark: "SparkSession") -> str:
+    """One session may have several objects, and a process several sessions."""
+    try:
+        found = spark._jsparkSession.sessionUUID()  # type: ignore[attr-defined, unused-ignore]
+    except AttributeError:
+        # A remote session.
+        found = spark.session_id  # type: ignore[attr-defined, unused-ignore]
+    return str(found)
+
+
+def import_planner() -> None:
+    """The modules are compiled and in the machine's memory when Spark starts a process that needs them."""
+    for name in _PLANNER:
+        # Another version of Spark may have other ones, and does without.
+        with suppress(ImportError):
+            import_module(name)
 
 
 def _use_this_interpreter(spark: "SparkSession") -> None:

@@ -12,6 +12,7 @@ from flotilla import Client
 from flotilla.lake.archive import ArchiveOptions, run_archive
 from flotilla.lake.compaction import CompactionRules
 from flotilla.spark.schema import COLUMNS
+from flotilla.types.errors import InvalidArgumentError
 from tests.integration.spark.pipeline_ledger import Ledger, places
 from tests.integration.spark.tables import drain, read
 from tests.integration.spark.waiting import wait_until
@@ -66,3 +67,22 @@ def test_views_and_streams_have_what_is_archived_and_what_is_live(
     client.delete_topic(name)
     assert list(flotilla.spark.attach(spark, servers, lake=lake, subscribePattern=name)) == [name]
     assert spark.sql(f"SELECT count(*) FROM {names[name]}").first()[0] == 1_000
+
+
+def test_two_sessions_of_one_process_attach_two_lakes(
+    spark: Any, client: Client, servers: str, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name, lakes = topic(), {"eu": str(tmp_path / "eu"), "us": str(tmp_path / "us")}
+    ledger = Ledger(name)
+    for group, lake in lakes.items():
+        ledger.produce(client, 20)
+        run_archive(ArchiveOptions(servers, [name], lake, group=group))
+    client.delete_topic(name)
+    other = spark.newSession()
+    first = flotilla.spark.attach(spark, servers, lake=lakes["eu"], schema="eu", subscribePattern=name)
+    with pytest.raises(InvalidArgumentError, match="another session of this application has attached 'eu'"):
+        flotilla.spark.attach(other, servers, lake=lakes["us"], schema="eu", subscribePattern=name)
+    second = flotilla.spark.attach(other, servers, lake=lakes["us"], schema="us", subscribePattern=name)
+    for session in (spark, other):
+        counts = [session.sql(f"SELECT count(*) FROM {view}").first()[0] for view in (first[name], second[name])]
+        assert counts == [20, 40]

@@ -15,6 +15,7 @@ from flotilla.spark import progress as progress_module
 from flotilla.spark.progress import ProgressListener, reporting_lake
 from flotilla.types.operations.pipelines import Pipeline
 
+SESSION = "1f"
 NAME = "archive orders " + "x" * 300
 END = json.dumps({"orders": {"0": 700}})
 LATEST = json.dumps({"orders": {"0": 700}, "@servers": "localhost:7600"})
@@ -51,18 +52,30 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> list[Pipeline]:
 
 
 def test_reports_have_the_state_of_the_lake_as_it_is_then(reports: list[Pipeline]) -> None:
-    listener, sizes = ProgressListener(), iter((10, 20))
+    listener, sizes = ProgressListener(SESSION), iter((10, 20))
     idle: Any = SimpleNamespace(id="7a")
-    with reporting_lake(NAME, lambda pipeline: replace(pipeline, lake="/lake", lake_bytes=next(sizes))):
+    with reporting_lake(SESSION, NAME, lambda pipeline: replace(pipeline, lake="/lake", lake_bytes=next(sizes))):
         listener.onQueryProgress(batch(0))
         listener.onQueryProgress(batch(0, "sums"))
         listener.onQueryProgress(batch(1))
     assert [(each.lake, each.lake_bytes) for each in reports] == [("/lake", 10), ("", 0), ("/lake", 20)]
     assert (reports[0].name, reports[0].batch_records, reports[0].records_per_second) == (NAME[:200], 700, 350)
-    with reporting_lake(NAME, lambda pipeline: replace(pipeline, lake="/lake", lake_bytes=30)):
+    with reporting_lake(SESSION, NAME, lambda pipeline: replace(pipeline, lake="/lake", lake_bytes=30)):
         listener.onQueryIdle(idle)
     listener.onQueryProgress(batch(2))
     assert [(each.lake_bytes, each.batch_records) for each in reports[3:]] == [(30, 0), (0, 700)]
+
+
+def test_two_sessions_may_archive_one_topic_into_two_lakes(reports: list[Pipeline]) -> None:
+    """A query has a name in its session, and the topic gives it."""
+    other = "2e"
+    with (
+        reporting_lake(SESSION, NAME, lambda pipeline: replace(pipeline, lake="/eu", lake_bytes=1)),
+        reporting_lake(other, NAME, lambda pipeline: replace(pipeline, lake="/us", lake_bytes=2)),
+    ):
+        for session in (SESSION, other):
+            ProgressListener(session).onQueryProgress(batch(0))
+    assert [(each.lake, each.lake_bytes) for each in reports] == [("/eu", 1), ("/us", 2)]
 
 
 def test_a_lake_that_cannot_be_read_does_not_hide_the_query(
@@ -71,7 +84,7 @@ def test_a_lake_that_cannot_be_read_does_not_hide_the_query(
     def fail(_: Pipeline) -> Pipeline:
         raise OSError("no route to the store")
 
-    with reporting_lake(NAME, fail):
-        ProgressListener().onQueryProgress(batch(0))
+    with reporting_lake(SESSION, NAME, fail):
+        ProgressListener(SESSION).onQueryProgress(batch(0))
     assert [(each.batch_records, each.lake) for each in reports] == [(700, "")]
     assert "no route to the store" in caplog.text

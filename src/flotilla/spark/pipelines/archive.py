@@ -23,6 +23,7 @@ from flotilla.spark.pipelines.archive_source import NAME
 from flotilla.spark.pipelines.executor_jobs import run_executor_jobs
 from flotilla.spark.pipelines.streaming_run import RunOptions, run_query
 from flotilla.spark.progress import reporting_lake
+from flotilla.spark.registration import session_id
 
 
 def archive(
@@ -42,7 +43,7 @@ def archive(
         query = rows.writeStream.foreachBatch(partial(_take, archiver))
         run = RunOptions(checkpoint, options.is_once, f"{options.every_ms} milliseconds")
         name = archive_name(options.topics)
-        with reporting_lake(name, archiver.lake_report.added_to):
+        with reporting_lake(session_id(spark), name, archiver.lake_report.added_to):
             run_query(query.queryName(name), run, progress)
         if options.is_once:
             # A checkpoint that was used with another lake is ahead of this one.
