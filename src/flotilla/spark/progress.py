@@ -153,10 +153,12 @@ class ProgressListener(StreamingQueryListener):
                 self._repeat(cluster, self._with_lake(still), is_over=False)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """Everything is committed already."""
+        """Everything is committed already. A query that failed is not over: it is silent, which raises an alert."""
         for query, cluster in list(self._reported):
             if query == str(event.id):
-                self._repeat(cluster, self._reported.pop((query, cluster)), is_over=True)
+                pipeline = self._reported.pop((query, cluster))
+                if event.exception is None:
+                    self._repeat(cluster, pipeline, is_over=True)
 
     def _repeat(self, cluster: _Cluster, pipeline: Pipeline, *, is_over: bool) -> None:
         try:

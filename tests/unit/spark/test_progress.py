@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the spark extra")
 
+from pyspark.sql.streaming.listener import QueryTerminatedEvent
+
 from flotilla.spark import progress as progress_module
 from flotilla.spark.progress import ProgressListener, reporting_lake
 from flotilla.types.operations.pipelines import Pipeline
@@ -35,13 +37,18 @@ def batch(number: int, name: str = NAME) -> Any:
     )
 
 
+#: Those that said that they were over.
+ended: list[Pipeline] = []
+
+
 @pytest.fixture
 def reports(monkeypatch: pytest.MonkeyPatch) -> list[Pipeline]:
     found: list[Pipeline] = []
+    ended.clear()
 
     class Cluster:
         def report_pipeline(self, pipeline: Pipeline, *, is_over: bool = False) -> None:
-            found.append(pipeline)
+            (ended if is_over else found).append(pipeline)
 
     @contextmanager
     def borrowed(*_: Any) -> Iterator[Any]:
@@ -88,3 +95,12 @@ def test_a_lake_that_cannot_be_read_does_not_hide_the_query(
         ProgressListener(SESSION).onQueryProgress(batch(0))
     assert [(each.batch_records, each.lake) for each in reports] == [(700, "")]
     assert "no route to the store" in caplog.text
+
+
+def test_a_query_that_fails_is_silent_and_one_that_is_stopped_is_over(reports: list[Pipeline]) -> None:
+    for exception, over in (("boom", []), (None, ["7a"])):
+        listener = ProgressListener()
+        listener.onQueryProgress(batch(0))
+        listener.onQueryTerminated(QueryTerminatedEvent("7a", "run", exception, None))  # type: ignore[arg-type]
+        assert [each.id for each in ended] == over
+    assert len(reports) == 2

@@ -327,12 +327,14 @@ class Measurements:
                 out.add(metrics.QUOTA_STORED_BYTES, meter.stored_bytes, subject)
 
     def _add_pipelines(self, out: Exposition) -> None:
+        now_ms = self._clock.now_ms()
         for each in self._build.pipelines():
             labels = f"{label('pipeline', each.name)},{label('id', each.id)}"
             out.add(metrics.PIPELINE_RECORDS_BEHIND, each.records_behind, labels)
             out.add(metrics.PIPELINE_BYTES_BEHIND, each.bytes_behind, labels)
             out.add(metrics.PIPELINE_RECORDS_PER_SECOND, each.records_per_second, labels)
             out.add(metrics.PIPELINE_BATCH_SECONDS, each.batch_ms / 1000, labels)
+            out.add(metrics.PIPELINE_REPORT_AGE, max(now_ms - each.reported_ms, 0) / 1000, labels)
             if each.lake:
                 out.add(metrics.PIPELINE_LAKE_BYTES, each.lake_bytes, labels)
                 out.add(metrics.PIPELINE_LAKE_ROWS, each.lake_rows, labels)

@@ -322,6 +322,10 @@ PIPELINE_RECORDS_PER_SECOND = _network(
 PIPELINE_BATCH_SECONDS = _network(
     GAUGE, "flotilla_pipeline_batch_seconds", "How long its last batch took.", "pipeline", "id"
 )
+PIPELINE_REPORT_AGE = _network(
+    GAUGE, "flotilla_pipeline_report_age_seconds", "How long ago it reported last: after each batch, and while it has "
+    "nothing to read.", "pipeline", "id",
+)  # fmt: skip
 PIPELINE_LAKE_BYTES = _network(
     GAUGE, "flotilla_pipeline_lake_bytes", "Stored in the tables of its topics, if it writes a lake.", "pipeline", "id"
 )

@@ -113,6 +113,10 @@ def test_requests_of_clients_are_counted(tmp_path: Path) -> None:
         }
         assert counts == {"produce": 1, "fetch": 2, "fetch_wait": 1, "poll": 1}
         assert values(families, "flotilla_client_connections") == {(): 3}
+        # Its report is of 1970.
+        ((pipeline, age_s),) = values(families, "flotilla_pipeline_report_age_seconds").items()
+        assert set(pipeline) == {"sums", "7a"}
+        assert age_s > 1e9
         by_endpoint = {("tcp",): 3, ("http",): 2, ("grpc",): 1}
         assert values(families, "flotilla_connected_clients") == by_endpoint
         assert values(families, "flotilla_client_sent_bytes_total") == {(): 900}
