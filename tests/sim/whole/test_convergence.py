@@ -34,3 +34,22 @@ def test_a_replica_that_lags_is_waited_for() -> None:
 
     simulate(1, scenario, faults=())
     assert looks == [False, True]
+
+
+def test_a_move_that_has_not_ended_is_waited_for() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        async with cluster.client() as client:
+            await client.create_topic("orders", partitions=1, replication_factor=3)
+            convergence = Convergence(list(cluster.brokers.values()))
+            while not convergence.is_reached():
+                await asyncio.sleep(0.1)
+            hosts = (await client.describe_topic("orders")).partitions[0].replicas
+            await client.admin.drain_node(hosts[0])
+            while not any("become" in text for text in convergence.missing):
+                await asyncio.sleep(0.01)
+                convergence.is_reached()
+            while not convergence.is_reached():
+                await asyncio.sleep(0.1)
+            assert hosts[0] not in (await client.describe_topic("orders")).partitions[0].replicas
+
+    simulate(1, scenario, brokers=4, faults=())

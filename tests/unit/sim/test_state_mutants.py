@@ -29,6 +29,7 @@ from flotilla.client.stream._core import StreamMember, _Partition
 from flotilla.client.transaction.aio import AsyncTransaction
 from flotilla.machine import Lane
 from flotilla.metadata.stream_groups import StreamGroup, StreamGroupTable
+from flotilla.metadata.transactions import TransactionTable
 from flotilla.partition.commands.partition_commands import SettleRuns
 from flotilla.partition.leader.group_delivery import GroupDelivery
 from flotilla.partition.leader.key_order import KeyOrder
@@ -43,6 +44,7 @@ from flotilla.runtime.load_pool import LoadPool
 from flotilla.runtime.pause_detector import PauseDetector
 from flotilla.sim.mutants.replacement import Replacement, replaced
 from flotilla.storage import block, framing
+from flotilla.types import dead_letters as types_of_letters
 from flotilla.types.errors import FlotillaError, NotFoundError, OutcomeUnknownError, TransactionEndedError
 from flotilla.types.ids import Offset
 from flotilla.types.operations import ONCE, OffsetCommitted, OffsetFound, ReadOffset
@@ -64,6 +66,7 @@ from tests.unit.client.stream import test_core as stream_member
 from tests.unit.client.stream_brokers import StreamBrokers
 from tests.unit.client.transaction import test_cancelled_commits as cancelled_commits
 from tests.unit.metadata import test_stream_groups as stream_groups
+from tests.unit.metadata import test_transactions as table_of_transactions
 from tests.unit.partition.batches import new_log
 from tests.unit.partition.leader import test_key_order as key_order
 from tests.unit.partition.leader import test_queue_leader as queue_leader
@@ -321,6 +324,16 @@ def _lose_failed_loads(original: Any) -> Any:
     return deliver
 
 
+def _ambiguous_names(original: Any) -> Any:
+    """Two groups have one dead-letter topic."""
+    return lambda prefix, group, topic: f"{prefix}{group}.{topic}"
+
+
+def _decide_anew(original: Any) -> Any:
+    """A decision that may be forgotten is made once more."""
+    return lambda self, begun_ms: False
+
+
 def _log() -> Any:
     log = new_log()
     log.append(count=10)
@@ -455,6 +468,14 @@ MUTANTS: dict[str, tuple[Replacement, Callable[[], None]]] = {
     "lose-failed-loads": (
         (LoadPool, "_deliver", _lose_failed_loads),
         load_pool.test_a_load_that_failed_is_reported_and_the_next_one_runs,
+    ),
+    "ambiguous-names": (
+        (types_of_letters, "_join", _ambiguous_names),
+        dead_letters.test_no_two_groups_share_a_dead_letter_topic_by_accident,
+    ),
+    "decide-anew": (
+        (TransactionTable, "may_be_forgotten", _decide_anew),
+        lambda: table_of_transactions.test_what_may_be_forgotten_is_not_decided_again(False),
     ),
     "own-beginning": (
         (ClusterClock, "may_lead", _own_beginning),

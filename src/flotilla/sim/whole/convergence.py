@@ -1,5 +1,7 @@
 """The end of a run: every group has a leader, and every replica of it has all that the group had stored by then.
 
+The replicas of a partition are where the metadata want them: every move has ended.
+
 Clients prove no more than that a majority goes on. A replica that stays behind, or keeps damage that others could mend,
 is one that the next fault takes for a good one.
 """
@@ -7,6 +9,8 @@ is one that the next fault takes for a good one.
 from collections.abc import Iterator
 
 from flotilla.broker.catalog import METADATA_GROUP
+from flotilla.broker.cluster import moves
+from flotilla.metadata.values import Partition
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
 from flotilla.sim.whole.cluster import Broker
@@ -29,8 +33,11 @@ class Convergence:
         if server is None:
             self.missing = ["a leader of the metadata"]
             return False
-        groups = [METADATA_GROUP, *sorted(server.catalog.machine.state.assignments)]
-        self.missing = [f"{name_of(server, group)}: {what}" for group in groups for what in self._lacks(group)]
+        assignments = server.catalog.machine.state.assignments
+        groups = [METADATA_GROUP, *sorted(assignments)]
+        lacks = [(group, what) for group in groups for what in self._lacks(group)]
+        lacks += [(group, what) for group in sorted(assignments) for what in self._moves(assignments[group].place)]
+        self.missing = [f"{name_of(server, group)}: {what}" for group, what in lacks]
         return not self.missing
 
     def _lacks(self, group: GroupId) -> Iterator[str]:
@@ -50,6 +57,16 @@ class Convergence:
                 yield f"broker {node} has applied {replica.applied} of {target}"
             elif replica.raft.damaged:
                 yield f"broker {node} keeps damage at {replica.raft.damaged}"
+
+    def _moves(self, place: Partition) -> Iterator[str]:
+        """What is left of a move, or of a replica that was lost, to brokers that are there."""
+        found = self._leader(place.group)
+        if found is None or any(node not in self._brokers for node in place.wanted):
+            return
+        if place.lost:
+            yield f"the lost replicas of brokers {place.lost} come back"
+        if place.move is not None or not moves.is_settled(found[1].raft.configuration, place):
+            yield f"{found[1].raft.configuration.members()} become {place.wanted}"
 
     def _leader(self, group: GroupId) -> tuple[NodeId, Replica] | None:
         """The one of the highest term: an earlier one may not know yet that it is deposed."""

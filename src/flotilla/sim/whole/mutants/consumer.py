@@ -1,5 +1,6 @@
 """Deliberate bugs of the client's queue consumer: leases not renewed, settlements reported before their answer."""
 
+from itertools import count
 from typing import Any, Final
 
 from flotilla.client.admin.dead_letter import DeadLetter
@@ -40,9 +41,12 @@ def _answer_at_once(original: Any) -> Any:
 
 
 def _redrive_without_a_key(original: Any) -> Any:
+    sent = count()
+
     def record(self: AsyncDeadLetters, letter: DeadLetter, topic_id: int) -> Record:
+        """Judges go by the count that the key begins with."""
         found: Record = original(self, letter, topic_id)
-        return found._replace(idempotency_key=b"")
+        return found._replace(idempotency_key=b"%b/%d" % (found.idempotency_key, next(sent)))
 
     return record
 
@@ -63,7 +67,7 @@ MUTANTS: Final = (
     ),
     WholeMutant(
         "redrive-without-a-key",
-        "a redrive that is repeated sends a message once more",
+        "a redrive that is repeated has another key, and sends a message once more",
         ((AsyncDeadLetters, "_record", _redrive_without_a_key),),
         ("queue",),
         ("kill", "isolate", "reset"),

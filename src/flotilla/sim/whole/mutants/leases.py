@@ -1,12 +1,17 @@
 """Deliberate bugs of leases that go from one leader to the next."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
+from flotilla.broker.queue.polls import QueuePolls
 from flotilla.partition.commands.hand_over import HandOver
 from flotilla.partition.leader.holders import Holders
 from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.sim.whole.mutants.mutant import WholeMutant
+
+#: Longer than any group waits for a member.
+_FOR_EVER_MS: Final = 1 << 40
 
 
 def _trust_any(original: Any) -> Any:
@@ -53,7 +58,31 @@ def _deliver_at_once(original: Any) -> Any:
     return __init__
 
 
+def _miss_at_once(original: Any) -> Any:
+    def lost(self: QueuePolls, members: Sequence[str]) -> None:
+        for member in members:
+            for host in list(self.hosts.values()):
+                host.release_member(member, 0)
+
+    return lost
+
+
+def _wait_for_nobody(original: Any) -> Any:
+    def release_member(self: QueueLeader, member: str, now_ms: int, away_ms: int) -> bool:
+        released: bool = original(self, member, now_ms, _FOR_EVER_MS)
+        return released
+
+    return release_member
+
+
 MUTANTS: Final = (
+    WholeMutant(
+        "lose-at-once",
+        "a connection that is gone for a moment ends the leases of its member, whatever its group says",
+        ((QueuePolls, "lost", _miss_at_once), (QueueLeader, "release_member", _wait_for_nobody)),
+        ("queue",),
+        ("reset", "cut-client"),
+    ),
     WholeMutant(
         "no-grace",
         "a new leader delivers at once what others hold",

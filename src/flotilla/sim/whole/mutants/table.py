@@ -10,6 +10,7 @@ from flotilla.sim.whole.mutants import (
     consumer,
     deliveries,
     leases,
+    moves,
     node,
     ownership,
     partition,
@@ -38,6 +39,7 @@ _MODULES: Final = (
     consumer,
     node,
     runtime,
+    moves,
     topics,
 )
 
