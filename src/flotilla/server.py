@@ -522,11 +522,16 @@ class Server:
             file.look(is_forced=True)
 
     def _look(self) -> None:
-        # First, so that a look that fails is not the last one.
         self._stop_looking = self._outside.later(LOOK_MS, self._look)
-        self._event_log.look()
-        self._history.look()
-        self._disk_looks.again()
+        for look in (self._event_log.look, self._history.look, self._disk_looks.again, self._expire_sessions):
+            try:
+                look()
+            except Exception as failure:
+                # The others go on, and the next round tries this one again.
+                context = {"message": "a look at the node failed", "exception": failure, "part": "check"}
+                asyncio.get_running_loop().call_exception_handler(context)
+
+    def _expire_sessions(self) -> None:
         if self._gate is not None and self._guarded is not None and self._gate.guard.expire():
             # Streams over HTTP and gRPC; a TCP connection looks by itself.
             self._guarded.reconsider()

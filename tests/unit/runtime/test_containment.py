@@ -242,3 +242,61 @@ def test_an_error_of_close_ends_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     assert not bench.driver.failed
     bench.store.close()
     bench.real_disk.close()
+
+
+def work_through(bench: Bench) -> set[str]:
+    """Does the blocks, jobs and loads that wait, once each; returns the codes of what failed."""
+    codes: set[str] = set()
+    bench.driver.pump()
+    for queue, work, done in (
+        (bench.blocks, bench.store.write_block, bench.driver.block_written),
+        (bench.jobs, lambda job: job.run(), bench.driver.job_done),
+        (bench.loads, lambda load: load.run(), bench.driver.load_done),
+    ):
+        items: list[Any] = queue[:]
+        queue.clear()
+        for item in items:
+            error: StorageFailedError | None = None
+            try:
+                work(item)
+            except StorageFailedError as failure:
+                error = failure
+                codes.add(failure.code)
+            done(item, error)
+            bench.driver.pump()
+    return codes
+
+
+def test_a_store_that_can_open_nothing_loses_nothing_and_goes_on(tmp_path: Path) -> None:
+    """New files of the journal, segments and snapshots wait for descriptors. What was acknowledged is there."""
+    RealDiskBench.folder = str(tmp_path)
+    bench = RealDiskBench(ALONE, snapshot_entries=20)
+    bench.elect()
+    number, codes = 0, set[str]()
+    with no_descriptors():
+        # A file of the journal is 64 KiB.
+        for _ in range(150):
+            number += 1
+            bench.driver.propose(1, command(number, 1_000), number)
+            bench.tick(1)
+            codes |= work_through(bench)
+    assert codes == {"STORAGE_FAILED"}
+    assert not bench.driver.failed
+    assert bench.driver.storage_error is not None or bench.driver.background_error is not None
+    for _ in range(40):
+        bench.tick(1)
+        assert not work_through(bench)
+    bench.elect()
+    bench.driver.propose(1, command(number + 1), number + 1)
+    bench.settle()
+    acked = {token for token, result in bench.replies if not isinstance(result, Exception)}
+    assert number + 1 in acked
+    assert len(acked) > 1, "some were stored before the file of the journal was full"
+    assert bench.store.groups[1].snapshot() is not None
+    bench.store.close()
+    bench.real_disk.close()
+    bench.restart()
+    bench.elect()
+    assert acked <= set(bench.machines[1].commands)
+    bench.store.close()
+    bench.real_disk.close()
