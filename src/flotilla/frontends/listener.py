@@ -1,4 +1,7 @@
-"""Accepts the connections of clients, as many as the descriptors of the process allow, and refuses the rest.
+"""Accepts the connections of clients, as many as the descriptors of the process allow.
+
+Beyond that a connection that may be cut makes room for the next one (`room_making`), of the same endpoint if there is
+one; where none may be cut, the next one is refused.
 
 An event loop's own server accepts whatever comes, until the process runs out of descriptors: then every file and link
 suffers. Here a connection beyond the bounds gets a sentence in its protocol's terms and is closed in the same step, so
@@ -30,10 +33,16 @@ class ConnectionBudget:
     def __init__(self, connections_max: int) -> None:
         self.connections_max = connections_max
         self._counts: list[Callable[[], int]] = []
+        self._makes_room: list[Callable[[], bool]] = []
 
-    def add(self, count: Callable[[], int]) -> None:
-        """`count` returns the connections of one endpoint."""
+    def add(self, count: Callable[[], int], make_room: Callable[[], bool] = bool) -> None:
+        """`count` returns the connections of one endpoint; `make_room` cuts one that may be cut, if there is one."""
         self._counts.append(count)
+        self._makes_room.append(make_room)
+
+    def make_room(self) -> bool:
+        """Cuts a connection of any endpoint. False: none may be cut."""
+        return any(make_room() for make_room in self._makes_room)
 
     @property
     def is_full(self) -> bool:
@@ -61,8 +70,11 @@ class Listener:
         tls: TlsAcceptor | None = None,
         spare_max: int = 0,
         spare_count: Callable[[], int] = int,
+        make_room: Callable[[], bool] = bool,
     ) -> None:
         """`count` returns the open connections; `refusal` makes the answer to a client that is refused.
+
+        `make_room` cuts a connection that `count` does not count any more. False: none may be cut.
 
         Beyond the bounds, those of the process as well, `spare_max` further connections are accepted; `spare_count`
         returns how many of them are open. `count` leaves them out.
@@ -79,13 +91,14 @@ class Listener:
         self._tls = tls
         self._spare_max = spare_max
         self._spare_count = spare_count
+        self._make_own_room = make_room
         self._sockets: list[socket.socket] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         #: Connections that were accepted, and how many of them have no protocol yet.
         self._tasks: set[asyncio.Task[None]] = set()
         self._beginning_count = 0
         if budget is not None:
-            budget.add(self._open_count)
+            budget.add(self._open_count, self._make_room)
 
     async def start(self, host: str, port: int) -> int:
         """Listens at all addresses of the host; returns the port, which the system chose if `port` is 0."""
@@ -150,11 +163,22 @@ class Listener:
         if listening in self._sockets and self._loop is not None:
             self._loop.add_reader(listening, self._accept_some, listening)
 
+    def _make_room(self) -> bool:
+        """Cuts a handshake or a connection of this endpoint. False: none may be cut."""
+        return (self._tls is not None and self._tls.give_up()) or self._make_own_room()
+
+    def _full(self) -> str:
+        """Why there is no room; empty: there is."""
+        if self._open_count() >= self._connections_max and not self._make_room():
+            return too_many(self._connections_max)
+        budget = self._budget
+        if budget is None or not budget.is_full or self._make_room() or budget.make_room():
+            return ""
+        return budget.reason
+
     def _refused(self) -> str:
         """Why the next connection is refused; empty: it is not."""
-        reason = "" if self._budget is None else self._budget.reason
-        if self._open_count() >= self._connections_max:
-            reason = too_many(self._connections_max)
+        reason = self._full()
         if reason and self._spare_count() + self._pending_count() < self._spare_max:
             return ""
         return reason

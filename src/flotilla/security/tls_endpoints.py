@@ -65,6 +65,16 @@ class TlsAcceptor:
         for connection in list(self._shaking):
             connection.abort()
 
+    def give_up(self) -> bool:
+        """Ends the handshake that loses its place. False: there is none."""
+        if not self._shaking:
+            return False
+        self._given_up().abort()
+        return True
+
+    def _given_up(self) -> TlsConnection | PlainOrTls:
+        return given_up({each: host for each, (host, _) in self._shaking.items()}, self._is_member)
+
     # Called by connections.
 
     def shaking(self, connection: TlsConnection | PlainOrTls) -> None:
@@ -73,7 +83,7 @@ class TlsAcceptor:
         timer = asyncio.get_running_loop().call_later(self._handshake_s_max, connection.abort)
         self._shaking[connection] = (host, timer)
         if len(self._shaking) > self._handshakes_max:
-            given_up({each: host for each, (host, _) in self._shaking.items()}, self._is_member).abort()
+            self._given_up().abort()
 
     def judge(self, names: ssl.SSLObject) -> str:
         return ""

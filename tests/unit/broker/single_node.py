@@ -94,6 +94,7 @@ class SingleNode:
             "http": 2,
             "grpc": 1,
             "connections_refused_total": 1,
+            "connections_cut_total": 4,
             "requests_in_flight": 2,
             "received_bytes_total": 700,
             "sent_bytes_total": 900,

@@ -46,6 +46,7 @@ _CLIENTS = {
     "connections": metrics.CLIENT_CONNECTIONS,
     "connections_accepted_total": metrics.CLIENT_CONNECTIONS_ACCEPTED,
     "connections_refused_total": metrics.CLIENT_CONNECTIONS_REFUSED,
+    "connections_cut_total": metrics.CLIENT_CONNECTIONS_CUT,
     "requests_in_flight": metrics.CLIENT_REQUESTS_IN_FLIGHT,
     "received_bytes_total": metrics.CLIENT_RECEIVED_BYTES,
     "sent_bytes_total": metrics.CLIENT_SENT_BYTES,

@@ -39,6 +39,8 @@ from flotilla.types.limits import (
     GRPC_CONNECTION_CALL_COUNT_MAX,
     GRPC_CONNECTION_COUNT_MAX,
     GRPC_MESSAGE_BYTES_MAX,
+    HANDSHAKE_MS_MAX,
+    IDLE_MS_MAX,
     MIB,
 )
 
@@ -54,6 +56,9 @@ _OPTIONS: Final = (
     ("grpc.http2.bdp_probe", 0),
     # Another process at the same port must fail, not share it.
     ("grpc.so_reuseport", 0),
+    # Those that say nothing make room soon, and others when they have asked for nothing for long.
+    ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS_MAX),
+    ("grpc.max_connection_idle_ms", IDLE_MS_MAX),
     # Detects clients that vanished, and allows clients to ping as often.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),

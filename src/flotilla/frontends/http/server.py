@@ -13,6 +13,7 @@ from flotilla.frontends.http.framework.status_only import StatusOnly
 from flotilla.frontends.http.http1.asgi import App
 from flotilla.frontends.http.http1.connection import IDLE_MS_MAX, Connection, refused_answer
 from flotilla.frontends.listener import ConnectionBudget, Listener, too_many
+from flotilla.frontends.room_making import SILENT_MS_MIN, RoomMaking
 from flotilla.frontends.tcp.budget import Budgets, OutputBudget
 from flotilla.gateway.gateway import Gateway
 from flotilla.security.endpoint_tls import EndpointTls
@@ -64,24 +65,43 @@ class HttpServer:
         self.app: App = make_app(status, gateway, hosts, callers, budgets)
         self._idle_ms_max = idle_ms_max
         self._open: dict[Connection, None] = {}
+        #: Of these, cut to make room, and not closed yet.
+        self._leaving: dict[Connection, None] = {}
+        self._room: RoomMaking[Connection] = RoomMaking(
+            lambda: [each for each in self._open if each not in self._leaving],
+            is_stranger=lambda connection: connection.is_stranger,
+            is_silent=lambda connection: connection.is_silent(SILENT_MS_MIN / 1000),
+            host=lambda connection: str(connection.peer[0]) if isinstance(connection.peer, tuple) else "",
+            cut=self._cut,
+        )
         #: Connections beyond the bounds, which get the status pages only.
         self._status_only: dict[Connection, None] = {}
         self._connections_max = connections_max
         self._budget = budget
         self._listener = Listener(
             lambda: self._connection(body_ms_max),
-            count=lambda: len(self._open),
+            count=self._count,
             connections_max=connections_max,
             budget=budget,
             refusal=lambda reason: refused_answer(503, *busy(reason), retry_after_s=_BUSY_RETRY_S),
             tls=None if tls is None else tls.acceptor(),
             spare_max=status_connections_max,
             spare_count=lambda: len(self._status_only),
+            make_room=self._room.make,
         )
+
+    def _count(self) -> int:
+        # Those that were cut leave in the next iteration of the loop.
+        self._leaving = {each: None for each in self._leaving if each in self._open}
+        return len(self._open) - len(self._leaving)
+
+    def _cut(self, connection: Connection) -> None:
+        self._leaving[connection] = None
+        connection.abort()
 
     def _connection(self, body_ms_max: int) -> Connection:
         reason = "" if self._budget is None else self._budget.reason
-        if len(self._open) >= self._connections_max:
+        if self._count() >= self._connections_max:
             reason = too_many(self._connections_max)
         if not reason:
             return self._made(self.app, self._open, self._idle_ms_max, body_ms_max)

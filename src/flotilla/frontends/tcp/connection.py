@@ -29,6 +29,7 @@ from flotilla.codec.client.frames import (
     encode_response,
 )
 from flotilla.codec.frames import Buffer, FrameReader
+from flotilla.frontends.room_making import SILENT_MS_MIN
 from flotilla.frontends.tcp.budget import Budgets
 from flotilla.types import limits
 from flotilla.types.access import Principal
@@ -228,6 +229,8 @@ class Connection:
         self._wake = wake
         self._serve = serve
         self.broken = broken
+        #: The client has sent a request other than Hello and its log-in, and may.
+        self.has_asked = False
         self._limits = connection_limits or ConnectionLimits()
         #: Cuts the received bytes into frames. Not used any more once the connection is closing.
         self.frames = FrameReader(min(limits.HANDSHAKE_FRAME_BYTES_MAX, self._limits.frame_bytes_max), bytearray)
@@ -284,6 +287,21 @@ class Connection:
     @property
     def unread_bytes(self) -> int:
         return self.output_bytes + self._unwritten_bytes
+
+    @property
+    def is_stranger(self) -> bool:
+        """It has asked for nothing yet, or has not said who it is."""
+        return not self.has_asked and self.state != CLOSING
+
+    @property
+    def is_silent(self) -> bool:
+        """It has asked for nothing for a while and waits for nothing, and nobody knows whose it is."""
+        return (
+            self.entrance is None
+            and self._silent_ticks * TICK_MS >= SILENT_MS_MIN
+            and not self._members
+            and self.state != CLOSING
+        )
 
     def _has_output_room(self, more: int = 0) -> bool:
         """Whether the output budget of the node allows `more` for this connection."""

@@ -16,6 +16,7 @@ from flotilla.codec.client.frames import NO_CORRELATION, encode_response
 from flotilla.codec.client.handover import Answers
 from flotilla.frontends.connected_clients import TCP, shown_name
 from flotilla.frontends.listener import ConnectionBudget, Listener
+from flotilla.frontends.room_making import RoomMaking
 from flotilla.frontends.tcp.budget import Budgets
 from flotilla.frontends.tcp.channel import Channel
 from flotilla.frontends.tcp.connection import TICK_MS, Connection, ConnectionLimits, RequestTicket
@@ -77,13 +78,23 @@ class TcpServer:
         self._tick_ms = tick_ms
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._loop: asyncio.AbstractEventLoop | None = None
+        #: Cut to make room, and not closed yet.
+        self._leaving: set[AnyChannel] = set()
+        self._room: RoomMaking[Channel] = RoomMaking(
+            lambda: [each for each in self._channels if isinstance(each, Channel) and each not in self._leaving],
+            is_stranger=lambda channel: channel.connection.is_stranger,
+            is_silent=lambda channel: channel.connection.is_silent,
+            host=lambda channel: "" if channel.address is None else channel.address.host,
+            cut=self._cut,
+        )
         self._listener = Listener(
             lambda: Channel(self),
-            count=lambda: len(self._channels),
+            count=lambda: len(self._channels) - len(self._leaving),
             connections_max=connections_max,
             budget=budget,
             refusal=_refusal,
             tls=None if tls is None else tls.acceptor(),
+            make_room=self._room.make,
         )
         self._timer: asyncio.TimerHandle | None = None
         self._channels: dict[AnyChannel, None] = {}
@@ -152,6 +163,7 @@ class TcpServer:
             "connections": len(channels),
             "connections_accepted_total": self._accepted_count,
             "connections_refused_total": self._listener.refused_count,
+            "connections_cut_total": self._room.cut_count,
             "requests_total": self._request_count,
             "requests_in_flight": sum(channel.connection.request_count for channel in channels),
             "request_bytes_in_flight": shared.request_bytes + inner.request_bytes,
@@ -219,11 +231,17 @@ class TcpServer:
             cancel = handle(ticket.request, ticket.answer, ticket.metadata_index)
             if cancel is not None:
                 channel.connection.started(ticket, cancel)
+            channel.connection.has_asked = entrance is None or entrance.is_open
         except Exception as error:
             self._broken(channel, f"the service failed at {type(ticket.request).__name__}", error)
 
+    def _cut(self, channel: Channel) -> None:
+        self._leaving.add(channel)
+        channel.cut("cut to make room for other connections")
+
     def lost(self, channel: AnyChannel) -> None:
         del self._channels[channel]
+        self._leaving.discard(channel)
         self._received_bytes += channel.received_bytes
         self._sent_bytes += channel.sent_bytes
         if not self._channels:

@@ -287,6 +287,9 @@ CLIENT_CONNECTIONS_ACCEPTED = _network(
 CLIENT_CONNECTIONS_REFUSED = _network(
     COUNTER, "flotilla_client_connections_refused_total", "Connections refused because too many clients were connected."
 )
+CLIENT_CONNECTIONS_CUT = _network(
+    COUNTER, "flotilla_client_connections_cut_total", "Connections cut to make room for others."
+)
 CLIENT_REQUESTS_IN_FLIGHT = _network(
     GAUGE, "flotilla_client_requests_in_flight", "Requests of clients in flight, long polls included."
 )

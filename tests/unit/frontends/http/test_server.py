@@ -472,6 +472,22 @@ def test_status_pages_have_connections_when_other_clients_have_all_descriptors(t
     run(tmp_path, test, budget=budget)
 
 
+def test_connections_that_have_asked_for_nothing_make_room(tmp_path: Path) -> None:
+    """Also those that send a head slowly. A connection that has asked for something keeps its place."""
+
+    async def test(endpoint: Endpoint) -> None:
+        silent = [await endpoint.connect() for _ in range(2)]
+        silent[0].send("GET /slow")
+        while len(endpoint.server.connections) < 2:
+            await asyncio.sleep(0)
+        # There is no gateway: a full endpoint answers 503.
+        assert [(await endpoint.get("/v1/topics")).status for _ in range(3)] == [404, 404, 503]
+        for each in silent:
+            assert await each.reader.read() == b""
+
+    run(tmp_path, test, connections_max=2)
+
+
 def test_a_port_that_is_taken_is_an_error_and_not_the_end(tmp_path: Path) -> None:
     async def test(endpoint: Endpoint) -> None:
         with pytest.raises(OSError, match="in use"):

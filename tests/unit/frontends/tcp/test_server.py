@@ -13,6 +13,7 @@ from flotilla.types import limits
 from flotilla.types.errors import InvalidArgumentError, NotFoundError, OverloadedError, UnavailableError
 from flotilla.types.limits import KIB, MIB
 from flotilla.types.operations import DeleteTopic, Fetch, Fetched, Hello, Produce, Produced, RemoveNode, Welcome
+from flotilla.types.operations.queue import Poll
 from tests.unit.frontends.tcp.frames import answers_in, asked
 from tests.unit.frontends.tcp.harness import run
 
@@ -230,6 +231,8 @@ def test_a_client_that_reads_late_gets_everything_it_was_promised():
 def test_a_client_beyond_the_limit_is_refused():
     async def test(endpoint):
         first, second = await endpoint.dial(), await endpoint.dial()
+        for each in (first, second):
+            await each.call(2, Produce("t", 0, b"b"))
         third = await endpoint.dial(greet=False)
         number, error = await third.read()
         assert (number, type(error)) == (0, OverloadedError)
@@ -241,9 +244,52 @@ def test_a_client_beyond_the_limit_is_refused():
         second.close()
         await endpoint.wait_until(lambda: endpoint.count("connections") == 1)
         await assert_unharmed(endpoint)
-        assert await first.call(2, Produce("t", 0, b"b")) == Produced(0)
+        assert await first.call(3, Produce("t", 0, b"b")) == Produced(2)
 
     run(test, connections_max=2)
+
+
+@pytest.mark.parametrize("greet", [False, True])
+def test_clients_that_have_asked_for_nothing_make_room(greet):
+    async def test(endpoint):
+        known = await endpoint.dial()
+        await known.call(2, Produce("t", 0, b"b"))
+        silent = [await endpoint.dial(greet) for _ in range(2)]
+        await endpoint.wait_until(lambda: endpoint.count("connections") == 3)
+        for number in range(10):
+            client = await endpoint.dial()
+            assert isinstance(await client.call(2, Produce("t", 0, b"b")), Produced), number
+            client.close()
+            await endpoint.wait_until(lambda: endpoint.count("connections") <= 3)
+            silent.append(await endpoint.dial(greet))
+        await silent[0].wait_cut()
+        await silent[1].wait_cut()
+        assert isinstance(await known.call(3, Produce("t", 0, b"b")), Produced)
+        assert endpoint.count("connections_refused_total") == 0
+        assert endpoint.count("connections_cut_total") > 1
+
+    run(test, connections_max=3)
+
+
+def test_a_long_silent_client_makes_room_unless_it_holds_messages():
+    async def test(endpoint):
+        silent, holder, waiter = [await endpoint.dial() for _ in range(3)]
+        await silent.call(2, Produce("t", 0, b"b"))
+        await holder.call(2, Poll("t", "g", "m"))
+        await waiter.call(2, Produce("t", 0, b"b"))
+        refused = await endpoint.dial(greet=False)
+        assert type((await refused.read())[1]) is OverloadedError
+        await refused.wait_cut()
+        endpoint.tick(4)
+        await waiter.call(3, Produce("t", 0, b"b"))
+        endpoint.tick(3)
+        later = await endpoint.dial()
+        await later.call(2, Produce("t", 0, b"b"))
+        await silent.wait_cut()
+        for number, each in enumerate((holder, waiter, later)):
+            assert isinstance(await each.call(9, Produce("t", 0, b"b")), Produced), number
+
+    run(test, connections_max=3)
 
 
 # Bad clients.

@@ -98,8 +98,11 @@ class Connection(asyncio.Protocol):
         #: Who made the last request, as the application found out, and what the client calls itself.
         self.caller = ""
         self.agent = ""
-        #: When it was connected, by the clock of the loop.
+        #: When it was connected, and when it last began to wait for a request, by the clock of the loop.
         self.since_s = 0.0
+        self.waits_since_s = 0.0
+        #: A whole head has come.
+        self.has_asked = False
         self._refusal = refuse
         self._connections = connections
         self._idle_s_max = idle_ms_max / 1000
@@ -199,6 +202,7 @@ class Connection(asyncio.Protocol):
         _cancel(self._deadline)
         if not self.agent:
             self.agent = next((value.decode("latin-1") for name, value in head.headers if name == b"user-agent"), "")
+        self.has_asked = True
         self._exchange = Exchange(self, head)
         if not self._exchange.is_body_over:
             self._expect_body(self._exchange, self._loop.time(), self._body_s_max)
@@ -259,7 +263,19 @@ class Connection(asyncio.Protocol):
         else:
             self._refuse(408, "the body did not come in time")
 
+    @property
+    def is_stranger(self) -> bool:
+        """It has asked for nothing yet."""
+        return not self.has_asked and not self._transport.is_closing()
+
+    def is_silent(self, silent_s: float) -> bool:
+        """It has waited that long for a request, and nobody knows whose it is."""
+        is_waiting = self._exchange is None and not self._transport.is_closing()
+        is_known = bool(self.caller) or self.peer_principal is not None
+        return is_waiting and not is_known and self._loop.time() - self.waits_since_s >= silent_s
+
     def _expect_request(self) -> None:
+        self.waits_since_s = self._loop.time()
         _cancel(self._deadline)
         self._deadline = self._loop.call_later(self._idle_s_max, self._end_if_idle)
 
