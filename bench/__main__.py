@@ -14,7 +14,7 @@ from rich.table import Table
 from bench import broker, contest, scale, spark
 from bench.cluster import failover, moves, readers
 from bench.contest import duel
-from bench.endpoints import grpc_calls, http_tasks, typescript
+from bench.endpoints import grpc_calls, http_tasks, security, typescript
 from bench.figure import Absence, Figure
 from bench.groups import delays, handlers, pauses, streams
 from bench.options import BenchOptions
@@ -46,6 +46,7 @@ AREAS: dict[str, Callable[[BenchOptions], Sequence[Figure | Absence]]] = {
     "capacity": capacity.measure,
     "grpc": grpc_calls.measure,
     "typescript": typescript.measure,
+    "security": security.measure,
     "contest": contest.measure,
     "duel": duel.measure,
     "apart": duel.measure_apart,
