@@ -193,9 +193,9 @@ def write_days(
 
 
 def remove_files(store: Store, paths: Iterable[str]) -> None:
-    """Removes files with their descriptions."""
+    """Removes files with their descriptions, which go first: nobody looks for one whose file is gone."""
     for path in paths:
-        store.remove([path, description_path(path)])
+        store.remove([description_path(path), path])
 
 
 def _by_day(batch: "pa.RecordBatch") -> "list[tuple[date, pa.RecordBatch]]":

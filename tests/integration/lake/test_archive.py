@@ -18,6 +18,8 @@ from flotilla.lake import table as table_module
 from flotilla.lake import vacuum as vacuum_module
 from flotilla.lake.archive import ArchiveOptions, next_offsets, run_archive, run_here
 from flotilla.lake.compaction import CompactionRules
+from flotilla.lake.data_file import CHECKSUM_FOLDER, description_path
+from flotilla.lake.files.local_files import LocalFiles
 from flotilla.lake.lake import Lake
 from flotilla.lake.runs import Span
 from flotilla.lake.table import TopicTable
@@ -38,6 +40,8 @@ STEPS: list[tuple[Any, str]] = [
     (compaction_module, "merge_files"),
     (TopicTable, "replace"),
     (vacuum_module, "remove_files"),
+    # Between a description and its file, and between two files.
+    (LocalFiles, "remove"),
 ]
 
 
@@ -108,6 +112,8 @@ def test_a_process_that_dies_at_any_step_leaves_each_record_once(
     # What was left behind is gone.
     files = table.snapshot().files
     assert table.paths(suffix=".parquet") == sorted(file.path for file in files)
+    descriptions = sorted(description_path(file.path) for file in files)
+    assert table.paths(CHECKSUM_FOLDER, suffix=".json") == descriptions
     assert len(files) == 2
     assert run_archive(said).rows == 0
 
@@ -120,7 +126,7 @@ def test_one_process_after_another_dies_at_every_step_on_every_kind_of_store(
     said = options(lake=lake, compaction=CompactionRules(files_min=2), grace_hours=0)
     name = said.topics[0]
     count = 0
-    for owner, attribute in STEPS:
+    for owner, attribute in STEPS[:-1]:
         produce(client, name, 4, first=count)
         count += 4
         with monkeypatch.context() as broken:

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from flotilla.lake import vacuum as vacuum_module
 from flotilla.lake.archive import run_here
 from flotilla.lake.compaction import CompactionRules, compact
+from flotilla.lake.files.local_files import LocalFiles
 from flotilla.lake.lake import Lake
 from flotilla.lake.table import TopicTable
 from flotilla.lake.vacuum import removable, vacuum
@@ -43,6 +44,28 @@ def test_leftovers_of_killed_attempts_go_when_they_are_old(table: TopicTable) ->
     assert len(table.paths("_checksums", suffix=".json")) == 2, "its description goes too"
     table.add([young])
     assert verify_table(table, run_here).rows == 20
+
+
+def test_a_vacuum_that_dies_in_the_middle_of_a_file_is_finished_by_the_next_one(
+    table: TopicTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is what a vacuum finds, so its description must not be left alone."""
+    table.add([written(table, 0, 0, 10)])
+    leftover = written(table, 0, 10, 10)
+    age(table, leftover.path, 25)
+    calls, remove = iter(range(2)), LocalFiles.remove
+
+    def remove_or_die(files: LocalFiles, path: str) -> None:
+        if next(calls) == 1:
+            raise KeyboardInterrupt
+        remove(files, path)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(LocalFiles, "remove", remove_or_die)
+        with pytest.raises(KeyboardInterrupt):
+            vacuum(table)
+    assert vacuum(table) == [leftover.path]
+    assert len(table.paths("_checksums", suffix=".json")) == 1
 
 
 def test_replaced_files_stay_for_readers_of_older_versions(table: TopicTable, monkeypatch: pytest.MonkeyPatch) -> None:
