@@ -1,7 +1,10 @@
-"""Secrets in files: the first line of a file that only its owner may read."""
+"""Secrets in files: the first line of a file that only its owner may read.
 
+Every client loads this module, so it does without pathlib, which takes 4 ms to load.
+"""
+
+import os
 import sys
-from pathlib import Path
 from typing import Final
 
 from flotilla.types.errors import InvalidArgumentError
@@ -14,9 +17,9 @@ _OTHERS: Final = 0o077
 def read_secret(path: str) -> str:
     """Raises InvalidArgumentError."""
     try:
-        if sys.platform != "win32" and Path(path).stat().st_mode & _OTHERS:
+        if sys.platform != "win32" and os.stat(path).st_mode & _OTHERS:
             raise InvalidArgumentError(f"the secret {path} can be read by others than its owner: chmod 600 {path}")
-        with Path(path).open(encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file:
             text = file.readline(_FILE_BYTES_MAX).rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgumentError(f"the secret cannot be read: {error}") from None

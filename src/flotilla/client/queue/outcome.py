@@ -6,10 +6,9 @@ and its text and traceback are the reason.
 
 from asyncio import coroutines
 from logging import Logger
-from pathlib import Path
 from traceback import extract_tb
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from flotilla.client._duration import Duration, milliseconds
 from flotilla.types.dead_letters import TRACED, cut_reason, with_traceback
@@ -64,9 +63,6 @@ class Outcome(NamedTuple):
 ACKED = Outcome(ACK)
 #: Acked with a result that cannot be kept.
 ACKED_UNKEPT = Outcome(ACK, result=b"", is_result_kept=False)
-_LIBRARY: Final = Path(coroutines.__file__).parents[1]
-#: Where handlers are called.
-_CALLERS: Final = (Path(__file__).parents[1], _LIBRARY / "asyncio", _LIBRARY / "concurrent")
 #: Delivered again at once; does not count as an attempt.
 RELEASED = Outcome(RELEASE, "", 0)
 
@@ -98,8 +94,13 @@ def outcome_of(error: BaseException | None) -> Outcome:
 
 def _places(traceback: TracebackType | None) -> list[str]:
     """The lines of a traceback, from the handler on. Paths are short: logs have them whole."""
+    from pathlib import Path
+
     frames = extract_tb(traceback)
-    while frames and any(Path(frames[0].filename).is_relative_to(folder) for folder in _CALLERS):
+    library = Path(coroutines.__file__).parents[1]
+    #: Where handlers are called.
+    callers = (Path(__file__).parents[1], library / "asyncio", library / "concurrent")
+    while frames and any(Path(frames[0].filename).is_relative_to(folder) for folder in callers):
         del frames[0]
     return [
         f'{TRACED}{"/".join(Path(frame.filename).parts[-2:])}", line {frame.lineno}, in {frame.name}\n    {frame.line}'
