@@ -49,6 +49,13 @@ def test_a_majority_goes_on_while_the_rest_stays_broken() -> None:
     assert result.sometimes["healed a core only"] == 1
 
 
+def test_a_broker_whose_disk_was_put_back_is_refused_and_joins_again() -> None:
+    result = simulate_whole(_plan(3, "put-back"))
+    assert result.is_good, result.failure
+    assert result.sometimes["earlier disk refused"] == 1
+    assert result.sometimes["wiped broker came back"] == 1
+
+
 def test_a_paused_client_goes_on_at_the_end_of_its_pause_or_of_all_faults() -> None:
     simulation = Simulation(_plan(4, "pause-client"))
     worker = simulation.client("worker", asyncio.Event().wait)

@@ -34,6 +34,7 @@ SOMETIMES: Final[dict[str, str]] = {
     "broker ended by its disk": "a broker could not start on its disk, and started later",
     "node refused for lost disk": "a broker with an empty disk founded nothing, because the cluster exists",
     "wiped broker came back": "a broker joined again after its disk was lost",
+    "earlier disk refused": "a broker whose disk was put back to an earlier state was refused, and ended",
     "broker replaced": "a new broker took the place of one that is lost for good",
     "broker added": "a broker joined the running cluster",
     "broker removed": "a broker was removed, and ended",

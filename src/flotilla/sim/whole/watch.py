@@ -13,6 +13,7 @@ from flotilla.raft.node import RaftNode
 from flotilla.replica.replica import Replica
 from flotilla.runtime.driver import Driver
 from flotilla.server import Server
+from flotilla.sim.checkers.disk_shadow import DurableLog, ReplicaShadow
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.devices.world import World
 from flotilla.sim.observer import GroupObserver
@@ -86,6 +87,13 @@ class ConsensusWatch:
         """The disk of a broker is empty."""
         for observer in self.observers.values():
             observer.wiped(node)
+
+    def put_back(self, node: NodeId, logs: dict[GroupId, DurableLog]) -> None:
+        """The disk of a broker is as it was when these were its logs."""
+        self.wiped(node)
+        for group, log in logs.items():
+            self.observers[group].durability.shadow[node] = ReplicaShadow()
+            self.observers[group].put_back(node, log)
 
     def attach(self, server: Server) -> None:
         """The broker has opened its store and has not begun to run."""

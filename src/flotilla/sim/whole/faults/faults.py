@@ -10,6 +10,7 @@ from typing import Final
 
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.whole.cluster import Broker
+from flotilla.sim.whole.faults.backups import BackupFaults
 from flotilla.sim.whole.faults.brokers import BrokerFaults
 from flotilla.sim.whole.faults.clients import ClientFaults
 from flotilla.sim.whole.faults.disks import DiskFaults
@@ -58,9 +59,10 @@ FAULTS: Final[dict[str, int]] = {
     "wipe": 1,
     "replace": 1,
     "pause-client": 3,
+    "put-back": 1,
 }
 #: They came later, and are drawn from a stream of their own: all else in a seed stays as it was.
-LATER_FAULTS: Final = ("names", "windows", "pause-client")
+LATER_FAULTS: Final = ("names", "windows", "pause-client", "put-back")
 DRAWN_FAULTS: Final = tuple(name for name in FAULTS if name not in LATER_FAULTS)
 
 
@@ -76,6 +78,7 @@ class WholeFaults:
         self._network = NetworkFaults(trouble, self._brokers.start_later)
         self._operator = Operator(trouble)
         self._clients = ClientFaults(trouble)
+        self._backups = BackupFaults(trouble, self._operator)
         self.actions = self._all_actions()
         assert set(self.actions) == set(FAULTS)
         self._kinds = [name for name in simulation.plan.faults if name in FAULTS]
@@ -120,6 +123,7 @@ class WholeFaults:
             "wipe": operator.wipe,
             "replace": operator.replace,
             "pause-client": self._clients.pause,
+            "put-back": self._backups.put_back,
         }
 
     def start(self) -> None:
@@ -148,7 +152,7 @@ class WholeFaults:
         return is_excused
 
     def expelled(self, broker: Broker, code: str) -> bool:
-        return self._operator.expelled(broker, code)
+        return self._operator.expelled(broker, code) or self._backups.expelled(broker, code)
 
     def heal(self) -> None:
         self.trouble.is_over = True
@@ -157,6 +161,7 @@ class WholeFaults:
         self._network.heal()
         self._clients.heal()
         self._disks.heal(core)
+        self._backups.finish()
         self._operator.finish()
         self._brokers.heal(core)
         self.healed = [broker for broker in core if broker.node not in self.trouble.removed]

@@ -32,7 +32,7 @@ class Operator:
         self._chance = trouble.chance
         self._tasks = 0
         #: Brokers that it has asked to remove.
-        self._leaving: set[NodeId] = set()
+        self.leaving: set[NodeId] = set()
         self._is_changing = False
 
     def _do(self, task: Task) -> None:
@@ -102,11 +102,11 @@ class Operator:
             self._trouble.later(8 * SECOND, self.rebalance)
 
     def remove(self) -> None:
-        brokers = [broker for broker in self._trouble.members() if broker.node not in self._leaving]
+        brokers = [broker for broker in self._trouble.members() if broker.node not in self.leaving]
         broker = self._chance.choice(brokers)
         if len(brokers) <= _BROKERS_MIN or broker.node == self._trouble.victim:
             return
-        self._leaving.add(broker.node)
+        self.leaving.add(broker.node)
         self._trouble.tell(broker, "is to be removed")
         self._remove(broker)
 
@@ -120,7 +120,7 @@ class Operator:
 
     def expelled(self, broker: Broker, code: str) -> bool:
         """A broker learned that it has no place in its cluster. False: nobody wanted that."""
-        if code != "REMOVED" or broker.node not in self._leaving:
+        if code != "REMOVED" or broker.node not in self.leaving:
             return False
         self._trouble.removed.add(broker.node)
         self._trouble.tell(broker, "was removed and ends")
@@ -135,13 +135,13 @@ class Operator:
         if broker is None:
             return
         old_flags = self._chance.random() < 0.5
-        start = self._start_with_old_flags if old_flags else self._join_again
+        start = self._start_with_old_flags if old_flags else self.join_again
         self._trouble.later(self._trouble.length_us(), start, broker)
 
     def _lose_disk(self) -> Broker | None:
         trouble = self._trouble
         broker = trouble.cluster.brokers[trouble.victim]
-        if broker.node in (trouble.held | trouble.removed | self._leaving) or not trouble.can_spare({broker.node}):
+        if broker.node in (trouble.held | trouble.removed | self.leaving) or not trouble.can_spare({broker.node}):
             return None
         trouble.tell(broker, "loses its disk")
         broker.cut_power()
@@ -154,9 +154,9 @@ class Operator:
     def _start_with_old_flags(self, broker: Broker) -> None:
         self._trouble.tell(broker, "starts on an empty disk with its old flags")
         broker.start()
-        self._trouble.later(3 * SECOND, self._join_again, broker)
+        self._trouble.later(3 * SECOND, self.join_again, broker)
 
-    def _join_again(self, broker: Broker) -> None:
+    def join_again(self, broker: Broker) -> None:
         if broker.is_up:
             broker.kill()
         self._trouble.held.discard(broker.node)
@@ -169,7 +169,7 @@ class Operator:
         """Everything heals: a broker whose disk was lost joins now."""
         broker = self._trouble.cluster.brokers[self._trouble.victim]
         if broker.node in self._trouble.held:
-            self._join_again(broker)
+            self.join_again(broker)
 
     def replace(self) -> None:
         """The victim is lost for good: a new broker takes its place."""
@@ -182,7 +182,7 @@ class Operator:
         self._is_changing = True
         trouble.held.discard(broker.node)
         trouble.removed.add(broker.node)
-        self._leaving.add(broker.node)
+        self.leaving.add(broker.node)
         newcomer = trouble.cluster.add_broker()
         trouble.tell(newcomer, f"joins in place of broker {broker.node}")
         self._remove(broker, "broker replaced")
