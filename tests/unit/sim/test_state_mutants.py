@@ -7,6 +7,7 @@ named beside it brings that order about itself, and must fail.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from flotilla.broker.queue.dead_letters import DeadLetters
 from flotilla.broker.queue.settlement_log import _Shipment
 from flotilla.broker.queue.waiters import QueueWaiter
 from flotilla.client._core.calls import CallResult, ClientCall, deadline_passed
+from flotilla.client.admin.dead_letter import DeadLetter
+from flotilla.client.admin.dead_letters import AsyncDeadLetters
+from flotilla.client.client import Client
 from flotilla.client.producer._batch import Batch
 from flotilla.client.producer._partition_lane import PartitionLane
 from flotilla.client.queue._settlements import Settlements
@@ -51,6 +55,7 @@ from flotilla.types.operations import ONCE, OffsetCommitted, OffsetFound, ReadOf
 from flotilla.types.operations.queue import Settled
 from flotilla.types.operations.stream import NO_OFFSET
 from flotilla.types.operations.transactions import TransactionDecided
+from flotilla.types.records import Record
 from tests.unit.broker import test_cluster_clock as cluster_clock
 from tests.unit.broker.fleet import Node, single_node
 from tests.unit.broker.partition import test_host as host
@@ -59,9 +64,13 @@ from tests.unit.broker.queue import test_dead_letters as dead_letters
 from tests.unit.broker.queue import test_polls as polls
 from tests.unit.broker.queue import test_settlement_log as settlement_log
 from tests.unit.broker.queue_driver import TOPIC
+from tests.unit.client.broker_servers import broker_servers
+from tests.unit.client.brokers import Brokers
 from tests.unit.client.core import test_session as session
 from tests.unit.client.producer import test_partition_lane as partition_lane
 from tests.unit.client.queue import test_settlements as settlements
+from tests.unit.client.queue import test_shells as shells
+from tests.unit.client.shells import Shell, run_at_once
 from tests.unit.client.stream import test_core as stream_member
 from tests.unit.client.stream_brokers import StreamBrokers
 from tests.unit.client.transaction import test_cancelled_commits as cancelled_commits
@@ -214,7 +223,7 @@ def _forget_refused(original: Any) -> Any:
 
 def _forget_busy_keys(original: Any) -> Any:
     """A new leader knows no busy keys."""
-    return lambda self, first, end, keys_of: None
+    return lambda self, first, end, keys_of: end
 
 
 def _start_over(original: Any) -> Any:
@@ -334,6 +343,17 @@ def _decide_anew(original: Any) -> Any:
     return lambda self, begun_ms: False
 
 
+def _redrive_without_a_key(original: Any) -> Any:
+    """A redrive that is repeated has another key."""
+    sent = count()
+
+    def record(self: AsyncDeadLetters, letter: DeadLetter, topic_id: int) -> Record:
+        found: Record = original(self, letter, topic_id)
+        return found._replace(idempotency_key=b"%b/%d" % (found.idempotency_key, next(sent)))
+
+    return record
+
+
 def _log() -> Any:
     log = new_log()
     log.append(count=10)
@@ -347,6 +367,12 @@ def _group() -> Any:
 def _commit_without_an_answer() -> None:
     with pytest.MonkeyPatch.context() as patch:
         cancelled_commits.test_a_stage_without_an_answer_ends_the_transaction(patch)
+
+
+def _interrupted_redrive() -> None:
+    with broker_servers(Brokers(2)) as servers, Client(servers.addresses) as client:
+        servers.cluster.create("orders", nack_backoff_ms="1ms", nack_backoff_max_ms="1ms", max_deliveries="3")
+        shells.test_an_interrupted_redrive_stores_nothing_twice(Shell(client, run_at_once), servers)
 
 
 def _node(topic: str = TOPIC) -> Node:
@@ -473,6 +499,7 @@ MUTANTS: dict[str, tuple[Replacement, Callable[[], None]]] = {
         (types_of_letters, "_join", _ambiguous_names),
         dead_letters.test_no_two_groups_share_a_dead_letter_topic_by_accident,
     ),
+    "redrive-without-a-key": ((AsyncDeadLetters, "_record", _redrive_without_a_key), _interrupted_redrive),
     "decide-anew": (
         (TransactionTable, "may_be_forgotten", _decide_anew),
         lambda: table_of_transactions.test_what_may_be_forgotten_is_not_decided_again(False),

@@ -1,10 +1,7 @@
 """Deliberate bugs of the client's queue consumer: leases not renewed, settlements reported before their answer."""
 
-from itertools import count
 from typing import Any, Final
 
-from flotilla.client.admin.dead_letter import DeadLetter
-from flotilla.client.admin.dead_letters import AsyncDeadLetters
 from flotilla.client.queue._lease_renewal import LeaseRenewal
 from flotilla.client.queue._leases import Lease
 from flotilla.client.queue._settlements import Settlements, Settler
@@ -12,7 +9,6 @@ from flotilla.client.queue.outcome import Outcome
 from flotilla.sim.whole.mutants.mutant import WholeMutant
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import LeaseRange
-from flotilla.types.records import Record
 
 
 def _never_renew(original: Any) -> Any:
@@ -40,17 +36,6 @@ def _answer_at_once(original: Any) -> Any:
     return add
 
 
-def _redrive_without_a_key(original: Any) -> Any:
-    sent = count()
-
-    def record(self: AsyncDeadLetters, letter: DeadLetter, topic_id: int) -> Record:
-        """Judges go by the count that the key begins with."""
-        found: Record = original(self, letter, topic_id)
-        return found._replace(idempotency_key=b"%b/%d" % (found.idempotency_key, next(sent)))
-
-    return record
-
-
 MUTANTS: Final = (
     WholeMutant(
         "never-renew",
@@ -64,13 +49,5 @@ MUTANTS: Final = (
         ((Settlements, "add", _answer_at_once),),
         ("queue",),
         ("kill", "isolate", "power"),
-    ),
-    WholeMutant(
-        "redrive-without-a-key",
-        "a redrive that is repeated has another key, and sends a message once more",
-        ((AsyncDeadLetters, "_record", _redrive_without_a_key),),
-        ("queue",),
-        ("kill", "isolate", "reset"),
-        60,
     ),
 )
