@@ -172,13 +172,18 @@ async def _commit_offset(stub: Any, request: ops.CommitOffset) -> Reply:
         offset=request.offset,
         reset=request.reset,
         epoch=request.epoch,
+        as_of=request.as_of,
     )
-    return ops.OffsetCommitted((await stub.CommitOffset(message)).offset)
+    return _position(await stub.CommitOffset(message))
+
+
+def _position(reply: pb.OffsetReply) -> Reply:
+    return ops.OffsetCommitted(reply.offset, reply.as_of)
 
 
 async def _read_offset(stub: Any, request: ops.ReadOffset) -> Reply:
-    message = pb.ReadOffsetRequest(group=request.group, topic=request.topic, partition=request.partition)
-    return ops.OffsetCommitted((await stub.ReadOffset(message)).offset)
+    place = {"group": request.group, "topic": request.topic, "partition": request.partition}
+    return _position(await stub.ReadOffset(pb.ReadOffsetRequest(**place, is_optional=request.is_optional)))
 
 
 # Topics and the cluster.

@@ -168,12 +168,13 @@ class Http:
 
     async def _commit_offset(self, request: ops.CommitOffset) -> ops.OffsetCommitted:
         path = f"topics/{_name(request.topic)}/groups/{_name(request.group)}/partitions/{request.partition}/offset"
-        body = {"offset": request.offset, "reset": request.reset}
-        return ops.OffsetCommitted((await self._ask("PUT", path, body))["offset"])
+        body = {"offset": request.offset, "reset": request.reset, "as_of": request.as_of}
+        return ops.OffsetCommitted(**await self._ask("PUT", path, body))
 
     async def _read_offset(self, request: ops.ReadOffset) -> ops.OffsetCommitted:
         path = f"topics/{_name(request.topic)}/groups/{_name(request.group)}/partitions/{request.partition}/offset"
-        return ops.OffsetCommitted((await self._ask("GET", path))["offset"])
+        found = await self._ask("GET", f"{path}?optional={str(request.is_optional).lower()}")
+        return ops.OffsetCommitted(**found)
 
     # Topics.
 

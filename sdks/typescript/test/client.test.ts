@@ -7,7 +7,7 @@ import { runInNewContext } from "node:vm";
 
 import {
   AlreadyExistsError, Client, InvalidArgumentError, LeaseExpiredError, MessageFailedError, NotFoundError, OutcomeUnknownError,
-  Reject, Release, Retry, TopicReplacedError, TransactionEndedError, UnsupportedError,
+  Reject, Release, Retry, StaleGenerationError, TopicReplacedError, TransactionEndedError, UnsupportedError,
 } from "flotilla-mq";
 
 import { Session } from "../dist/core/session.js";
@@ -69,6 +69,23 @@ test("records come back with all their fields, in the order of their key", async
   await reader.seek("earliest");
   assert.equal((await reader.poll(1))[0]!.text, "one");
   assert.equal(await client.findOffset(topic, receipt.partition, "latest"), 3);
+});
+
+test("a reader commits nothing for a group that was deleted and made anew", async () => {
+  const topic = await newTopic();
+  await client.produceMany(topic, ["a", "b", "c"]);
+  for (const start of [undefined, "earliest"] as const) {
+    await using reader = client.reader(topic, { group: "g", start });
+    await reader.poll(1, { waitMs: 5_000 });
+    await reader.commit();
+    await client.deleteGroup(topic, "g");
+    await assert.rejects(reader.commit(), StaleGenerationError);
+    assert.equal(await client.committedOffset(topic, "g", 0), undefined);
+    await client.commitOffset(topic, "g", 0, 0);
+    await assert.rejects(reader.commit(), StaleGenerationError);
+    assert.equal(await client.committedOffset(topic, "g", 0), 0);
+    await client.deleteGroup(topic, "g");
+  }
 });
 
 test("a producer pipelines, keeps the order, and waits while its buffer is full", async () => {

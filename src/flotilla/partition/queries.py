@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from flotilla.types.ids import Offset
+from flotilla.types.ids import Index, Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +12,7 @@ class DescribePartition:
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """The Position of one group; None: it never committed."""
+    """A PositionFound."""
 
     group: str
 
@@ -50,3 +50,11 @@ class Position:
     offset: Offset
     committed_at_ms: int
     metadata: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class PositionFound:
+    #: None: the group never committed.
+    position: Position | None
+    #: The newest entry that the answer knows.
+    as_of: Index

@@ -16,7 +16,7 @@ __version__ = "0.2.0.dev0"
 
 #: The range that this program supports.
 CLUSTER_VERSION_MIN: Final = 1
-CLUSTER_VERSION_MAX: Final = 5
+CLUSTER_VERSION_MAX: Final = 6
 
 #: The version of a cluster that does not store its version.
 FIRST: Final = 1
@@ -35,6 +35,8 @@ RESIZE_BOUNDED: Final = 4
 ROOM_TOLD: Final = 4
 #: A partition has the command that makes delayed messages due.
 DELAYS_ENDED: Final = 5
+#: A partition remembers when groups were deleted, and refuses commits of readers that knew them before.
+GROUP_ENDS_STORED: Final = 6
 
 #: What each version brought, for people.
 NEWS: Final = {
@@ -43,6 +45,7 @@ NEWS: Final = {
     TOPIC_OWNERS: "topics have owners, and users have quotas of partitions and stored bytes",
     NODES_LABELLED: "nodes have labels that replicas of a partition do not share, and know of full disks",
     DELAYS_ENDED: "delayed messages can be made due at once",
+    GROUP_ENDS_STORED: "readers of a deleted group commit nothing for the next one of its name",
 }
 
 

@@ -14,6 +14,7 @@ from flotilla import (
     OverloadedError,
     Receipt,
     Record,
+    StaleGenerationError,
 )
 from flotilla.client.reader import _loop as feed
 from flotilla.testing import DAY_MS
@@ -66,6 +67,27 @@ def test_a_reader_of_a_whole_topic_also_reads_the_partitions_that_it_gets_later(
     assert [message.payload for message in found] == [b"two"]
     named.poll(wait_ms=100)
     assert list(named.positions()) == [0]
+
+
+@pytest.mark.parametrize("offset", [None, "earliest"])
+def test_a_reader_commits_nothing_for_a_group_that_was_deleted_and_made_anew(connect, offset):
+    client, other = connect(), connect()
+    client.create_topic("orders", partitions=2)
+    client.produce("orders", b"one", partition=0)
+    reader = client.reader("orders", offset=offset, group="audit")
+    assert [message.payload for message in reader.poll(wait_ms=5_000)] == [b"one"]
+    other.commit_offset("orders", "audit", 0, 0)
+    assert reader.commit() == {0: 1, 1: 0}
+    other.delete_group("orders", "audit")
+    for made_anew in (False, True):
+        if made_anew:
+            other.commit_offset("orders", "audit", 0, 0)
+        with pytest.raises(StaleGenerationError, match="'audit' was deleted"):
+            reader.commit()
+    assert [other.committed_offset("orders", "audit", number) for number in (0, 1)] == [0, None]
+    anew = client.reader("orders", group="audit")
+    assert [message.payload for message in anew.poll(wait_ms=5_000)] == [b"one"]
+    assert anew.commit() == {0: 1, 1: 0}
 
 
 @pytest.mark.parametrize("offset", [-1, -2, -100])

@@ -148,9 +148,9 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     op.ListOffsets: st.builds(op.ListOffsets, topic=text, partition=u32, timestamp_ms=i64),
     op.TrimPartition: st.builds(op.TrimPartition, topic=text, partition=u32, offset=u64, topic_id=u64),
     op.CommitOffset: st.builds(
-        op.CommitOffset, group=text, topic=text, partition=u32, offset=u64, reset=flags, epoch=u64
+        op.CommitOffset, group=text, topic=text, partition=u32, offset=u64, reset=flags, epoch=u64, as_of=u64
     ),
-    op.ReadOffset: st.builds(op.ReadOffset, group=text, topic=text, partition=u32),
+    op.ReadOffset: st.builds(op.ReadOffset, group=text, topic=text, partition=u32, is_optional=flags),
     op.GetMetadata: st.builds(
         op.GetMetadata, topics=st.lists(text, max_size=3), is_linearizable=st.booleans(), owner=text
     ),
@@ -315,7 +315,7 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     op.Fetched: st.builds(op.Fetched, batches=st.lists(batches, max_size=3), log_start=u64, next_offset=u64),
     op.OffsetFound: st.builds(op.OffsetFound, offset=i64),
     op.PartitionTrimmed: st.builds(op.PartitionTrimmed, log_start=u64),
-    op.OffsetCommitted: st.builds(op.OffsetCommitted, offset=i64),
+    op.OffsetCommitted: st.builds(op.OffsetCommitted, offset=i64, as_of=u64),
     op.Metadata: st.builds(
         op.Metadata,
         cluster_id=text,

@@ -19,7 +19,7 @@ from flotilla.codec.client.frames import (
 )
 from flotilla.codec.grpc import calls
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.operations import Fetch
+from flotilla.types.operations import CommitOffset, Fetch, OffsetCommitted, ReadOffset
 from flotilla.types.operations.pipelines import ReportPipeline
 from flotilla.types.operations.queue import (
     GroupDescription,
@@ -137,6 +137,20 @@ def test_commits_of_earlier_programs_are_read() -> None:
     answer = decode_response(bytes.fromhex("0000000f0000000b0802b2010608dc0210b605")[4:])[1]
     assert isinstance(answer, Staged)
     assert answer.topic_id == 0
+
+
+def test_positions_of_earlier_programs_are_read() -> None:
+    """They say nothing of the time as of which a position is known."""
+    commit = bytes.fromhex(
+        "00000036000000320804322e0a0967726f75702d33c3a91209746f7069632d34c3a918fef89a6020bcf7b973280130c7f4f799013897f3"
+        "96ad01"
+    )
+    asked = decode_request(commit[4:])[1]
+    assert asked == CommitOffset(asked.group, asked.topic, 201_768_062, 242_121_660, True, 322_828_871, 363_182_487)  # type: ignore[attr-defined]
+    read = bytes.fromhex("0000000c0000000808013a0418022003")
+    assert decode_request(read[4:])[1] == ReadOffset("", "", 2, 3)
+    answer = decode_response(bytes.fromhex("0000000b0000000708023a0308dd02")[4:])[1]
+    assert answer == OffsetCommitted(349)
 
 
 if __name__ == "__main__":

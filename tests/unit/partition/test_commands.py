@@ -13,6 +13,7 @@ from flotilla.partition.commands.partition_commands import (
     DeadRun,
     DeleteGroup,
     DeliverNow,
+    EndGroup,
     FailedRun,
     GroupSettlement,
     OpenGroup,
@@ -54,8 +55,9 @@ COMMANDS = st.one_of(
     st.builds(DeliverNow, st.lists(U64, max_size=9).map(tuple), U64, NAMES),
     st.builds(SettleRuns, U64, st.lists(SETTLEMENTS, max_size=3).map(tuple)),
     st.builds(StampTime, U64),
-    st.builds(CommitOffset, NAMES, U64, U64, st.booleans(), st.binary(max_size=200)),
+    st.builds(CommitOffset, NAMES, U64, U64, st.booleans(), st.binary(max_size=200), U64, U64),
     st.builds(DeleteGroup, NAMES, U64),
+    st.builds(EndGroup, NAMES, U64),
     st.builds(TrimTo, U64, U64),
     st.builds(ConfigureDedup, U64, U64, U64),
 )
@@ -101,7 +103,9 @@ FULL = GroupSettlement(
     [
         StampTime(5),
         CommitOffset("group", 7, 5, True, b"meta"),
+        CommitOffset("group", 7, 5, as_of=3),
         DeleteGroup("group", 5),
+        EndGroup("group", 5),
         TrimTo(9, 5),
         ConfigureDedup(1000, 60000, 5),
         OpenGroup("group", 7, 5),

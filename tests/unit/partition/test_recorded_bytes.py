@@ -1,5 +1,6 @@
 """The bytes of commands and of a snapshot never change: logs and data directories of earlier versions hold them."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from flotilla.partition.commands.partition_commands import (
     DeleteGroup,
     DeliverNow,
     DropStage,
+    EndGroup,
     FailedRun,
     GroupSettlement,
     OpenGroup,
@@ -67,12 +69,14 @@ COMMANDS: list[Command] = [
     SettleRuns(5, (GroupSettlement("group", acked=((1, 3),), results=(AckedResult(2, 60_000, b"answer"),)),)),
     ChangeHolders("group", 6, 5, ("", "müller"), ("gone",)),
     DeliverNow((3, 2**40), 5, "group"),
+    EndGroup("grüppe", 5),
+    CommitOffset("group", 7, 5, True, b"meta", 300, 2**40),
 ]
 RECORDED = Path(__file__).with_name("recorded_bytes.hex")
 
 
 def recorded() -> list[bytes]:
-    """The commands, then the snapshot."""
+    """The commands, then the snapshot of an earlier layout, and the present one."""
     return [bytes.fromhex(part) for part in RECORDED.read_text().split("\n\n")]
 
 
@@ -168,9 +172,18 @@ def test_the_example_fills_every_table() -> None:
         assert len(table) > 0
 
 
-def test_the_bytes_of_a_snapshot_are_recorded() -> None:
-    data = recorded()[-1]
-    assert full_log().machine.snapshot() == data
+def log_with_ends() -> Log:
+    log = full_log()
+    for name in ("alone", "absent"):
+        accept(log, EndGroup(name, 1_700))
+    log.machine._all_groups.ends.floor = 3
+    return log
+
+
+@pytest.mark.parametrize(("at", "made"), [(-2, full_log), (-1, log_with_ends)])
+def test_the_bytes_of_a_snapshot_are_recorded(at: int, made: Callable[[], Log]) -> None:
+    data = recorded()[at]
+    assert made().machine.snapshot() == data
     restored = PartitionMachine(describe)
     restored.restore(data)
     assert restored.snapshot() == data

@@ -24,30 +24,30 @@ export async function findOffset(session: Session, place: Place, at: StartAt, as
   return (await session.call("listOffsets", { ...place, timestampMs }, asking)).offset;
 }
 
-/** The committed offset of a group; undefined: it never committed. */
-export async function readOffset(session: Session, group: string, place: Place, asking: Asking): Promise<number | undefined> {
+/** The committed offset of a group, -1 if it never committed, and as of when. */
+export async function readPosition(
+  session: Session,
+  group: string,
+  place: Place,
+  asking: Asking,
+): Promise<{ offset: number; asOf: number }> {
   try {
-    const { offset } = await session.call("readOffset", { group, ...place }, asking);
-    return offset >= 0 ? offset : undefined;
+    return await session.call("readOffset", { group, ...place, isOptional: true }, asking);
   } catch (error) {
-    // An unknown group is no error, but an unknown topic is.
-    if (error instanceof NotFoundError && session.routes.topics.has(place.topic)) return undefined;
+    // Of a broker of an earlier release an unknown group is no error, but an unknown topic is.
+    if (error instanceof NotFoundError && session.routes.topics.has(place.topic)) return { offset: -1, asOf: 0 };
     throw error;
   }
 }
 
-/** Where a reader starts: as asked, else at the committed offset of its group, else at the oldest record. */
-export async function startOffset(
-  session: Session,
-  place: Place,
-  group: string,
-  at: StartAt | undefined,
-  asking: Asking,
-): Promise<number> {
-  if (at === undefined && group) {
-    const committed = await readOffset(session, group, place, asking);
-    if (committed !== undefined) return committed;
-  }
+/** The committed offset of a group; undefined: it never committed. */
+export async function readOffset(session: Session, group: string, place: Place, asking: Asking): Promise<number | undefined> {
+  const { offset } = await readPosition(session, group, place, asking);
+  return offset >= 0 ? offset : undefined;
+}
+
+/** Where a reader starts: at a place, or else at the oldest record. */
+export async function startOffset(session: Session, place: Place, at: StartAt | undefined, asking: Asking): Promise<number> {
   const found = await findOffset(session, place, at ?? "earliest", asking);
   return found >= 0 ? found : findOffset(session, place, "latest", asking);
 }

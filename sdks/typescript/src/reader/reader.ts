@@ -6,7 +6,7 @@ import { ConnectionClosedError, InvalidArgumentError } from "../errors.js";
 import { chosenPartitions, type Filter, readFilter, type StartAt } from "../filter.js";
 import type { Message } from "../message.js";
 import { Fetcher, fetchOptions, type FetchSettings } from "./fetcher.js";
-import { type Asking, readOffset, startOffset } from "./positions.js";
+import { type Asking, type Place, readOffset, readPosition, startOffset } from "./positions.js";
 
 export interface ReaderSettings extends Filter, FetchSettings {
   /** An offset, a time, "earliest" or "latest"; by default where `group` last committed, else the oldest record. */
@@ -32,6 +32,8 @@ export class Reader {
   readonly #asking: Asking;
   #begun: Promise<void> | undefined;
   #topicId = 0;
+  /** By partition, as of when the position of the group is known: a group that was deleted since is not moved. */
+  readonly #asOf = new Map<number, number>();
   #lookedMs = steadyMs();
   #isClosed = false;
 
@@ -93,7 +95,7 @@ export class Reader {
     await this.#open(signal);
     for (const number of partition === undefined ? this.#fetcher.partitions : [partition]) {
       const place = { topic: this.topic, partition: number, topicId: this.#topicId };
-      this.#fetcher.seek(number, await startOffset(this.session, place, "", at, { ...this.#asking, signal }));
+      this.#fetcher.seek(number, await startOffset(this.session, place, at, { ...this.#asking, signal }));
     }
   }
 
@@ -103,14 +105,20 @@ export class Reader {
     return this.#fetcher.positions;
   }
 
-  /** Commits the positions for the group. Returns its committed offsets; they never move backwards. */
+  /**
+   * Commits the positions for the group. Returns its committed offsets; they never move backwards. Rejects with
+   * StaleGenerationError when the group was deleted since this reader began: nothing is committed for one that has its
+   * name now.
+   */
   async commit(limits: Limits = {}): Promise<Map<number, number>> {
     const group = this.#needGroup();
     await this.#open(limits.signal);
     const asking = { ...this.#asking, ...limits };
     const committed = [...this.#fetcher.positions].map(async ([partition, offset]): Promise<[number, number]> => {
-      const fields = { group, topic: this.topic, partition, offset, topicId: this.#topicId };
-      return [partition, (await this.session.call("commitOffset", fields, asking)).offset];
+      const fields = { group, topic: this.topic, partition, offset, topicId: this.#topicId, asOf: this.#knownAsOf(partition) };
+      const found = await this.session.call("commitOffset", fields, asking);
+      this.#asOf.set(partition, Math.max(this.#knownAsOf(partition), found.asOf));
+      return [partition, found.offset];
     });
     return new Map(await Promise.all(committed));
   }
@@ -160,27 +168,48 @@ export class Reader {
     await Promise.all(
       chosenPartitions(topic, this.settings.partitions).map(async (partition) => {
         const place = { topic: this.topic, partition, topicId };
-        const offset = await startOffset(this.session, place, this.#group, this.settings.start, this.#asking);
-        this.#fetcher.add(partition, offset, topicId);
+        this.#fetcher.add(partition, await this.#first(place), topicId);
       }),
     );
   }
 
-  /** Looks for partitions that were added, now and then. They are read from their beginning. */
+  /** Where a partition is read from: as asked, else where the group has committed. */
+  async #first(place: Place): Promise<number> {
+    const { start } = this.settings;
+    const committed = this.#group ? await this.#lookUp(place) : -1;
+    return start === undefined && committed >= 0 ? committed : startOffset(this.session, place, start, this.#asking);
+  }
+
+  /** The committed offset of the group. The life of the group that is seen first is the one that is committed for. */
+  async #lookUp(place: Place): Promise<number> {
+    const { offset, asOf } = await readPosition(this.session, this.#group, place, this.#asking);
+    if (!this.#asOf.has(place.partition)) this.#asOf.set(place.partition, asOf);
+    return offset;
+  }
+
+  #knownAsOf(partition: number): number {
+    return this.#asOf.get(partition) ?? 0;
+  }
+
+  /** Looks for partitions that were added, now and then. They are read from where the group is, or their beginning. */
   #look(): void {
     if (this.settings.partitions || steadyMs() - this.#lookedMs < REFRESH_MS) return;
     this.#lookedMs = steadyMs();
     void this.session.call("getMetadata", { topics: [this.topic] }, this.#asking).then(
-      (found) => {
+      async (found) => {
         this.session.routes.update(found, [this.topic]);
         const topic = this.session.routes.topics.get(this.topic);
         if (topic?.topicId !== this.#topicId || this.#isClosed) return;
         const known = new Set(this.#fetcher.partitions);
-        for (const { number } of topic.partitions) if (!known.has(number)) this.#fetcher.add(number, 0, topic.topicId);
+        for (const { number: partition } of topic.partitions) {
+          if (known.has(partition)) continue;
+          const place = { topic: this.topic, partition, topicId: this.#topicId };
+          const committed = this.#group ? await this.#lookUp(place) : 0;
+          if (!this.#isClosed) this.#fetcher.add(partition, Math.max(committed, 0), topic.topicId);
+        }
         this.#fetcher.news.set();
       },
-      () => undefined,
-    );
+    ).catch(() => undefined);
   }
 
   #checkOpen(): void {

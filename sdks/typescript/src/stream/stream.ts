@@ -201,7 +201,7 @@ export class Stream {
     this.#checkOpen();
     for (const number of partition === undefined ? this.assignment : [partition]) {
       const place = { topic: this.topic, partition: number };
-      const offset = await startOffset(this.#session, place, "", at, { ...this.#asking, signal });
+      const offset = await startOffset(this.#session, place, at, { ...this.#asking, signal });
       this.#fetcher.seek(number, offset);
       this.#inHand.delete(number);
     }

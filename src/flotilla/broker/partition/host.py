@@ -31,7 +31,7 @@ from flotilla.partition.commands.partition_commands import ClaimPartition as Cla
 from flotilla.partition.commands.partition_commands import Command, TrimTo, encode_command
 from flotilla.partition.commands.partition_commands import CommitOffset as CommitOffsetCommand
 from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, KnownKeys, ProduceAdmission
-from flotilla.partition.queries import DescribePartition, GroupPosition, PartitionFacts, Position
+from flotilla.partition.queries import DescribePartition, GroupPosition, PartitionFacts, Position, PositionFound
 from flotilla.partition.state.group_table import DueNow
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.producers import Duplicate
@@ -51,7 +51,7 @@ from flotilla.types.errors import (
     OverloadedError,
     UnavailableError,
 )
-from flotilla.types.ids import NO_NODE, GroupId, NodeId, Offset, Term
+from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId, Offset, Term
 from flotilla.types.limits import KIB
 from flotilla.types.notation import format_duration
 from flotilla.types.operations import (
@@ -69,7 +69,7 @@ from flotilla.types.operations import (
 )
 from flotilla.types.operations.owners import owned_producer_id
 from flotilla.types.operations.queue import GroupDescription
-from flotilla.types.operations.stream import ClaimPartition
+from flotilla.types.operations.stream import NO_OFFSET, ClaimPartition
 from flotilla.types.operations.transactions import (
     ListOpenTransactions,
     Stage,
@@ -78,12 +78,16 @@ from flotilla.types.operations.transactions import (
 )
 from flotilla.types.records import RecordLimits
 from flotilla.types.topics import check_group_name
+from flotilla.types.version import GROUP_ENDS_STORED
 
 log = get_logger("partition")
 
 #: The bits of a term that a batch's header holds.
 _TERM_MASK = 0xFFFFFFFF
 _NEVER: Term = -1
+#: As of when the position of a group is known in a partition that has applied nothing; 0 would say that it is not
+#: known. The first entry of every log is a leader's own, so no group was deleted before.
+_FIRST_AS_OF: Index = 1
 #: A batch up to this size is copied, see `_propose_batch`.
 _SMALL_BYTES_MAX = 4 * KIB
 
@@ -307,8 +311,11 @@ class PartitionHost:
             now_ms=self._outside.now_ms(),
             reset=request.reset,
             epoch=request.epoch,
+            as_of=request.as_of if self._queue_ports.cluster_version() >= GROUP_ENDS_STORED else 0,
         )
-        self._propose_command(command, done, self._committed)
+        # The commit is a later entry. No group was deleted in between, or the next commit is refused.
+        known = max(request.as_of, self.machine.applied, _FIRST_AS_OF)
+        self._propose_command(command, done, lambda result: self._committed(result, known))
 
     def _check_free(self, group: str) -> None:
         """Raises UnavailableError while the group is being deleted because nobody has used it."""
@@ -316,8 +323,8 @@ class PartitionHost:
         assert self._queue is not None
         self._queue.unused.check_free(group)
 
-    def _committed(self, result: object) -> Reply | FlotillaError:
-        return OffsetCommitted(result.offset) if isinstance(result, Position) else self._explain(result)
+    def _committed(self, result: object, as_of: Index) -> Reply | FlotillaError:
+        return OffsetCommitted(result.offset, as_of) if isinstance(result, Position) else self._explain(result)
 
     def claim_partition(self, request: ClaimPartition, done: Done) -> None:
         self._check_free(request.group)
@@ -410,9 +417,12 @@ class PartitionHost:
         check_group_name(request.group)
 
         def translate(result: object) -> Reply | FlotillaError:
-            if result is None:
-                return NotFoundError(f"group {request.group!r} never committed an offset here")
-            return self._committed(result)
+            if not isinstance(result, PositionFound):
+                return self._explain(result)
+            if result.position is not None or request.is_optional:
+                offset = NO_OFFSET if result.position is None else result.position.offset
+                return OffsetCommitted(offset, max(result.as_of, _FIRST_AS_OF))
+            return NotFoundError(f"group {request.group!r} never committed an offset here")
 
         self._consensus.read(self.group, GroupPosition(request.group), lambda result: done(translate(result)))
 

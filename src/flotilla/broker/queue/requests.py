@@ -88,7 +88,7 @@ from flotilla.types.operations.waiting import (
     ReadDueTimes,
 )
 from flotilla.types.topics import check_group_name
-from flotilla.types.version import DELAYS_ENDED
+from flotilla.types.version import DELAYS_ENDED, GROUP_ENDS_STORED
 
 #: Histories read at once: each takes a slice of every turn of the loop.
 HISTORIES_MAX = 4
@@ -479,7 +479,19 @@ class QueueRequests:
         live = self._queue.live_members(request.group)
         if live and not request.is_forced:
             raise group_in_use(request.group, live)
-        self._propose(commands.DeleteGroup(request.group, self._queue.now_ms()), done, lambda _: DoneReply())
+        group, now_ms = request.group, self._queue.now_ms()
+        if not self._remembers_ends():
+            self._propose(commands.DeleteGroup(group, now_ms), done, lambda _: DoneReply())
+            return
+        missing = NotFoundError(f"there is no group {group!r}")
+        # Readers may be about to commit where the group is not known yet.
+        self._propose(
+            commands.EndGroup(group, now_ms), done, lambda is_there: DoneReply() if is_there else self._explain(missing)
+        )
+
+    def _remembers_ends(self) -> bool:
+        """Whether partitions store when groups were deleted: not before all nodes can read that."""
+        return self._queue.cluster_version() >= GROUP_ENDS_STORED
 
     def expire_group(self, request: ExpireGroup, done: Done) -> None:
         unused, group = self._queue.unused, request.group
@@ -492,15 +504,22 @@ class QueueRequests:
             done(unused.hold(group, after_ms))
             return
         found = unused.look(group, after_ms)
-        is_deletion = request.step == STEP_DELETE and found.is_known and found.is_held
-        if is_deletion and unused.may_delete(group, after_ms):
-            command = commands.DeleteGroup(group, self._queue.now_ms())
+        is_deletion = request.step == STEP_DELETE and found.is_held
+        remembers = self._remembers_ends()
+        if is_deletion and (found.is_known or remembers) and unused.may_delete(group, after_ms):
+            made = commands.EndGroup if remembers else commands.DeleteGroup
+            command = made(group, self._queue.now_ms())
             self._propose(command, done, lambda _: GroupUse(is_held=found.is_held))
         else:
             done(found)
 
     def _propose(
-        self, command: commands.Command, done: Done, translate: Callable[[Any], Reply], *, frees_space: bool = False
+        self,
+        command: commands.Command,
+        done: Done,
+        translate: Callable[[Any], Reply | FlotillaError],
+        *,
+        frees_space: bool = False,
     ) -> None:
         def answered(result: object) -> None:
             if isinstance(result, FlotillaError):

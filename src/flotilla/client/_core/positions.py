@@ -1,7 +1,7 @@
 """Topics, start offsets and committed offsets, looked up through a network."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeAlias
 
 from flotilla.client._core.answer import Answer
@@ -14,9 +14,11 @@ from flotilla.types.operations import (
     LATEST,
     CommitOffset,
     ListOffsets,
+    OffsetCommitted,
     ReadOffset,
     TopicInfo,
 )
+from flotilla.types.operations.stream import NO_OFFSET
 
 #: An offset, or the current end of a log.
 Start: TypeAlias = int | Literal["earliest", "latest"]
@@ -67,18 +69,28 @@ async def list_offset(
     return reply.offset
 
 
+async def read_position(
+    network: Network, group: str, topic: str, partition: int, timeout_ms: int, topic_id: int = 0
+) -> OffsetCommitted:
+    """The committed offset of a group, or NO_OFFSET, and as of when."""
+    try:
+        return await network.call(ReadOffset(group, topic, partition, topic_id, is_optional=True), timeout_ms)
+    except NotFoundError:
+        # Of a broker of an earlier release an unknown group is no error, but an unknown topic is.
+        if topic not in network.session.routes.topics:
+            raise
+        return OffsetCommitted(NO_OFFSET)
+
+
 async def read_offset(
     network: Network, group: str, topic: str, partition: int, timeout_ms: int, topic_id: int = 0
 ) -> Offset | None:
     """The committed offset of a group; None: it never committed."""
-    try:
-        reply = await network.call(ReadOffset(group, topic, partition, topic_id), timeout_ms)
-    except NotFoundError:
-        # An unknown group is no error, but an unknown topic is.
-        if topic not in network.session.routes.topics:
-            raise
-        return None
-    return reply.offset if reply.offset >= 0 else None
+    return known_offset(await read_position(network, group, topic, partition, timeout_ms, topic_id))
+
+
+def known_offset(found: OffsetCommitted) -> Offset | None:
+    return found.offset if found.offset >= 0 else None
 
 
 async def commit_offset(network: Network, request: CommitOffset, timeout_ms: int) -> Offset:
@@ -91,22 +103,23 @@ async def start_offsets(
     topic: str,
     partitions: Sequence[int],
     *,
-    group: str,
+    committed: Callable[[int], Awaitable[Offset | None]] | None,
     at: Start | None,
     timestamp_ms: int | None,
     timeout_ms: int,
     topic_id: int = 0,
 ) -> dict[int, Offset]:
-    """Where a reader starts: as asked, else at the committed offset of its group, else at the oldest record."""
+    """Where a reader starts: as asked, else at the committed offset of its group, else at the oldest record.
+
+    `committed` looks up that offset; None: the reader has no group.
+    """
 
     async def find(partition: int) -> Offset:
         chosen = at
         if at is None and timestamp_ms is None:
-            committed = None
-            if group:
-                committed = await read_offset(network, group, topic, partition, timeout_ms, topic_id)
-            if committed is not None:
-                return committed
+            known = None if committed is None else await committed(partition)
+            if known is not None:
+                return known
             chosen = "earliest"
         found = await list_offset(network, topic, partition, chosen, timestamp_ms or 0, timeout_ms, topic_id)
         if found >= 0:

@@ -16,16 +16,17 @@ from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.positions import (
     Start,
     chosen_partitions,
-    commit_offset,
     find_topic,
+    known_offset,
     read_offset,
+    read_position,
     start_offsets,
 )
 from flotilla.client.reader._core import ReaderCore, Wanted
 from flotilla.client.reader._replica_choice import LEADER, ReplicaChoice
 from flotilla.machine import steady_ms
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError, TopicReplacedError
-from flotilla.types.ids import NO_NODE, NodeId, Offset
+from flotilla.types.ids import NO_NODE, Index, NodeId, Offset
 from flotilla.types.operations import CommitOffset, Fetch, GetMetadata, Route
 
 #: How often the reader looks for new partitions.
@@ -62,6 +63,8 @@ class ReaderLoop:
         self._known: list[int] = []
         #: Of the topic that is read; 0 before `begin`. Another one of its name is refused with TOPIC_REPLACED.
         self.topic_id = 0
+        #: By partition, as of when the position of the group is known: a group that was deleted since is not moved.
+        self._as_of: dict[int, Index] = {}
         self._looked_ms = steady_ms()
         self._looking: asyncio.Task[None] | None = None
 
@@ -73,6 +76,8 @@ class ReaderLoop:
         self.topic_id = topic.topic_id
         self._reads_all = partitions is None
         self._known = chosen_partitions(topic, partitions)
+        if self._group and (at is not None or timestamp_ms is not None):
+            await asyncio.gather(*[self._look_up(partition) for partition in self._known])
         return await self.find(self._known, at, timestamp_ms)
 
     async def find(self, partitions: Sequence[int], at: Start | None, timestamp_ms: int | None) -> dict[int, Offset]:
@@ -80,12 +85,18 @@ class ReaderLoop:
             self._network,
             self._topic,
             partitions,
-            group=self._group,
+            committed=self._look_up if self._group else None,
             at=at,
             timestamp_ms=timestamp_ms,
             timeout_ms=self._timeout_ms,
             topic_id=self.topic_id,
         )
+
+    async def _look_up(self, partition: int) -> Offset | None:
+        """The committed offset of the group. Commits are for the life of the group that was seen first."""
+        found = await read_position(self._network, self._group, self._topic, partition, self._timeout_ms, self.topic_id)
+        self._as_of.setdefault(partition, found.as_of)
+        return known_offset(found)
 
     def fetch(self, reader: ReaderCore, wanted: Iterable[tuple[int, Wanted]]) -> None:
         """Makes the requests that the core wants, and reports their answers to it."""
@@ -150,14 +161,20 @@ class ReaderLoop:
             self._looking = None
 
     async def commit(self, positions: Mapping[int, Offset]) -> dict[int, Offset]:
-        """Commits, and returns the committed offsets."""
-        group = self._checked_group()
-        requests = [
-            CommitOffset(group, self._topic, partition, offset, topic_id=self.topic_id)
-            for partition, offset in positions.items()
-        ]
-        found = await asyncio.gather(*[commit_offset(self._network, request, self._timeout_ms) for request in requests])
+        """Commits, and returns the committed offsets.
+
+        Raises StaleGenerationError when the group was deleted since this reader looked it up.
+        """
+        self._checked_group()
+        found = await asyncio.gather(*[self._commit(partition, offset) for partition, offset in positions.items()])
         return dict(zip(positions, found, strict=True))
+
+    async def _commit(self, partition: int, offset: Offset) -> Offset:
+        as_of = self._as_of.get(partition, 0)
+        request = CommitOffset(self._group, self._topic, partition, offset, topic_id=self.topic_id, as_of=as_of)
+        committed = await self._network.call(request, self._timeout_ms)
+        self._as_of[partition] = max(self._as_of.get(partition, 0), committed.as_of)
+        return committed.offset
 
     async def committed(self, partitions: Sequence[int]) -> dict[int, Offset | None]:
         group = self._checked_group()

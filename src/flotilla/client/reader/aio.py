@@ -90,7 +90,11 @@ class AsyncReader:
         return (await self._opened()).positions
 
     async def commit(self) -> dict[int, Offset]:
-        """Commits the positions for the group. Returns its committed offsets; they never move backwards."""
+        """Commits the positions for the group. Returns its committed offsets; they never move backwards.
+
+        Raises StaleGenerationError when the group was deleted since this reader began: nothing is committed for one
+        that has its name now.
+        """
         reader = await self._opened()
         return await self._feed.commit(reader.positions)
 

@@ -435,7 +435,7 @@ class OffsetFound(_message.Message):
     def __init__(self, offset: _Optional[int] = ...) -> None: ...
 
 class CommitOffset(_message.Message):
-    __slots__ = ("group", "topic", "partition", "offset", "reset", "epoch", "topic_id")
+    __slots__ = ("group", "topic", "partition", "offset", "reset", "epoch", "topic_id", "as_of")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -443,6 +443,7 @@ class CommitOffset(_message.Message):
     RESET_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic: str
     partition: int
@@ -450,25 +451,30 @@ class CommitOffset(_message.Message):
     reset: bool
     epoch: int
     topic_id: int
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., reset: _Optional[bool] = ..., epoch: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    as_of: int
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., reset: _Optional[bool] = ..., epoch: _Optional[int] = ..., topic_id: _Optional[int] = ..., as_of: _Optional[int] = ...) -> None: ...
 
 class OffsetCommitted(_message.Message):
-    __slots__ = ("offset",)
+    __slots__ = ("offset", "as_of")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
     offset: int
-    def __init__(self, offset: _Optional[int] = ...) -> None: ...
+    as_of: int
+    def __init__(self, offset: _Optional[int] = ..., as_of: _Optional[int] = ...) -> None: ...
 
 class ReadOffset(_message.Message):
-    __slots__ = ("group", "topic", "partition", "topic_id")
+    __slots__ = ("group", "topic", "partition", "topic_id", "is_optional")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_OPTIONAL_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic: str
     partition: int
     topic_id: int
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    is_optional: bool
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., topic_id: _Optional[int] = ..., is_optional: _Optional[bool] = ...) -> None: ...
 
 class GetMetadata(_message.Message):
     __slots__ = ("topics", "create", "is_linearizable", "search", "after", "limit", "owner")

@@ -12,7 +12,8 @@ Little endian, 32 bytes of head, then the parts of the command, whose lengths ar
          8   8  now_ms     the leader's time when it proposed the command
         16   8  value      an offset, a number or a count
         24   4  body_bytes of what follows the rest: a layout of `group_commands`, `hand_over` or `holders`, a whole
-                           batch, or the epoch (u64) of a CommitOffset that has one
+                           batch, or of a CommitOffset the epoch (u64), if it has one, and
+                           `as_of` (u64) behind that, if it has one
         28   2  zero
         30   2  magic      0x4351 ("QC"), where a record batch keeps its own: no command looks like a batch
 
@@ -65,6 +66,7 @@ __all__ = [
     "DeleteGroup",
     "DeliverNow",
     "DropStage",
+    "EndGroup",
     "FailedRun",
     "GroupSettlement",
     "HandOver",
@@ -111,6 +113,8 @@ class CommitOffset:
     metadata: bytes = b""
     #: Under which a stream group's member owns the partition; 0: it is not a member's commit.
     epoch: int = 0
+    #: The entry as of which a reader knew the group: refused if the group was deleted after it. 0: not known.
+    as_of: Index = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,17 @@ class ClaimPartition:
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
     """Deletes a group of either kind. Refused while it has dying messages: only the group knows of them."""
+
+    group: str
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndGroup:
+    """The same, and remembers it: commits of readers that knew the group before are refused.
+
+    A partition that has no such group remembers it as well, since readers may be about to commit there.
+    """
 
     group: str
     now_ms: int
@@ -195,6 +210,7 @@ Command: TypeAlias = (
     StampTime
     | CommitOffset
     | DeleteGroup
+    | EndGroup
     | TrimTo
     | ConfigureDedup
     | OpenGroup
@@ -227,8 +243,9 @@ _STAGE_SETTLEMENT: Final = 14
 _HAND_OVER: Final = 20
 _CHANGE_HOLDERS: Final = 21
 _DELIVER_NOW: Final = 22
+_COMMIT_OFFSET_AS_OF: Final = 23
 #: Commands whose fields are a name and `now_ms`.
-_NAMED: Final[dict[int, type[Any]]] = {3: DeleteGroup, 13: DropStage, 15: ConcludeStage}
+_NAMED: Final[dict[int, type[Any]]] = {3: DeleteGroup, 13: DropStage, 15: ConcludeStage, 24: EndGroup}
 #: Commands whose fields are a name, a number and `now_ms`.
 _NUMBERED: Final[dict[int, type[Any]]] = {
     11: ReserveTokens,
@@ -248,8 +265,10 @@ def encode_command(command: Command) -> bytes:
             return _pack(_SETTLE_RUNS, command.now_ms, len(command.groups), body=body)
         case CommitOffset():
             flags = _RESET if command.reset else 0
-            epoch = _U64.pack(command.epoch) if command.epoch else b""
-            return _pack(_COMMIT_OFFSET, command.now_ms, command.offset, flags, command.group, command.metadata, epoch)
+            kind, body = _COMMIT_OFFSET, _U64.pack(command.epoch) if command.epoch else b""
+            if command.as_of:
+                kind, body = _COMMIT_OFFSET_AS_OF, _U64.pack(command.epoch) + _U64.pack(command.as_of)
+            return _pack(kind, command.now_ms, command.offset, flags, command.group, command.metadata, body)
         case StageBatch():
             return _pack(
                 _STAGE_BATCH, command.now_ms, command.timeout_ms, name=command.transaction_id, body=command.batch
@@ -328,6 +347,9 @@ def decode_command(data: bytes | memoryview) -> Command:
     rest = bytes(data[rest_at:body_at])
     if kind == _COMMIT_OFFSET:
         return CommitOffset(name, value, now_ms, bool(flags & _RESET), rest, _epoch(data[body_at:]))
+    if kind == _COMMIT_OFFSET_AS_OF and body_bytes == 2 * _U64.size:
+        epoch, as_of = _U64.unpack_from(data, body_at)[0], _U64.unpack_from(data, body_at + _U64.size)[0]
+        return CommitOffset(name, value, now_ms, bool(flags & _RESET), rest, epoch, as_of)
     if kind == _OPEN_GROUP and rest_bytes == 2 * _U64.size:
         return OpenGroup(name, value, now_ms, _U64.unpack_from(rest)[0], _U64.unpack_from(rest, _U64.size)[0])
     if kind == _RESET_GROUP and rest_bytes == _U64.size:

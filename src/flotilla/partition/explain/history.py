@@ -17,6 +17,7 @@ from flotilla.partition.commands.partition_commands import (
     DeleteGroup,
     DeliverNow,
     DropStage,
+    EndGroup,
     OpenGroup,
     ResetGroup,
     SettleRuns,
@@ -163,7 +164,7 @@ class MessageHistory:
                 self._add_step(f"transaction {command.transaction_id} was aborted: it is unsettled again")
             case BuryDeaths() if command.group == self._group and self._own_deaths:
                 self._burials.append((self._index, command))
-            case DeleteGroup() if command.group == self._group:
+            case DeleteGroup() | EndGroup() if command.group == self._group:
                 self._delete()
             case TrimTo() if command.offset > self._offset and not self._is_trimmed:
                 self._trim(command)

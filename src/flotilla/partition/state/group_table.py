@@ -19,6 +19,7 @@ from flotilla.partition.commands.partition_commands import (
     CommitOffset,
     DeleteGroup,
     DeliverNow,
+    EndGroup,
     GroupSettlement,
     OpenGroup,
     ReserveTokens,
@@ -30,6 +31,7 @@ from flotilla.partition.queries import Position
 from flotilla.partition.state.batch_index import BatchIndex
 from flotilla.partition.state.endings import CANCELLED, DROPPED, EXPIRED
 from flotilla.partition.state.group import GroupState
+from flotilla.partition.state.group_ends import GroupEnds
 from flotilla.partition.state.results import Result, ResultTable
 from flotilla.types.errors import (
     GroupModeError,
@@ -97,6 +99,8 @@ class GroupTable:
         self.fences: dict[str, int] = {}
         #: The same of deleted groups, in the order of deletion. A group that gets the name later has higher epochs.
         self.ended_fences: dict[str, int] = {}
+        #: Of groups of all kinds, from the cluster version on that remembers them.
+        self.ends = GroupEnds()
         self.queues: dict[str, GroupState] = {}
         #: Messages that no queue group delivers, from the log's start on.
         self.cancelled = RunSet()
@@ -107,6 +111,7 @@ class GroupTable:
             CommitOffset: self._check_commit,
             ClaimPartition: self._check_claim,
             DeleteGroup: self._check_delete,
+            EndGroup: self._check_end,
             OpenGroup: self._check_open,
             SettleRuns: self._check_settle,
             BuryDeaths: self._check_bury,
@@ -122,6 +127,7 @@ class GroupTable:
             CommitOffset: self._commit_offset,
             ClaimPartition: self._claim,
             DeleteGroup: self._delete,
+            EndGroup: self._end,
             OpenGroup: self._open,
             SettleRuns: self._settle,
             BuryDeaths: self._bury,
@@ -197,6 +203,10 @@ class GroupTable:
             raise InvalidArgumentError(f"metadata of a commit has at most {COMMIT_METADATA_BYTES_MAX} bytes")
         self._check_offset(command.offset)
         self._check_reader(name, command.epoch)
+        if 0 < command.as_of < self.ends.last(name):
+            raise StaleGenerationError(
+                f"group {name!r} was deleted since this reader read its position, or so long ago that it is forgotten"
+            )
         # A reset without an epoch comes from an operator, not from a member.
         if command.epoch or not command.reset:
             self._check_epoch(name, command.epoch)
@@ -224,12 +234,22 @@ class GroupTable:
             raise StaleGenerationError(f"group {name!r} was deleted, and epoch {epoch} is one of before")
 
     def _check_delete(self, command: DeleteGroup) -> None:
-        if not (command.group in self.positions or command.group in self.queues or command.group in self.fences):
+        if not self._has(command.group):
             raise NotFoundError(f"there is no group {command.group!r}")
-        queue = self.queues.get(command.group)
+        self._check_buried(command.group)
+
+    def _check_end(self, command: EndGroup) -> None:
+        check_group_name(command.group)
+        self._check_buried(command.group)
+
+    def _has(self, name: str) -> bool:
+        return name in self.positions or name in self.queues or name in self.fences
+
+    def _check_buried(self, name: str) -> None:
+        queue = self.queues.get(name)
         if queue is not None and queue.dying:
             raise UnavailableError(
-                f"{queue.dying_count} dead messages of group {command.group!r} are not in its dead letters yet"
+                f"{queue.dying_count} dead messages of group {name!r} are not in its dead letters yet"
             )
 
     def _check_open(self, command: OpenGroup) -> None:
@@ -318,7 +338,14 @@ class GroupTable:
         position = self.positions.get(command.group)
         return NO_OFFSET if position is None else position.offset
 
-    def _delete(self, command: DeleteGroup) -> Position | GroupState | None:
+    def _end(self, command: EndGroup) -> bool:
+        """Whether there was such a group."""
+        is_there = self._has(command.group)
+        self._delete(command)
+        self.ends.note(command.group, self._log.applied)
+        return is_there
+
+    def _delete(self, command: DeleteGroup | EndGroup) -> Position | GroupState | None:
         """The deleted group; None: it never committed anything."""
         if command.group in self.queues:
             self._log.results.drop(command.group)

@@ -43,6 +43,7 @@ from flotilla.partition.queries import (
     ListPositions,
     PartitionFacts,
     Position,
+    PositionFound,
     StateHash,
 )
 from flotilla.partition.state.batch_index import BatchIndex
@@ -206,7 +207,7 @@ class PartitionMachine:
 
     def read(self, query: object) -> object:
         if isinstance(query, GroupPosition):
-            return self.positions.get(query.group)
+            return PositionFound(self.positions.get(query.group), self.applied)
         if isinstance(query, DescribePartition):
             return PartitionFacts(
                 self.log_start, self.next_offset, self.max_time_ms, self.batches_total, self.bytes_total
@@ -232,6 +233,7 @@ class PartitionMachine:
             positions=self.positions,
             fences=self.fences,
             ended_fences=self._all_groups.ended_fences,
+            ends=self._all_groups.ends,
             producers=self.producers,
             keys=self.keys,
             index=self.index,
@@ -277,6 +279,7 @@ class PartitionMachine:
         groups.positions = contents.positions
         groups.fences = contents.fences
         groups.ended_fences = contents.ended_fences
+        groups.ends = contents.ends
         groups.queues = contents.queues
         groups.cancelled = contents.cancelled
         self._set_groups(groups)

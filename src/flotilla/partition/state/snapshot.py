@@ -1,11 +1,12 @@
 """The snapshot of a partition's state as bytes. Messages are not in it: they stay in the log.
 
 Little endian. The version (u8), the counters, then the positions of groups and the fences of stream groups in the
-order of names, those of deleted groups in the order of deletion, then the table of producers: bounds, marks, producers
-by id with their batches in the window, and idle producers in the order in which they will be forgotten; then the
-idempotency keys by bucket, the index of batches, cancelled offsets, the queue groups (`group_snapshot`), when records
-were stored, transactions (`transaction_snapshot`), and the results of acked messages (`result_snapshot`). Equal states
-give equal bytes, whatever happened before: slots of batches that have left the window are not written.
+order of names, those of deleted groups in the order of deletion, from layout 7 on the ends of groups (`group_ends`),
+then the table of producers: bounds, marks, producers by id with their batches in the window, and idle producers in the
+order in which they will be forgotten; then the idempotency keys by bucket, the index of batches, cancelled offsets, the
+queue groups (`group_snapshot`), when records were stored, transactions (`transaction_snapshot`), and the results of
+acked messages (`result_snapshot`). Equal states give equal bytes, whatever happened before: slots of batches that have
+left the window are not written. A state without ends has layout 6, which programs before `GROUP_ENDS_STORED` read.
 
 Encoding has two steps, because a state of a million items takes seconds. `freeze` takes a view of the state, in a few
 milliseconds, which later changes do not reach. `encode` makes the bytes of it piece by piece, on any thread: no step of
@@ -25,6 +26,7 @@ from flotilla.partition.offset_runs import FrozenRuns, RunSet
 from flotilla.partition.queries import Position
 from flotilla.partition.state.batch_index import BatchIndex
 from flotilla.partition.state.group import GroupState
+from flotilla.partition.state.group_ends import GroupEnds
 from flotilla.partition.state.group_snapshot import (
     FrozenGroup,
     encode_queue,
@@ -46,7 +48,9 @@ from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import Index, Offset
 from flotilla.types.snapshot_data import SnapshotData
 
-VERSION: Final = 6
+VERSION: Final = 7
+#: Without the ends of groups.
+FIRST_LAYOUT: Final = 6
 
 #: Items that one step of encoding or decoding handles.
 _STEP: Final = 4_096
@@ -60,6 +64,7 @@ _VERSION = Struct("<B")
 _COUNTERS = Struct("<QQQqQQQQ")
 _POSITION = Struct("<HQQH")
 _FENCE = Struct("<HQ")
+_FLOOR = Struct("<Q")
 _BOUNDS = Struct("<QQQ")
 _MARK = Struct("<QQQ")
 _KEYS = Struct("<QQQ")
@@ -86,6 +91,7 @@ class Contents:
     positions: dict[str, Position]
     fences: dict[str, int]
     ended_fences: dict[str, int]
+    ends: GroupEnds
     producers: ProducerTable
     keys: KeyTable
     index: BatchIndex
@@ -104,6 +110,7 @@ class FrozenContents:
     positions: dict[str, Position]
     fences: dict[str, int]
     ended_fences: dict[str, int]
+    ends: GroupEnds
     producers: FrozenProducers
     keys: FrozenKeys
     #: These change as a whole or are small: their bytes.
@@ -125,6 +132,7 @@ def freeze(contents: Contents) -> FrozenContents:
         positions=contents.positions.copy(),
         fences=contents.fences.copy(),
         ended_fences=contents.ended_fences.copy(),
+        ends=contents.ends.copy(),
         producers=contents.producers.freeze(),
         keys=contents.keys.freeze(),
         index=freeze_index(contents.index),
@@ -138,10 +146,13 @@ def freeze(contents: Contents) -> FrozenContents:
 
 def encode(frozen: FrozenContents) -> Iterator[bytes]:
     """The bytes of the snapshot, in pieces."""
-    yield _VERSION.pack(VERSION) + _COUNTERS.pack(*frozen.counters)
+    yield _VERSION.pack(VERSION if frozen.ends else FIRST_LAYOUT) + _COUNTERS.pack(*frozen.counters)
     yield from _encode_positions(frozen.positions)
     yield from _encode_fences(sorted(frozen.fences.items()))
     yield from _encode_fences(frozen.ended_fences.items())
+    if frozen.ends:
+        yield from _encode_fences(frozen.ends.by_name.items())
+        yield _FLOOR.pack(frozen.ends.floor)
     yield from _encode_producers(frozen.producers)
     yield from _encode_keys(frozen.keys)
     yield from frozen.index
@@ -214,9 +225,9 @@ def decode_snapshot(data: SnapshotData) -> Contents:
     reader = ByteReader(data)
     try:
         (version,) = reader.take(_VERSION)
-        if version != VERSION:
-            raise CorruptionError(f"a partition's snapshot of version {version}, not {VERSION}")
-        contents = _read_contents(reader)
+        if not FIRST_LAYOUT <= version <= VERSION:
+            raise CorruptionError(f"a partition's snapshot of version {version}, not {FIRST_LAYOUT} to {VERSION}")
+        contents = _read_contents(reader, version)
     except (StructError, UnicodeDecodeError, IndexError, AssertionError) as error:
         raise CorruptionError("a partition's snapshot is cut short or garbled") from error
     if reader.left_bytes:
@@ -224,16 +235,18 @@ def decode_snapshot(data: SnapshotData) -> Contents:
     return contents
 
 
-def _read_contents(reader: ByteReader) -> Contents:
+def _read_contents(reader: ByteReader, version: int) -> Contents:
     counters = Counters(*reader.take(_COUNTERS))
     positions = _read_positions(reader)
     fences, ended_fences = _read_fences(reader), _read_fences(reader)
+    ends = _read_ends(reader) if version > FIRST_LAYOUT else GroupEnds()
     producers = _read_producers(reader)
     return Contents(
         counters=counters,
         positions=positions,
         fences=fences,
         ended_fences=ended_fences,
+        ends=ends,
         producers=producers,
         keys=_read_keys(reader, producers.entries_max),
         index=read_index(reader, counters.log_start, counters.next_offset),
@@ -273,6 +286,14 @@ def _read_fences(reader: ByteReader) -> dict[str, int]:
         name_bytes, epoch = reader.take(_FENCE)
         fences[reader.bytes(name_bytes).decode("utf-8")] = epoch
     return fences
+
+
+def _read_ends(reader: ByteReader) -> GroupEnds:
+    ends = GroupEnds()
+    ends.by_name = _read_fences(reader)
+    (ends.floor,) = reader.take(_FLOOR)
+    assert ends, "without ends the layout is an earlier one"
+    return ends
 
 
 def _read_producers(reader: ByteReader) -> ProducerTable:

@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Final
 
 from flotilla.types.access import CONSUME, DESCRIBE, MANAGE, PRODUCE
-from flotilla.types.ids import Offset
+from flotilla.types.ids import Index, Offset
 from flotilla.types.operations.request import ONCE, PARTITION_LEADER, READ, REPEATABLE, Effect, Reply, Request
 from flotilla.types.slotted import slotted
 
@@ -124,9 +124,11 @@ class TrimPartition(Request[PartitionTrimmed], to=PARTITION_LEADER, effect=REPEA
 
 @slotted
 class OffsetCommitted(Reply):
-    """The group's position now; ahead of the request if it was there already."""
+    """The group's position now; ahead of the request if it was there already. -1: it never committed."""
 
     offset: Offset
+    #: The entry of the partition's log as of which this is so, for later commits; 0: the broker does not say.
+    as_of: Index = 0
 
 
 @slotted
@@ -142,6 +144,9 @@ class CommitOffset(Request[OffsetCommitted], to=PARTITION_LEADER, needs=CONSUME)
     epoch: int = 0
     #: As in Fetch.
     topic_id: int = 0
+    #: From the last answer about the group's position in this partition: a group that was deleted since, and perhaps
+    #: made anew, is not moved, and the answer is STALE_GENERATION. 0: it is not checked.
+    as_of: Index = 0
 
     @property
     def effect(self) -> Effect:
@@ -156,3 +161,5 @@ class ReadOffset(Request[OffsetCommitted], to=PARTITION_LEADER, effect=READ, nee
     partition: int
     #: As in Fetch.
     topic_id: int = 0
+    #: For a group that never committed here the answer is the offset -1, with its `as_of`, instead of NOT_FOUND.
+    is_optional: bool = False

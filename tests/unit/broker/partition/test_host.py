@@ -5,6 +5,7 @@ import pytest
 from flotilla.codec.batch.header import check, parse_header
 from flotilla.codec.batch.records import encode_batch
 from flotilla.partition.commands.partition_commands import TrimTo, encode_command
+from flotilla.partition.state.snapshot import FIRST_LAYOUT
 from flotilla.raft.roles import LEADER
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.types.dead_letters import LETTER_PRODUCER_BIT
@@ -25,7 +26,9 @@ from flotilla.types.operations import (
     ReadOffset,
     Request,
 )
+from flotilla.types.operations.queue import DeleteGroup
 from flotilla.types.records import Record
+from flotilla.types.version import GROUP_ENDS_STORED
 from tests.unit.broker.fleet import Answer, Fleet, Node, batch, client_address, single_node, three
 
 TOPIC = "orders"
@@ -147,8 +150,53 @@ def test_a_group_moves_back_by_reset_only(node: Node) -> None:
         node.call(produce())
     assert node.call(ReadOffset("g", TOPIC, 0)).code == "NOT_FOUND"
     for offset, reset, stands in [(3, False, 3), (1, False, 3), (1, True, 1), (5, False, 5)]:
-        assert node.call(CommitOffset("g", TOPIC, 0, offset, reset)).result == OffsetCommitted(stands)
-        assert node.call(ReadOffset("g", TOPIC, 0)).result == OffsetCommitted(stands)
+        for request in (CommitOffset("g", TOPIC, 0, offset, reset), ReadOffset("g", TOPIC, 0)):
+            assert position(node.call(request).result).offset == stands
+
+
+def position(result: object) -> OffsetCommitted:
+    assert isinstance(result, OffsetCommitted)
+    return result
+
+
+def test_a_reader_commits_nothing_for_a_group_that_was_deleted_since(node: Node) -> None:
+    for _ in range(5):
+        node.call(produce())
+    assert node.call(ReadOffset("g", TOPIC, 0)).code == "NOT_FOUND"
+    begun = position(node.call(ReadOffset("g", TOPIC, 0, is_optional=True)).result)
+    assert (begun.offset, begun.as_of > 0) == (-1, True)
+    first = position(node.call(CommitOffset("g", TOPIC, 0, 2, as_of=begun.as_of)).result)
+    assert first.as_of >= begun.as_of
+    # Another reader of the same group has not heard of the commit, and goes on.
+    assert position(node.call(CommitOffset("g", TOPIC, 0, 3, as_of=begun.as_of)).result).offset == 3
+    assert node.call(DeleteGroup(TOPIC, 0, "g")).code == "Done"
+    for known in (begun.as_of, first.as_of):
+        refused = node.call(CommitOffset("g", TOPIC, 0, 5, as_of=known))
+        assert refused.code == "STALE_GENERATION"
+        assert "'g' was deleted" in str(refused.result)
+    anew = position(node.call(ReadOffset("g", TOPIC, 0, is_optional=True)).result)
+    assert position(node.call(CommitOffset("g", TOPIC, 0, 1, as_of=anew.as_of)).result).offset == 1
+    assert node.call(CommitOffset("g", TOPIC, 0, 5, as_of=first.as_of)).code == "STALE_GENERATION"
+    assert position(node.call(ReadOffset("g", TOPIC, 0)).result).offset == 1
+
+
+def test_a_partition_that_has_no_such_group_remembers_its_end_as_well(node: Node) -> None:
+    """Also one that has nothing at all."""
+    begun = position(node.call(ReadOffset("g", TOPIC, 0, is_optional=True)).result)
+    assert node.call(DeleteGroup(TOPIC, 0, "g")).code == "NOT_FOUND"
+    assert node.call(CommitOffset("g", TOPIC, 0, 0, as_of=begun.as_of)).code == "STALE_GENERATION"
+
+
+def test_clusters_of_earlier_versions_delete_groups_and_remember_nothing(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node.catalog.machine.state, "cluster_version", GROUP_ENDS_STORED - 1)
+    node.call(produce())
+    begun = position(node.call(CommitOffset("g", TOPIC, 0, 1)).result)
+    assert node.call(DeleteGroup(TOPIC, 0, "g")).code == "Done"
+    assert node.call(DeleteGroup(TOPIC, 0, "g")).code == "NOT_FOUND"
+    assert position(node.call(CommitOffset("g", TOPIC, 0, 1, as_of=begun.as_of)).result).offset == 1
+    assert node.partition(TOPIC).machine.snapshot()[0] == FIRST_LAYOUT
 
 
 # Refusals change nothing.

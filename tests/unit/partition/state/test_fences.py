@@ -37,7 +37,7 @@ def log():
 
 
 def offset(log, group="g"):
-    position = log.machine.read(GroupPosition(group))
+    position = log.machine.read(GroupPosition(group)).position
     return None if position is None else position.offset
 
 

@@ -26,6 +26,7 @@ from flotilla.partition.queries import (
     ListPositions,
     PartitionFacts,
     Position,
+    PositionFound,
     StateHash,
 )
 from flotilla.partition.state.machine import PartitionMachine
@@ -122,15 +123,15 @@ def test_a_position_moves_back_by_reset_only(offset, reset, stands):
     reply = log.command(CommitOffset("g", offset, 200, reset, b"second"))
     is_moved = stands == offset
     assert reply == Position(stands, 200 if is_moved else 100, b"second" if is_moved else b"first")
-    assert log.machine.read(GroupPosition("g")) == reply
+    assert log.machine.read(GroupPosition("g")) == PositionFound(reply, log.index)
 
 
 def test_groups_are_apart_listed_by_name_and_deleted():
     log = busy()
     assert list(log.machine.read(ListPositions())) == ["a", "b"]
     assert log.command(DeleteGroup("a", 9_000)) == Position(2, 1_600)
-    assert log.machine.read(GroupPosition("a")) is None
-    assert log.machine.read(GroupPosition("b")) == Position(4, 1_500, b"\x00\xff")
+    assert log.machine.read(GroupPosition("a")).position is None
+    assert log.machine.read(GroupPosition("b")).position == Position(4, 1_500, b"\x00\xff")
 
 
 # Trimming.

@@ -104,8 +104,12 @@ _WITHOUT_LIVE_MEMBERS: Final = (
     "queue group is live while it has leases or waits in a poll, and for 30 s after its last poll."
 )
 _FORCE: Final = Parameter("force", flag("Delete the group also while it has live members."))
-_COMMIT = obj(("offset",), offset=OFFSET, reset=flag("Allow to move backwards."), topic_id=TOPIC_ID.schema)
-_POSITION = obj(("offset",), offset=INTEGER)
+_OPTIONAL: Final = Parameter("optional", flag("Answer the offset -1 for a group that never committed, and no error."))
+_AS_OF: Final = integer(0, 2**53 - 1, "Of the last answer about this position. 0: not checked.", default=0)
+_COMMIT = obj(
+    ("offset",), offset=OFFSET, reset=flag("Allow to move backwards."), topic_id=TOPIC_ID.schema, as_of=_AS_OF
+)
+_POSITION = obj(("offset", "as_of"), offset=INTEGER, as_of=INTEGER)
 _EXPLAINED = obj(
     ("state", "attempts"),
     state=TEXT,
@@ -159,11 +163,14 @@ class GroupApi:
             Operation("resetGroup", "POST", f"{path}/reset", tag, "Move a group.", self.reset, OF_GROUP,
                       body=_RESET, answers={200: _MOVED}, errors=(404, 409, 416), description=_WITHOUT_MEMBERS),
             Operation("readOffset", "GET", f"{path}/partitions/{{partition}}/offset", tag,
-                      "The offset that a group has committed.", self.read_offset, part, query=(TOPIC_ID,),
-                      answers={200: _POSITION}, errors=(404, 409)),
+                      "The offset that a group has committed.", self.read_offset, part, query=(TOPIC_ID, _OPTIONAL),
+                      answers={200: _POSITION}, errors=(404, 409),
+                      description="`as_of` is for commits that follow from this answer."),
             Operation("commitOffset", "PUT", f"{path}/partitions/{{partition}}/offset", tag, "Commit an offset.",
                       self.commit_offset, part, body=_COMMIT, answers={200: _POSITION}, errors=(404, 409, 416),
-                      description="Without `reset` it never moves backwards; the answer is the committed offset."),
+                      description="Without `reset` it never moves backwards; the answer is the committed offset. With "
+                                  "`as_of` a group that was deleted since, and perhaps made anew, is not moved: the "
+                                  "answer is `STALE_GENERATION`."),
             Operation("explainMessage", "GET", f"{path}/partitions/{{partition}}/messages/{{offset}}", tag,
                       "Explain the state of a message in a group, and what comes next.", self.explain,
                       {**part, "offset": OFFSET}, answers={200: _EXPLAINED}, errors=(404, 416)),
@@ -204,13 +211,18 @@ class GroupApi:
 
     async def read_offset(self, call: Call) -> Answer:
         request = ReadOffset(call.path["group"], call.path["topic"], call.path["partition"], call.query["topic_id"])
-        return Answer({"offset": (await self._gateway.ask(request)).offset})
+        request.is_optional = call.query.get("optional", False)
+        return await self._position(request)
 
     async def commit_offset(self, call: Call) -> Answer:
         path, body = call.path, call.body
         place = (path["group"], path["topic"], path["partition"])
-        request = CommitOffset(*place, body["offset"], body["reset"], topic_id=body["topic_id"])
-        return Answer({"offset": (await self._gateway.ask(request)).offset})
+        request = CommitOffset(*place, body["offset"], body["reset"], topic_id=body["topic_id"], as_of=body["as_of"])
+        return await self._position(request)
+
+    async def _position(self, request: ReadOffset | CommitOffset) -> Answer:
+        found = await self._gateway.ask(request)
+        return Answer({"offset": found.offset, "as_of": found.as_of})
 
     async def result(self, call: Call) -> Answer:
         path = call.path

@@ -23,6 +23,7 @@ from flotilla.partition.commands.partition_commands import (
     DeleteGroup,
     DeliverNow,
     DropStage,
+    EndGroup,
     OpenGroup,
     ResetGroup,
     SettleRuns,
@@ -212,6 +213,7 @@ class QueueShadow:
         self.fences: dict[str, int] = {}
         #: Of groups that were deleted.
         self._ended_fences: dict[str, int] = {}
+        self._ends: dict[str, Index] = {}
         self.cancelled: dict[Offset, None] = {}
         self.newest: Index = 0
         #: By the index of the entry after which they are valid.
@@ -296,7 +298,9 @@ class QueueShadow:
                 self._deliver_now(command)
             case CommitOffset() | ClaimPartition():
                 self._move_reader(command)
-            case DeleteGroup():
+            case DeleteGroup() | EndGroup():
+                if isinstance(command, EndGroup):
+                    self._ends[command.group] = index
                 self._ended_fences[command.group] = max(self.fences.get(command.group, 0), self._ended(command.group))
                 for table in (self.groups, self.positions, self.fences):
                     table.pop(command.group, None)
@@ -330,6 +334,8 @@ class QueueShadow:
             raise Violation("owners are heard", f"{command} was answered with {error!r}")
 
     def _is_late(self, command: CommitOffset | ClaimPartition) -> bool:
+        if isinstance(command, CommitOffset) and 0 < command.as_of < self._ends.get(command.group, 0):
+            return True
         is_operator = isinstance(command, CommitOffset) and command.reset and not command.epoch
         fence = self.fences.get(command.group, 0)
         return not is_operator and (command.epoch < fence or 0 < command.epoch <= self._ended(command.group))

@@ -11,6 +11,7 @@ import io.flotilla.v1.FetchRequest;
 import io.flotilla.v1.FlotillaGrpc;
 import io.flotilla.v1.ListOffsetsRequest;
 import io.flotilla.v1.PurgeTopicRequest;
+import io.flotilla.v1.OffsetReply;
 import io.flotilla.v1.ReadOffsetRequest;
 import io.flotilla.v1.ReadResultsReply;
 import io.flotilla.v1.ReadResultsRequest;
@@ -320,11 +321,12 @@ public final class Client implements AutoCloseable {
 
   /** Commits an offset for a group, and returns its committed offset. It moves back only with {@code reset}. */
   public long commitOffset(String topic, String group, int partition, long offset, boolean reset) {
-    return commitOffset(topic, 0, group, partition, offset, reset);
+    return commitOffset(topic, 0, group, partition, offset, reset, 0).getOffset();
   }
 
-  /** The same in the topic of this id only; 0: any. */
-  long commitOffset(String topic, long topicId, String group, int partition, long offset, boolean reset) {
+  /** The same in the topic of this id only, and for a group that was not deleted since {@code asOf}; 0: any. */
+  OffsetReply commitOffset(
+      String topic, long topicId, String group, int partition, long offset, boolean reset, long asOf) {
     CommitOffsetRequest request =
         CommitOffsetRequest.newBuilder()
             .setTopic(topic)
@@ -333,34 +335,36 @@ public final class Client implements AutoCloseable {
             .setOffset(ProducerRecord.least(0, offset, "an offset"))
             .setReset(reset)
             .setTopicId(topicId)
+            .setAsOf(asOf)
             .build();
-    return calls.call(FlotillaGrpc.getCommitOffsetMethod(), request, Effect.REPEATABLE, timeoutMs()).getOffset();
+    return calls.call(FlotillaGrpc.getCommitOffsetMethod(), request, Effect.REPEATABLE, timeoutMs());
   }
 
   /** The committed offset of a group; empty: it never committed. */
   public OptionalLong committedOffset(String topic, String group, int partition) {
-    return committedOffset(topic, 0, group, partition);
+    long found = readOffset(topic, 0, group, partition).getOffset();
+    return found < 0 ? OptionalLong.empty() : OptionalLong.of(found);
   }
 
-  /** The same in the topic of this id only; 0: any. */
-  OptionalLong committedOffset(String topic, long topicId, String group, int partition) {
+  /** The same in the topic of this id only, 0: any; with the offset -1 if the group never committed. */
+  OffsetReply readOffset(String topic, long topicId, String group, int partition) {
     ReadOffsetRequest request =
         ReadOffsetRequest.newBuilder()
             .setTopic(topic)
             .setGroup(group)
             .setPartition(partition)
             .setTopicId(topicId)
+            .setIsOptional(true)
             .build();
     try {
-      long found = calls.call(FlotillaGrpc.getReadOffsetMethod(), request, Effect.READ, timeoutMs()).getOffset();
-      return found < 0 ? OptionalLong.empty() : OptionalLong.of(found);
+      return calls.call(FlotillaGrpc.getReadOffsetMethod(), request, Effect.READ, timeoutMs());
     } catch (FlotillaException error) {
       if (error.code() != ErrorCode.NOT_FOUND) {
         throw error;
       }
-      // An unknown group is no error, but an unknown topic is.
+      // Of a broker of an earlier release an unknown group is no error, but an unknown topic is.
       describeTopic(topic);
-      return OptionalLong.empty();
+      return OffsetReply.newBuilder().setOffset(-1).build();
     }
   }
 

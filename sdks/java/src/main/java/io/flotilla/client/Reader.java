@@ -1,8 +1,8 @@
 package io.flotilla.client;
 
+import io.flotilla.v1.OffsetReply;
 import java.util.List;
 import java.util.Map;
-import java.util.OptionalLong;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 
@@ -19,6 +19,8 @@ public final class Reader extends PolledMessages implements AutoCloseable {
   private boolean isOpen;
   /** Of the topic that it was opened in: one that is created again under its name is another topic. */
   private long topicId;
+  /** By partition, as of when the position of the group is known: a group that was deleted since is not moved. */
+  private final Map<Integer, Long> asOf = new TreeMap<>();
 
   Reader(Client client, String topic, ReaderOptions options) {
     this.client = client;
@@ -61,15 +63,27 @@ public final class Reader extends PolledMessages implements AutoCloseable {
     return fetches.positions();
   }
 
-  /** Commits the positions for the group. Returns its committed offsets; they never move backwards. */
+  /**
+   * Commits the positions for the group. Returns its committed offsets; they never move backwards.
+   *
+   * <p>Throws STALE_GENERATION when the group was deleted since this reader began: nothing is committed for one that has
+   * its name now.
+   */
   public Map<Integer, Long> commit() {
     if (options.group.isEmpty()) {
       throw FlotillaException.invalid("a reader without a group commits nothing");
     }
     Map<Integer, Long> found = new TreeMap<>();
     positions().forEach((partition, offset) ->
-        found.put(partition, client.commitOffset(topic, topicId, options.group, partition, offset, false)));
+        found.put(partition, commit(partition, offset)));
     return found;
+  }
+
+  private long commit(int partition, long offset) {
+    long known = asOf.getOrDefault(partition, 0L);
+    OffsetReply found = client.commitOffset(topic, topicId, options.group, partition, offset, false, known);
+    asOf.put(partition, Math.max(known, found.getAsOf()));
+    return found.getOffset();
   }
 
   /** Ends the reader; a pending {@code poll} throws CONNECTION_CLOSED. */
@@ -97,13 +111,18 @@ public final class Reader extends PolledMessages implements AutoCloseable {
   }
 
   private long first(int partition) {
+    long committed = options.group.isEmpty() ? -1 : lookUp(partition);
     if (options.start != null) {
       return find(partition, options.start);
     }
-    OptionalLong committed = options.group.isEmpty()
-        ? OptionalLong.empty()
-        : client.committedOffset(topic, topicId, options.group, partition);
-    return committed.isPresent() ? committed.getAsLong() : find(partition, Start.earliest());
+    return committed >= 0 ? committed : find(partition, Start.earliest());
+  }
+
+  /** The committed offset of the group. The life of the group that is seen first is the one that is committed for. */
+  private long lookUp(int partition) {
+    OffsetReply found = client.readOffset(topic, topicId, options.group, partition);
+    asOf.putIfAbsent(partition, found.getAsOf());
+    return found.getOffset();
   }
 
   private long find(int partition, Start start) {

@@ -68,6 +68,23 @@ class ReaderTest {
   }
 
   @Test
+  void aReaderCommitsNothingForAGroupThatWasDeletedAndMadeAnew() {
+    for (ReaderOptions options : List.of(new ReaderOptions(), new ReaderOptions().start(Start.earliest()))) {
+      try (Reader reader = client.reader(topic, options.group("g"))) {
+        read(reader, 10);
+        reader.commit();
+        client.deleteGroup(topic, "g", false);
+        assertEquals(ErrorCode.STALE_GENERATION, assertThrows(FlotillaException.class, reader::commit).code());
+        assertEquals(OptionalLong.empty(), client.committedOffset(topic, "g", 0));
+        client.commitOffset(topic, "g", 0, 1, false);
+        assertEquals(ErrorCode.STALE_GENERATION, assertThrows(FlotillaException.class, reader::commit).code());
+        assertEquals(OptionalLong.of(1), client.committedOffset(topic, "g", 0));
+        client.deleteGroup(topic, "g", false);
+      }
+    }
+  }
+
+  @Test
   void readersBeginWhereTheyAreTold() {
     try (Reader reader = client.reader(topic, new ReaderOptions().start(Start.offset(4)))) {
       assertEquals(List.of("r8", "r9"), read(reader, 2));
