@@ -27,7 +27,8 @@ from tests.integration.ports import free_ports
 
 WAIT_S_MAX = 60
 _AZURITE = "azurite@3.37.0"
-_INSTALL_S_MAX = 300
+#: Less than the time limit of a test.
+_INSTALL_S_MAX = 240
 
 
 @cache
