@@ -14,7 +14,7 @@ from rich.table import Table
 from bench import broker, contest, scale, spark
 from bench.cluster import failover, moves, readers
 from bench.contest import duel
-from bench.endpoints import grpc_calls, http_tasks, security, typescript
+from bench.endpoints import console_paint, grpc_calls, http_tasks, security, typescript
 from bench.figure import Absence, Figure
 from bench.groups import delays, handlers, pauses, streams
 from bench.options import BenchOptions
@@ -41,6 +41,7 @@ AREAS: dict[str, Callable[[BenchOptions], Sequence[Figure | Absence]]] = {
     "broker": broker.measure,
     "failover": failover.measure,
     "http": http_tasks.measure,
+    "console": console_paint.measure,
     "moves": moves.measure,
     "scale": scale.measure,
     "capacity": capacity.measure,

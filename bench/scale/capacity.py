@@ -11,9 +11,14 @@ from bench.scale.cluster import ScaleCluster, started
 from flotilla.cli.bench.probes import scratch
 from flotilla.cli.bench.workloads import produce_pipelined
 from flotilla.client.client import Client
+from flotilla.client.queue.sync import QueueMessage
 
 AREA = "capacity"
 PAYLOAD = bytes(100)
+_POLL = 100
+#: Longer than the measurement.
+_LEASE_MS = 6 * 3_600_000
+_DELAY_MS = 30 * 86_400_000
 _MB = 1e6
 
 
@@ -60,7 +65,40 @@ def measure(options: BenchOptions) -> list[Figure]:
         meter.added()
         produce_pipelined(client, "ready", PAYLOAD, messages)
         figures += _each("a million ready messages of 100 bytes", "MB", meter.added(), messages / 1e6, _MB)
+    for name, measured, quick, full in (("leased", _leased, 20_000, 100_000), ("delayed", _delayed, 5_000, 50_000)):
+        # On a node of its own: what one before has left goes back to the system in the middle of it.
+        with scratch(options.folder, f"capacity-{name}") as folder, started(folder / "node", nodes=1) as cluster:
+            figures += measured(cluster.client, Meter(cluster), options.pick(quick=quick, full=full))
     return figures
+
+
+def _leased(client: Client, meter: Meter, count: int) -> list[Figure]:
+    """What leases add to messages that are stored: a lease for each poll, and its messages as a run."""
+    figures = []
+    for poll, polls in ((_POLL, count // _POLL), (1, count // 10)):
+        topic = f"leased-{poll}"
+        _begin(client, topic)
+        produce_pipelined(client, topic, PAYLOAD, poll * polls)
+        meter.added()
+        with client.queue(topic, group="workers", visibility_ms=_LEASE_MS) as consumer:
+            held: list[QueueMessage] = []
+            while len(held) < poll * polls:
+                held += consumer.poll(poll)
+            figures += _each(f"a million messages leased by polls of {poll}", "MB", meter.added(), len(held) / 1e6, _MB)
+    return figures
+
+
+def _delayed(client: Client, meter: Meter, count: int) -> list[Figure]:
+    """Messages of a time of their own, which are batches of their own, with all that they need."""
+    _begin(client, "delayed")
+    meter.added()
+    # The answer to the last one may take longer than a batch may usually wait.
+    with client.producer("delayed", timeout_ms=600_000) as producer:
+        sent = [producer.send(PAYLOAD, delay_ms=_DELAY_MS + number) for number in range(count)]
+        producer.flush()
+        for each in sent:
+            each.result()
+    return _each("a million delayed messages, each with its own time", "MB", meter.added(), count / 1e6, _MB)
 
 
 def _begin(client: Client, topic: str) -> None:
