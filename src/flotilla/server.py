@@ -170,6 +170,9 @@ class LoopOutside:
     def is_up(self, node: NodeId) -> bool:
         return node == self._node.runtime.node or self._node.network.is_up(node)
 
+    def is_unknown_to(self, node: NodeId) -> bool:
+        return self._node.network.is_unknown_to(node)
+
     def versions_of(self, node: NodeId) -> VersionRange | None:
         return SUPPORTED if node == self._node.runtime.node else self._node.network.versions_of(node)
 

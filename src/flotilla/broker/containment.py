@@ -43,6 +43,7 @@ class ContainedOutside:
         self.is_time_trusted = outside.is_time_trusted
         self.hold = outside.hold
         self.room = outside.room
+        self.is_unknown_to = outside.is_unknown_to
         self.versions_of = outside.versions_of
         self.election_timeouts = outside.election_timeouts
 

@@ -202,6 +202,9 @@ class Outside(Protocol):
 
     def is_up(self, node: NodeId) -> bool: ...
 
+    def is_unknown_to(self, node: NodeId) -> bool:
+        """Whether a node refuses this one, because it knows none of this id or another data directory."""
+
     def versions_of(self, node: NodeId) -> VersionRange | None:
         """The cluster versions that a node supports; None: it is not up."""
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from flotilla.codec.peer.reading_frames import CLOCK, ROOM, encode_reading
-from flotilla.peers.handshake import Introduction, KnownPeer, PeerWelcome
+from flotilla.peers.handshake import REFUSED_DATA, REFUSED_STRANGER, Introduction, KnownPeer, PeerWelcome
 from flotilla.peers.link import PeerLink
 from flotilla.peers.server import PeerServer, PeerServerCounters
 from flotilla.raft.messages import Message
@@ -128,6 +128,12 @@ class PeerNetwork:
 
     def is_up(self, peer: NodeId) -> bool:
         return peer in self._up
+
+    def is_unknown_to(self, peer: NodeId) -> bool:
+        """Whether a peer refuses this node, because it knows none of this id or another data directory."""
+        link = self._links.get(peer)
+        answer = None if link is None else link.answer
+        return answer is not None and answer.decision in (REFUSED_STRANGER, REFUSED_DATA)
 
     def versions_of(self, peer: NodeId) -> VersionRange | None:
         """The cluster versions that a peer supports; None: it is not up."""

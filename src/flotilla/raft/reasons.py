@@ -15,7 +15,8 @@ LOST_LINK: Final = 2
 STARTED: Final = 3
 
 #: Transfers: begin at one node and end at another. A person asked for it; leaders are spread again; the leader's disk
-#: is slow; its replica moves away; its node stops; it was removed from the members; its disk has no room.
+#: is slow; its replica moves away; its node stops; it was removed from the members; its disk has no room; a member does
+#: not know the leader's node and refuses it.
 OPERATOR: Final = 10
 PREFERRED_LEADER: Final = 11
 SLOW_DISK: Final = 12
@@ -23,6 +24,7 @@ MOVE: Final = 13
 SHUTDOWN: Final = 14
 REMOVED: Final = 15
 FULL_DISK: Final = 16
+NOT_KNOWN: Final = 17
 
 #: End: another node was elected; no quorum was heard; the log is damaged; the disk refuses to write; the group failed.
 ANOTHER_ELECTED: Final = 20
@@ -43,6 +45,7 @@ NAMES: Final = {
     SHUTDOWN: "shutdown",
     REMOVED: "removed",
     FULL_DISK: "full_disk",
+    NOT_KNOWN: "not_known",
     ANOTHER_ELECTED: "another_elected",
     NO_QUORUM: "no_quorum",
     DAMAGE: "damage",

@@ -33,18 +33,18 @@ from flotilla.runtime.pending_requests import PendingRequest, PendingRequests
 from flotilla.sim.devices.disk import SimDisk
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.store import NodeStore
-from flotilla.types.errors import FlotillaError, NotLeaderError
+from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import GroupId, Index, NodeId
 from flotilla.types.notation import Watermark
 from flotilla.types.operations import ClusterReply, CreateTopic, JoinCluster, Reply, Request
 from flotilla.types.records import Record
 from flotilla.types.settings import NodeSettings
 from flotilla.types.version import SUPPORTED, VersionRange
+from tests.unit.broker.elsewhere import Elsewhere
 
 TICK_MS = 100
 #: The time at which the clock of a fleet begins.
 BEGINNING_MS = 1_000_000
-ELSEWHERE_MS = 5_000
 CLUSTER = "test"
 _STORE = StoreOptions(journal_bytes=256 * 1024, reserve_bytes=64 * 1024, segment_bytes=64 * 1024)
 _OPTIONS = ReplicaOptions(
@@ -386,6 +386,12 @@ class Node:
     def is_up(self, node: NodeId) -> bool:
         return node == self.node or self.fleet.is_up(self.node, node)
 
+    def is_unknown_to(self, node: NodeId) -> bool:
+        other = self.fleet.nodes[node]
+        if node == self.node or not other.is_running or {node, self.node} & self.fleet.cut:
+            return False
+        return self.node not in other.links or other.expected.get(self.node, 0) not in (0, self.incarnation)
+
     def versions_of(self, node: NodeId) -> VersionRange | None:
         return self.fleet.nodes[node].versions if self.is_up(node) else None
 
@@ -409,31 +415,6 @@ class _Wall:
     def __init__(self, box: Node) -> None:
         self.now_ms = box.wall_ms
         self.uptime_ms = box.steady_ms
-
-
-class Elsewhere:
-    """Implements broker.ports.Elsewhere over the brokers of the fleet, as a client would: try one after the other."""
-
-    def __init__(self, box: Node) -> None:
-        self._box = box
-
-    def ask(self, request: Request, done: Callable[[Reply | FlotillaError], None]) -> None:
-        self._box.fleet.asked.append(request)
-        self._try(request, done, self._box.now_ms() + ELSEWHERE_MS)
-
-    def _try(self, request: Request, done: Callable[[Reply | FlotillaError], None], deadline_ms: int) -> None:
-        fleet = self._box.fleet
-        left = [box for box in fleet.nodes.values() if box is self._box or fleet.is_linked(self._box.node, box.node)]
-
-        def answered(result: Reply | FlotillaError) -> None:
-            if isinstance(result, NotLeaderError) and left:
-                left.pop().broker.handle(request, answered)
-            elif isinstance(result, FlotillaError) and result.retryable and self._box.now_ms() < deadline_ms:
-                self._box.later(100, lambda: self._try(request, done, deadline_ms))
-            else:
-                done(result)
-
-        left.pop().broker.handle(request, answered)
 
 
 class Fleet:
@@ -493,7 +474,7 @@ class Fleet:
     def heal(self, node: NodeId) -> None:
         self.cut.discard(node)
         for other in self.nodes:
-            if other != node:
+            if other != node and self.is_up(node, other):
                 self.nodes[other].driver.peer_up(node)
                 self.nodes[node].driver.peer_up(other)
 

@@ -21,6 +21,7 @@ from flotilla.broker.addresses import check_address
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.cluster.move_plans import MovePlans
 from flotilla.broker.cluster.moves import Surroundings, has_caught_up, may_demote
+from flotilla.broker.cluster.unknown_leader import UnknownLeader
 from flotilla.broker.ports import Consensus, Done, Outside
 from flotilla.metadata import commands
 from flotilla.metadata.move_commands import SetIncarnation
@@ -57,6 +58,7 @@ class ClusterMembers:
         self._consensus = consensus
         self._outside = outside
         self._plans = plans
+        self._unknown_leader = UnknownLeader(consensus, outside)
         #: Opens links to a new broker at once: it must be reachable before it becomes a learner.
         self.connect: Callable[[], None] = _no_links
         #: Whether a node joins by a one-time token only.
@@ -67,6 +69,7 @@ class ClusterMembers:
         self._demote(replica)
         self._promote(replica)
         self._expel(replica)
+        self._unknown_leader.check(replica)
 
     # Joining.
 

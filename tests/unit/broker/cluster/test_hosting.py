@@ -343,7 +343,7 @@ def test_a_state_that_cannot_be_decoded_cuts_off_its_partition_alone(monkeypatch
     node = _restarted_with_slow_state()
     group = node.catalog.topic("large").partitions[0].group
     node.is_containing = True
-    monkeypatch.setattr("flotilla.partition.state.snapshot.VERSION", 200)
+    monkeypatch.setattr("flotilla.partition.state.snapshot.FIRST_LAYOUT", 200)
     load = node.loads.pop()
     with pytest.raises(CorruptionError) as failure:
         load.run()
