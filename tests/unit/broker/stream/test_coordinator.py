@@ -7,6 +7,7 @@ import pytest
 from flotilla.broker.stream.coordinator import HURRY_MS
 from flotilla.metadata.stream_sessions import RENEWAL_MS
 from flotilla.types.errors import FlotillaError
+from flotilla.types.ids import Offset
 from flotilla.types.operations import AlterTopic, CommitOffset, DeleteTopic, Done, OffsetCommitted, Produce, ReadOffset
 from flotilla.types.operations.queue import FROM_OFFSET, GroupReset, ResetGroup, Start
 from flotilla.types.operations.stream import (
@@ -92,6 +93,13 @@ def described(fleet: Fleet) -> StreamGroupDescription:
 
 def shares(fleet: Fleet) -> dict[str, list[int]]:
     return {member.name: member.partitions for member in described(fleet).members}
+
+
+def position(node: Node, request: ClaimPartition | CommitOffset | ReadOffset) -> Offset:
+    """Where the group stands, by the answer to a request."""
+    found = node.call(request).result
+    assert isinstance(found, OffsetCommitted)
+    return found.offset
 
 
 def settle(*members: Member) -> None:
@@ -486,14 +494,14 @@ def test_a_stopping_node_ends_all_waits(node: Node) -> None:
 
 def test_an_owner_claims_its_partition_and_learns_where_the_group_stands(node: Node) -> None:
     node.call(Produce(TOPIC, 0, batch(b"a", b"b", b"c")))
-    assert node.call(ClaimPartition(GROUP, TOPIC, 0, 1)).result == OffsetCommitted(NO_OFFSET)
-    assert node.call(CommitOffset(GROUP, TOPIC, 0, 2, epoch=1)).result == OffsetCommitted(2)
-    assert node.call(ClaimPartition(GROUP, TOPIC, 0, 4)).result == OffsetCommitted(2)
+    assert position(node, ClaimPartition(GROUP, TOPIC, 0, 1)) == NO_OFFSET
+    assert position(node, CommitOffset(GROUP, TOPIC, 0, 2, epoch=1)) == 2
+    assert position(node, ClaimPartition(GROUP, TOPIC, 0, 4)) == 2
     assert node.call(CommitOffset(GROUP, TOPIC, 0, 3, epoch=1)).code == "STALE_GENERATION"
     assert node.call(CommitOffset(GROUP, TOPIC, 0, 3)).code == "STALE_GENERATION"
     assert node.call(ClaimPartition(GROUP, TOPIC, 0, 3)).code == "STALE_GENERATION"
-    assert node.call(ReadOffset(GROUP, TOPIC, 0)).result == OffsetCommitted(2)
-    assert node.call(CommitOffset(GROUP, TOPIC, 0, 3, epoch=4)).result == OffsetCommitted(3)
+    assert position(node, ReadOffset(GROUP, TOPIC, 0)) == 2
+    assert position(node, CommitOffset(GROUP, TOPIC, 0, 3, epoch=4)) == 3
 
 
 def test_a_fence_survives_a_restart() -> None:
@@ -508,7 +516,7 @@ def test_a_fence_survives_a_restart() -> None:
         fleet.restart(box)
     again = fleet.leader(TOPIC)
     assert again.call(CommitOffset(GROUP, TOPIC, 0, 1, epoch=6)).code == "STALE_GENERATION"
-    assert again.call(CommitOffset(GROUP, TOPIC, 0, 1, epoch=7)).result == OffsetCommitted(1)
+    assert position(again, CommitOffset(GROUP, TOPIC, 0, 1, epoch=7)) == 1
 
 
 def test_a_claim_that_makes_no_sense_is_refused(node: Node) -> None:
@@ -548,12 +556,12 @@ def test_a_reset_comes_after_earlier_members_and_before_later_ones(node: Node) -
     assert isinstance(fenced, GroupAssignment)
     epoch = fenced.generation
     assert node.call(ResetGroup(TOPIC, 0, GROUP, back, True, epoch)).result == GroupReset(2, 1)
-    assert node.call(ReadOffset(GROUP, TOPIC, 0)).result == OffsetCommitted(2), "a dry run changes nothing"
+    assert position(node, ReadOffset(GROUP, TOPIC, 0)) == 2, "a dry run changes nothing"
     assert node.call(ResetGroup(TOPIC, 0, GROUP, back, False, epoch)).result == GroupReset(2, 1)
     # An earlier member that does not know of it moves nothing.
     assert node.call(CommitOffset(GROUP, TOPIC, 0, 3, epoch=one.owned[0])).code == "STALE_GENERATION"
     two = Member(node.fleet, "two").join()
-    assert node.call(ClaimPartition(GROUP, TOPIC, 0, two.owned[0])).result == OffsetCommitted(1)
+    assert position(node, ClaimPartition(GROUP, TOPIC, 0, two.owned[0])) == 1
     # And a reset that was on its way while a member came does not move it.
     assert node.call(ResetGroup(TOPIC, 0, GROUP, back, False, epoch)).code == "STALE_GENERATION"
     # An unclaimed partition can be moved as well.
@@ -564,5 +572,5 @@ def test_a_group_that_only_commits_offsets_is_moved_without_an_epoch(node: Node)
     node.call(Produce(TOPIC, 0, batch(b"a", b"b", b"c")))
     node.call(CommitOffset(GROUP, TOPIC, 0, 3))
     assert node.call(ResetGroup(TOPIC, 0, GROUP, Start(FROM_OFFSET, 1))).result == GroupReset(3, 1)
-    assert node.call(CommitOffset(GROUP, TOPIC, 0, 2)).result == OffsetCommitted(2)
+    assert position(node, CommitOffset(GROUP, TOPIC, 0, 2)) == 2
     assert node.call(ResetGroup(TOPIC, 0, "absent", Start(FROM_OFFSET, 1))).code == "NOT_FOUND"
