@@ -99,7 +99,7 @@ def test_a_lake_that_cannot_be_read_does_not_hide_the_query(
 
 def test_a_query_that_fails_is_silent_and_one_that_is_stopped_is_over(reports: list[Pipeline]) -> None:
     for exception, over in (("boom", []), (None, ["7a"])):
-        listener = ProgressListener()
+        listener = ProgressListener(SESSION)
         listener.onQueryProgress(batch(0))
         listener.onQueryTerminated(QueryTerminatedEvent("7a", "run", exception, None))  # type: ignore[arg-type]
         assert [each.id for each in ended] == over
