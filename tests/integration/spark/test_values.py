@@ -18,7 +18,7 @@ from flotilla import Client
 from flotilla.lake.archive import ArchiveOptions, run_archive
 from flotilla.lake.schema_topic import VERSION_HEADER, SchemaTopic
 from flotilla.lake.values.value_schema import ValueSchema
-from flotilla.spark import flotilla_stream, tables
+from flotilla.spark import flotilla_stream
 from flotilla.spark.pipelines.archive import archive
 from flotilla.spark.pipelines.query import flotilla_table
 from flotilla.spark.pipelines.replay import ReplayOptions, replay
@@ -167,7 +167,6 @@ def test_decoded_columns_of_lake_and_log_are_one(
     orders: str,
     topic: Topic,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lake, total = str(tmp_path / "lake"), sum(n for n in range(100) if n % 10)
     schemas = SchemaTopic(client)
@@ -204,9 +203,8 @@ def test_decoded_columns_of_lake_and_log_are_one(
     check(spark.table(flotilla.spark.attach(spark, servers, **choice)[orders]))
     check(flotilla_table(spark, orders, servers=servers, lake=lake))
     # A session whose views are in Spark's own catalog.
-    monkeypatch.setattr(tables, "SCHEMA", "attached")
-    names = flotilla.spark.attach(spark, servers, **choice)
-    assert names[orders] == f"attached.`{orders.replace('-', '_')}`"
+    names = flotilla.spark.attach(spark, servers, schema="attached", **choice)
+    assert names[orders] == f"`attached`.`{orders.replace('-', '_')}`"
     check(spark.table(names[orders]))
 
     copy = topic(partitions=1)

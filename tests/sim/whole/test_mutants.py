@@ -8,7 +8,7 @@ from flotilla.sim.whole.swarm import find_catch, mutant_order, run_whole_seed
 #: With the promise that breaks.
 QUICK = {
     "fetch-unconfirmed": "a linearizable read shows what was acknowledged",
-    "dial-once": "progress after healing",
+    "dial-once": "all replicas converge",
     "bury-unarrived": "dead-lettered once",
 }
 #: Those that a model notices soon after they have done harm, so that a run is short.

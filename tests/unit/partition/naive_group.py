@@ -14,6 +14,7 @@ from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, LeaseRan
 #: Places beside the names of states: what a settling message is settled as.
 ENDS = {ACK: "acking", FAIL: "failing", REJECT: "killing"}
 HELD = (states.LEASED, "acking", "killing")
+SETTLING = tuple(ENDS.values())
 
 
 @dataclass
@@ -51,6 +52,8 @@ class NaiveGroup:
     fresh_from: int = 0
     #: Cancelled or trimmed while they were leased: whether such an end is refused does not matter.
     ghosts: set[int] = field(default_factory=set)
+    #: The same while their end was on its way: their keys are busy until the leader has heard of it.
+    unheard: set[int] = field(default_factory=set)
 
     # Time.
 
@@ -85,6 +88,7 @@ class NaiveGroup:
         self.knows_earlier = knows_earlier
         self.opens_ms = 0
         self.ghosts.clear()
+        self.unheard.clear()
         for message in self.open.values():
             message.losses = 0
 
@@ -133,9 +137,9 @@ class NaiveGroup:
             if message is None or not self._may_end(kind, held.lease_id, message):
                 refused.append(offset)
             elif kind == RELEASE:
-                message.place, message.until_ms = states.READY, self.now_ms + delay_ms
-                if delay_ms > 0:
-                    message.place = states.RETRYING
+                # A failure that was stored meanwhile counts.
+                message.until_ms = max(self.now_ms + delay_ms, message.not_before_ms)
+                message.place = states.RETRYING if message.until_ms > self.now_ms else states.READY
             else:
                 undo = "leased" if message.place == states.LEASED else "free"
                 if kind == FAIL:
@@ -163,6 +167,8 @@ class NaiveGroup:
         message = self.open.pop(offset, None)
         if message is not None and message.place == states.LEASED:
             self.ghosts.add(offset)
+        elif message is not None and message.place in SETTLING:
+            self.unheard.add(offset)
 
     def _may_end(self, kind: int, lease_id: int, message: Message) -> bool:
         if message.place == states.LEASED and message.lease_id == lease_id:
@@ -203,11 +209,13 @@ class NaiveGroup:
 
     def committed(self, settlement: GroupSettlement) -> None:
         """Failures are not on their way any more."""
+        self._heard(settlement)
         for run in settlement.failed:
             for message in self._settling(run.first, run.end, "failing"):
                 self._put(message)
 
     def refused(self, settlement: GroupSettlement) -> None:
+        self._heard(settlement)
         ends = [(*run, "acking") for run in settlement.acked]
         ends += [(run.first, run.end, "failing") for run in settlement.failed]
         ends += [(run.first, run.end, "killing") for run in settlement.dead]
@@ -217,6 +225,11 @@ class NaiveGroup:
                     message.place = states.LEASED
                 elif message.undo == "free":
                     self._put(message)
+
+    def _heard(self, settlement: GroupSettlement) -> None:
+        runs = [*settlement.acked, *[(run.first, run.end) for run in (*settlement.failed, *settlement.dead)]]
+        for first, end in runs:
+            self.unheard.difference_update(range(first, end))
 
     def _settling(self, first: int, end: int, place: str) -> list[Message]:
         found = [self.open[offset] for offset in range(first, end) if offset in self.open]

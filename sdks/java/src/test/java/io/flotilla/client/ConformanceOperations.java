@@ -49,7 +49,8 @@ final class ConformanceOperations {
   }
 
   /** Fields of requests and replies that the contract names in another way. */
-  private static final Map<String, String> REQUEST_NAMES = Map.of("is_forced", "force", "keys", "idempotency_keys");
+  private static final Map<String, String> REQUEST_NAMES = Map.of(
+      "is_forced", "force", "is_optional", "is_optional", "keys", "idempotency_keys");
   private static final Map<String, String> REPLY_NAMES = Map.of(
       "paused", "is_paused", "alive", "is_alive", "shown", "is_shown", "repeated_version", "is_repeated",
       "resume_offset", "reached");
