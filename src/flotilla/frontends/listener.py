@@ -6,13 +6,14 @@ one; where none may be cut, the next one is refused.
 An event loop's own server accepts whatever comes, until the process runs out of descriptors: then every file and link
 suffers. Here a connection beyond the bounds gets a sentence in its protocol's terms and is closed in the same step, so
 refusing costs one descriptor however many clients come. A few connections are accepted in one iteration of the loop,
-and the bounds may be exceeded by no more than these; the system's queue holds the others.
+and the system's queue holds the others.
 """
 
 import asyncio
 import errno
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from flotilla.machine import here
@@ -20,6 +21,9 @@ from flotilla.security.tls_endpoints import TlsAcceptor
 
 #: Connections accepted or refused in one iteration of the loop, for each address.
 ACCEPT_COUNT_MAX: Final = 32
+#: And at most this part of the bound. For two iterations an accepted connection counts and cannot be cut: in that time
+#: two endpoints with two addresses each fill half of the bound.
+_ACCEPT_PART: Final = 16
 #: Without descriptors, accepting pauses for this long.
 _PAUSE_MS: Final = 100
 #: Bytes of a refused client that are read and dropped: closing with bytes unread would make the system drop the answer.
@@ -70,14 +74,16 @@ class Listener:
         tls: TlsAcceptor | None = None,
         spare_max: int = 0,
         spare_count: Callable[[], int] = int,
+        spare: Callable[[str], asyncio.BaseProtocol] | None = None,
         make_room: Callable[[], bool] = bool,
     ) -> None:
         """`count` returns the open connections; `refusal` makes the answer to a client that is refused.
 
         `make_room` cuts a connection that `count` does not count any more. False: none may be cut.
 
-        Beyond the bounds, those of the process as well, `spare_max` further connections are accepted; `spare_count`
-        returns how many of them are open. `count` leaves them out.
+        Beyond the bounds, those of the process as well, `spare_max` further connections are accepted. `spare` makes
+        their protocols, of the reason why there is no room. `spare_count` returns how many of them are open; `count`
+        leaves them out.
 
         With `tls` connections are encrypted. Handshakes count as connections, and a client that is refused gets no
         answer: it would have to be encrypted, too.
@@ -87,16 +93,20 @@ class Listener:
         self._count = count
         self._connections_max = connections_max
         self._budget = budget
+        bound = connections_max if budget is None else min(connections_max, budget.connections_max)
+        self._accept_count_max = max(1, min(ACCEPT_COUNT_MAX, bound // _ACCEPT_PART))
         self._refusal = refusal
         self._tls = tls
         self._spare_max = spare_max
         self._spare_count = spare_count
+        self._spare = spare
         self._make_own_room = make_room
         self._sockets: list[socket.socket] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        #: Connections that were accepted, and how many of them have no protocol yet.
         self._tasks: set[asyncio.Task[None]] = set()
-        self._beginning_count = 0
+        #: Accepted within the bounds and beyond them, and not counted by `count` and `spare_count` yet.
+        self._beginning: set[socket.socket] = set()
+        self._spare_beginning: set[socket.socket] = set()
         if budget is not None:
             budget.add(self._open_count, self._make_room)
 
@@ -130,14 +140,13 @@ class Listener:
         return bool(self._sockets)
 
     def _open_count(self) -> int:
-        return self._count() + self._pending_count()
+        return self._count() + len(self._beginning) + self._handshake_count()
 
-    def _pending_count(self) -> int:
-        """Connections that were accepted and have no protocol yet."""
-        return self._beginning_count + (0 if self._tls is None else self._tls.handshake_count)
+    def _handshake_count(self) -> int:
+        return 0 if self._tls is None else self._tls.handshake_count
 
     def _accept_some(self, listening: socket.socket) -> None:
-        for _ in range(ACCEPT_COUNT_MAX):
+        for _ in range(self._accept_count_max):
             try:
                 connection, _ = listening.accept()
             except (BlockingIOError, ConnectionAbortedError, InterruptedError):
@@ -145,11 +154,11 @@ class Listener:
             except OSError as error:
                 self._accept_failed(listening, error)
                 return
-            reason = self._refused()
-            if reason:
+            reason = self._full()
+            if reason and not self._has_spare():
                 self._refuse(connection, reason)
             else:
-                self._begin(connection)
+                self._begin(connection, reason)
 
     def _accept_failed(self, listening: socket.socket, error: OSError) -> None:
         """Pauses: the loop would call again at once, for ever."""
@@ -176,12 +185,9 @@ class Listener:
             return ""
         return budget.reason
 
-    def _refused(self) -> str:
-        """Why the next connection is refused; empty: it is not."""
-        reason = self._full()
-        if reason and self._spare_count() + self._pending_count() < self._spare_max:
-            return ""
-        return reason
+    def _has_spare(self) -> bool:
+        taken = self._spare_count() + len(self._spare_beginning) + self._handshake_count()
+        return self._spare is not None and taken < self._spare_max
 
     def _refuse(self, connection: socket.socket, reason: str) -> None:
         self.refused_count += 1
@@ -196,21 +202,30 @@ class Listener:
                 # It is gone, or has sent nothing yet.
                 pass
 
-    def _begin(self, connection: socket.socket) -> None:
+    def _begin(self, connection: socket.socket, reason: str) -> None:
+        """`reason`: why it gets a spare place; empty: it does not."""
         assert self._loop is not None
         connection.setblocking(False)
-        self._beginning_count += 1
-        task = self._loop.create_task(self._connect(connection))
+        (self._spare_beginning if reason else self._beginning).add(connection)
+        task = self._loop.create_task(self._connect(connection, reason))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _connect(self, connection: socket.socket) -> None:
+    async def _connect(self, connection: socket.socket, reason: str) -> None:
         assert self._loop is not None
         try:
-            await self._loop.connect_accepted_socket(self._begun, connection)
+            await self._loop.connect_accepted_socket(lambda: self._begun(connection, reason), connection)
         except OSError:
+            self._counted(connection)
             connection.close()
 
-    def _begun(self) -> asyncio.BaseProtocol:
-        self._beginning_count -= 1
-        return self._protocol() if self._tls is None else self._tls.accept(self._protocol)
+    def _begun(self, connection: socket.socket, reason: str) -> asyncio.BaseProtocol:
+        assert self._loop is not None
+        # The loop calls `connection_made` directly after this, before it accepts another connection.
+        self._loop.call_soon(self._counted, connection)
+        protocol = partial(self._spare, reason) if reason and self._spare is not None else self._protocol
+        return protocol() if self._tls is None else self._tls.accept(protocol)
+
+    def _counted(self, connection: socket.socket) -> None:
+        self._beginning.discard(connection)
+        self._spare_beginning.discard(connection)

@@ -54,9 +54,12 @@ class PlainOrTls(asyncio.Protocol):
             cast(asyncio.Protocol, protocol).data_received(data)
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._give_up(error or ConnectionResetError("the other side said nothing"))
+
+    def _give_up(self, error: Exception) -> None:
         if self._is_waiting:
             self._is_waiting = False
-            self._owner.failed(self, error or ConnectionResetError("the other side said nothing"))
+            self._owner.failed(self, error)
 
     # Called by the owner.
 
@@ -64,6 +67,7 @@ class PlainOrTls(asyncio.Protocol):
         return default if self._transport is None else self._transport.get_extra_info(name, default)
 
     def abort(self) -> None:
+        self._give_up(ConnectionAbortedError("the connection was given up"))
         if self._transport is not None:
             self._transport.abort()
 

@@ -3,7 +3,9 @@
 import asyncio
 import shutil
 import socket
+from contextlib import ExitStack
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -19,21 +21,33 @@ pytestmark = pytest.mark.skipif(shutil.which("prlimit") is None, reason="prlimit
 
 
 def got(url: str) -> tuple[int, bytes]:
-    with urlopen(url, timeout=10) as answer:
-        return answer.status, answer.read()
+    try:
+        with urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read()
 
 
-async def crowd(address: str, count: int) -> list[socket.socket]:
-    """Connections that say nothing and stay."""
+async def crowd(address: str, count: int, ends: ExitStack) -> None:
+    """Connections that say nothing and stay until `ends` closes them."""
     host, _, port = address.rpartition(":")
     loop = asyncio.get_running_loop()
-    found = []
     for _ in range(count):
-        each = socket.socket()
+        each = ends.enter_context(socket.socket())
         each.setblocking(False)
         await loop.sock_connect(each, (host, int(port)))
-        found.append(each)
-    return found
+
+
+async def new_clients_are_served(cluster: BrokerCluster, client: AsyncClient) -> None:
+    """The crowd stays, and is cut to make room for them."""
+    assert len((await client.admin.metadata()).brokers) == 3
+    for number in range(10):
+        async with cluster.client() as later:
+            await later.create_topic(f"later{number}")
+    for broker in cluster.brokers.values():
+        status, names = await asyncio.to_thread(got, f"http://{broker.flags['http_listen']}/v1/topics")
+        assert (status, b"later9" in names) == (200, True), names
 
 
 def test_a_crowd_of_clients_stops_nobody(tmp_path: Path) -> None:
@@ -48,24 +62,14 @@ def test_a_crowd_of_clients_stops_nobody(tmp_path: Path) -> None:
         await client.create_topic("t", partitions=3)
         async with client.producer("t") as producer:
             await producer.send(b"before")
-            crowds: list[socket.socket] = []
-            for broker in cluster.brokers.values():
-                for address in (broker.client_address, broker.flags["http_listen"], broker.flags["grpc_listen"]):
-                    crowds += await crowd(address, CROWD)
-            # Everything goes on, with all its files and links.
-            for number in range(300):
-                await producer.send(b"%d" % number, partition=number % 3)
-        assert len((await client.admin.metadata()).brokers) == 3
-        # New clients are served while the crowd stays, which is cut to make room.
-        for number in range(10):
-            async with cluster.client() as later:
-                await later.create_topic(f"later{number}")
-        for broker in cluster.brokers.values():
-            url = f"http://{broker.flags['http_listen']}/v1/topics"
-            status, names = await asyncio.to_thread(got, url)
-            assert (status, b"later9" in names) == (200, True)
-        for each in crowds:
-            each.close()
+            with ExitStack() as crowds:
+                for broker in cluster.brokers.values():
+                    for address in (broker.client_address, broker.flags["http_listen"], broker.flags["grpc_listen"]):
+                        await crowd(address, CROWD, crowds)
+                # Everything goes on, with all its files and links.
+                for number in range(300):
+                    await producer.send(b"%d" % number, partition=number % 3)
+                await new_clients_are_served(cluster, client)
         for broker in cluster.brokers.values():
             logged = broker.log.read_text()
             assert "descriptors are divided" in logged

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -410,6 +411,26 @@ def test_handshakes_count_as_connections_of_a_listener() -> None:
         client.transport.abort()
         while not accepted[0].lost:
             await asyncio.sleep(0.001)
+
+    run(test)
+
+
+@pytest.mark.parametrize("is_optional", [False, True])
+def test_a_handshake_that_makes_room_is_counted_no_more(is_optional: bool) -> None:
+    async def test() -> None:
+        world = World()
+        world.acceptor = acceptor = world.acceptor_for(is_optional=is_optional)
+        port = await world.start()
+        with ExitStack() as clients:
+            for _ in range(2):
+                clients.enter_context(socket.create_connection(("127.0.0.1", port)))
+            while acceptor.handshake_count < 2:
+                await asyncio.sleep(0.001)
+            assert [acceptor.give_up() for _ in range(3)] == [True, True, False]
+            assert acceptor.handshake_count == 0
+            while len(world.failures) < 2:
+                await asyncio.sleep(0.001)
+        assert acceptor.failed_count == 2
 
     run(test)
 

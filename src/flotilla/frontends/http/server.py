@@ -12,7 +12,7 @@ from flotilla.frontends.http.framework.errors import busy, malformed
 from flotilla.frontends.http.framework.status_only import StatusOnly
 from flotilla.frontends.http.http1.asgi import App
 from flotilla.frontends.http.http1.connection import IDLE_MS_MAX, Connection, refused_answer
-from flotilla.frontends.listener import ConnectionBudget, Listener, too_many
+from flotilla.frontends.listener import ConnectionBudget, Listener
 from flotilla.frontends.room_making import SILENT_MS_MIN, RoomMaking
 from flotilla.frontends.tcp.budget import Budgets, OutputBudget
 from flotilla.gateway.gateway import Gateway
@@ -76,10 +76,8 @@ class HttpServer:
         )
         #: Connections beyond the bounds, which get the status pages only.
         self._status_only: dict[Connection, None] = {}
-        self._connections_max = connections_max
-        self._budget = budget
         self._listener = Listener(
-            lambda: self._connection(body_ms_max),
+            lambda: self._made(self.app, self._open, idle_ms_max, body_ms_max),
             count=self._count,
             connections_max=connections_max,
             budget=budget,
@@ -87,6 +85,7 @@ class HttpServer:
             tls=None if tls is None else tls.acceptor(),
             spare_max=status_connections_max,
             spare_count=lambda: len(self._status_only),
+            spare=self._status_connection,
             make_room=self._room.make,
         )
 
@@ -99,12 +98,7 @@ class HttpServer:
         self._leaving[connection] = None
         connection.abort()
 
-    def _connection(self, body_ms_max: int) -> Connection:
-        reason = "" if self._budget is None else self._budget.reason
-        if self._count() >= self._connections_max:
-            reason = too_many(self._connections_max)
-        if not reason:
-            return self._made(self.app, self._open, self._idle_ms_max, body_ms_max)
+    def _status_connection(self, reason: str) -> Connection:
         idle_ms_max = min(self._idle_ms_max, HTTP_STATUS_MS_MAX)
         return self._made(StatusOnly(self.app, reason), self._status_only, idle_ms_max, idle_ms_max)
 

@@ -488,6 +488,34 @@ def test_connections_that_have_asked_for_nothing_make_room(tmp_path: Path) -> No
     run(tmp_path, test, connections_max=2)
 
 
+def test_connections_make_room_while_others_are_beyond_the_bounds(tmp_path: Path) -> None:
+    """As those from within the process are, which nobody accepts."""
+
+    async def test(endpoint: Endpoint) -> None:
+        silent = await endpoint.connect()
+        while not endpoint.server.connections:
+            await asyncio.sleep(0)
+        others.append(0)
+        assert (await endpoint.get("/v1/topics")).status == 404
+        assert await silent.reader.read() == b""
+
+    others = [0] * 4
+    budget = ConnectionBudget(5)
+    budget.add(lambda: len(others))
+    run(tmp_path, test, budget=budget)
+
+
+def test_a_crowd_that_arrives_at_once_makes_room_for_the_last(tmp_path: Path) -> None:
+    async def test(endpoint: Endpoint) -> None:
+        crowd = await asyncio.gather(*(endpoint.connect() for _ in range(200)))
+        assert (await endpoint.get("/v1/topics")).status == 404
+        assert len(endpoint.server.connections) <= 10
+        for each in crowd:
+            each.close()
+
+    run(tmp_path, test, connections_max=10)
+
+
 def test_a_port_that_is_taken_is_an_error_and_not_the_end(tmp_path: Path) -> None:
     async def test(endpoint: Endpoint) -> None:
         with pytest.raises(OSError, match="in use"):
