@@ -87,18 +87,20 @@ async def load(cluster: BrokerCluster, admin: AsyncClient) -> AsyncIterator[None
     sent: set[bytes] = set()
     received: set[bytes] = set()
     failures: list[Exception] = []
-    is_over = False
+    is_over = is_all_sent = False
 
     async def produce() -> None:
+        nonlocal is_all_sent
         while not is_over:
             payload = b"%d" % len(sent)
             await admin.produce("kept", payload)
             sent.add(payload)
             await asyncio.sleep(0.02)
+        is_all_sent = True
 
     async def consume() -> None:
         async with admin.queue("kept", group="workers") as consumer:
-            while not is_over or not sent <= received:
+            while not (is_all_sent or failures) or not sent <= received:
                 for message in await consumer.poll(wait_ms=500):
                     received.add(message.payload)
                     await message.ack()
