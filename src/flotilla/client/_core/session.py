@@ -309,9 +309,10 @@ class Session:
             self._assign(call, address)
 
     def _any_address(self, call: ClientCall) -> Address:
-        """The best one, and another one for a call to which the last one knew too little."""
+        """The best one, and another one for a call to which the last one knew too little, or had no cluster."""
         askable = self._askable()
-        return askable[call.attempts % len(askable) if isinstance(call.last_error, ReplicaBehindError) else 0]
+        is_ignorant = isinstance(call.last_error, (ReplicaBehindError, UnavailableError))
+        return askable[call.attempts % len(askable) if is_ignorant else 0]
 
     def _askable(self) -> list[Address]:
         """All addresses, in the order in which to ask them for metadata."""

@@ -2,11 +2,13 @@
 
 from random import Random
 
+import pytest
+
 from flotilla.client._core.seen_metadata import SeenMetadata
 from flotilla.client._core.session import Session
 from flotilla.client._core.session_options import SessionOptions
 from flotilla.types.address import parse_address
-from flotilla.types.errors import ReplicaBehindError
+from flotilla.types.errors import FlotillaError, ReplicaBehindError, UnavailableError
 from flotilla.types.operations import ANY, CONTROLLER, CreateTopic, GetMetadata, Metadata, TopicInfo, TopicReply
 from tests.unit.client.core.test_session import LATEST, ROUTE, cluster_of
 from tests.unit.client.world import World
@@ -47,12 +49,15 @@ def test_the_answer_to_a_change_moves_the_index():
     assert world.session.seen.index == world.cluster.node(1).metadata_index > before
 
 
-def test_a_call_for_any_broker_leaves_one_that_is_behind():
+@pytest.mark.parametrize(
+    "error", [ReplicaBehindError("behind"), UnavailableError("the node is not part of a cluster yet")], ids=type
+)
+def test_a_call_for_any_broker_leaves_one_that_knows_too_little(error: FlotillaError):
     cluster = cluster_of(3)
     world = World(cluster, bootstrap=(1,))
     world.call(LATEST, ROUTE)
     world.run()
-    cluster.fault = lambda node, request: ReplicaBehindError("behind") if node == 1 else None
+    cluster.fault = lambda node, request: error if node == 1 else None
     results = world.call(GetMetadata(), ANY)
     world.pass_ms(1_000)
     assert [type(result) for result in results] == [Metadata]
