@@ -247,10 +247,11 @@ export class Session implements LinkOwner, SearchOwner, SilenceOwner {
     else this.assign(call, address);
   }
 
-  /** The best one, and another one for a call to which the last one knew too little. */
+  /** The best one, and another one for a call to which the last one knew too little, or had no cluster. */
   anyAddress(call: AnyCall): Address {
     const askable = this.askable();
-    return askable[call.lastError instanceof ReplicaBehindError ? call.attempts % askable.length : 0]!;
+    const isIgnorant = call.lastError instanceof ReplicaBehindError || call.lastError instanceof UnavailableError;
+    return askable[isIgnorant ? call.attempts % askable.length : 0]!;
   }
 
   /** All addresses, in the order in which to ask them for metadata. */
